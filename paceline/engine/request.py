@@ -1,0 +1,90 @@
+"""A request as the engine sees it: token ids, media, sampling; and what flows back. No MLX, no JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NewType
+
+import numpy as np
+from numpy.typing import NDArray
+
+RequestId = NewType("RequestId", str)
+FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How one row chooses and ends. Ranges are checked by `validate` in `engine/limits`."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: off
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0  # over prompt and output
+    presence_penalty: float = 0.0  # over output only, as OpenAI defines it
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    max_tokens: int | None = None  # None: as far as the context goes
+    min_tokens: int = 0  # no end token or stop before this many tokens
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    logprobs: int | None = None  # None: off; k: the chosen token's and the k most likely ones'
+    prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
+    skip_special_tokens: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One picture, preprocessed on the caller's thread; `digest` identifies its pixels."""
+
+    patches: NDArray[np.float32]
+    grid: tuple[int, int, int]  # patches in time, height, width, before merging
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids with every picture's placeholder already expanded to its number of tokens."""
+
+    token_ids: tuple[int, ...]
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()  # most likely first
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInfo:
+    """Sent once, with the first delta."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first token has none
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one row produced since its last delta. `text` is valid UTF-8 and final: never taken back."""
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None  # the stop string or token id that ended it
+    error: str | None = None  # with finish_reason "error"
+    usage: Usage | None = None  # on the last delta
+    prompt: PromptInfo | None = None  # on the first delta
+    index: int = 0  # which of the n choices

@@ -1,0 +1,42 @@
+"""What can go wrong, in types. Nothing here knows HTTP: `server/errors` maps each to a status."""
+
+from __future__ import annotations
+
+
+class PacelineError(Exception):
+    """Base of every error that Paceline raises on purpose. Its text is written for the user."""
+
+
+class InvalidRequest(PacelineError):
+    """The request cannot be served as written; `field` names the part that is wrong."""
+
+    def __init__(self, message: str, *, field: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.code = code
+
+
+class PromptTooLong(InvalidRequest):
+    """The prompt does not fit the model's context; both numbers are in the text."""
+
+    def __init__(self, prompt_tokens: int, context_length: int, *, field: str = "messages") -> None:
+        super().__init__(
+            f"This model's context is {context_length} tokens, and the prompt has {prompt_tokens}, "
+            "which leaves no room for an answer. Shorten the prompt.",
+            field=field,
+            code="context_length_exceeded",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+class RequestFailed(PacelineError):
+    """One request failed while it ran; its neighbours did not."""
+
+
+class EngineUnavailable(PacelineError):
+    """The engine takes no work: not started, draining, stopped, or failed ten steps in a row."""
+
+
+class LoadError(PacelineError):
+    """A model cannot be loaded; the text says what is wrong and what to do (the CLI exits with 2)."""
