@@ -1,0 +1,64 @@
+# Needs make and Python 3.11 or later with venv, nothing else. Works with the GNU make 3.81 that macOS has.
+
+VENV   ?= .venv
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do command -v $$name && break; done)
+MODEL  ?=
+ARGS   ?=
+
+# Which MLX: `make serve EXTRA=cpu` overrides. macOS needs none, MLX's own wheel has Metal.
+ifeq ($(shell uname -s),Linux)
+EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
+endif
+
+RUN := $(VENV)/.installed$(EXTRA:%=-%)
+DEV := $(RUN)-dev
+BIN := $(VENV)/bin
+
+.PHONY: help serve chat test check bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make serve   install, and serve the built-in model on http://127.0.0.1:8000"
+	@echo "             MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
+	@echo "make chat    the same model in this terminal"
+	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
+	@echo "make check   ruff and mypy --strict"
+	@echo "make bench   the engine against the raw loop on this machine"
+	@echo "make clean   remove what these have made ($(VENV), caches)"
+
+serve: $(RUN)
+	$(BIN)/paceline serve $(MODEL) $(ARGS)
+
+chat: $(RUN)
+	$(BIN)/paceline chat $(MODEL) $(ARGS)
+
+test: $(DEV)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(RUN)
+	$(BIN)/paceline bench offline $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp for each kind of install: nothing is installed twice until pyproject.toml changes.
+$(RUN): pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --disable-pip-version-check -e ".$(EXTRA:%=[%])"
+	@touch $@
+
+comma := ,
+$(DEV): pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --disable-pip-version-check -e ".[$(EXTRA:%=%$(comma))dev]"
+	@touch $@ $(RUN)
+
+$(BIN)/pip:
+	@test -n "$(PYTHON)" || { echo "Paceline needs Python 3.11 or later; none was found." >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Paceline needs Python 3.11 or later, $(PYTHON) is older: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }

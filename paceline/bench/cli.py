@@ -1,0 +1,256 @@
+"""`paceline bench`: each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from paceline.bench.report import Ratio, Report
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Endpoint = Literal["chat", "completions"]
+REQUESTS = 32  # where neither --requests nor --duration is given
+CONCURRENCY = 8  # where neither --concurrency nor --rate is given
+
+
+@app.callback()
+def bench() -> None:
+    """Measure the engine by itself, or any OpenAI-compatible server under load."""
+
+
+def _option(panel: str, metavar: str, text: str, *, default: int | None = None, **more: Any) -> Any:
+    """An option in its panel; `default` is one that the command works out, shown but not set."""
+    shown = "" if default is None else f" [dim]\\[default: {default}][/dim]"
+    return typer.Option(metavar=metavar, help=text + shown, rich_help_panel=panel, **more)
+
+
+@app.command()
+def serve(
+    url: Annotated[str, _option("Server", "URL", "Base address of the server.")] = "http://127.0.0.1:8000",
+    model: Annotated[
+        str | None, _option("Server", "NAME", "Its model. Default: the first that it lists.")
+    ] = None,
+    endpoint: Annotated[Endpoint, _option("Server", "chat|completions", "What to call.")] = "chat",
+    api_key: Annotated[str | None, _option("Server", "KEY", "Sent as a bearer token.")] = None,
+    label: Annotated[
+        str | None, _option("Server", "TEXT", "Its name in tables. Default: its address.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, _option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
+    ] = None,
+    rate: Annotated[float | None, _option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
+    requests: Annotated[
+        int | None, _option("Load", "N", "Stop after so many.", default=REQUESTS, min=1)
+    ] = None,
+    duration: Annotated[
+        float | None, _option("Load", "SECONDS", "Instead, or too: start none after this.")
+    ] = None,
+    ramp: Annotated[
+        float, _option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")
+    ] = 0.1,
+    warmup: Annotated[int, _option("Load", "N", "Requests before the clock starts.", min=0)] = 2,
+    timeout: Annotated[float, _option("Load", "SECONDS", "Give a request up after this.")] = 600.0,
+    long_prompt: Annotated[
+        str | None,
+        _option("Load", "TOKENS@SECONDS", "One extra prompt, and what the other streams suffer from it."),
+    ] = None,
+    prompt_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Each prompt's length.")] = "256",
+    output_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Sent as max_tokens.")] = "64",
+    ignore_eos: Annotated[
+        bool, typer.Option(help="Ask for output past end tokens.", rich_help_panel="Requests")
+    ] = True,
+    shared_prefix: Annotated[
+        float,
+        _option(
+            "Requests", "SHARE", "Of each prompt, common to all (chat: the system message).", min=0, max=1
+        ),
+    ] = 0.0,
+    image_share: Annotated[
+        float, _option("Requests", "SHARE", "Of requests, with a picture.", min=0, max=1)
+    ] = 0.0,
+    image_size: Annotated[int, _option("Requests", "PIXELS", "A picture's side.", min=8, max=4096)] = 128,
+    temperature: Annotated[float, _option("Requests", "T", "0 is greedy.", min=0)] = 0.0,
+    extra_body: Annotated[
+        str | None, _option("Requests", "JSON", "More fields for every body, like '{\"top_p\": 0.9}'.")
+    ] = None,
+    seed: Annotated[int, _option("Requests", "N", "Of prompts, lengths and arrivals.")] = 0,
+    compare: Annotated[
+        tuple[str, str] | None,
+        _option("Comparison", "URL LABEL", "A second server: run against both in turn and print the ratios."),
+    ] = None,
+    compare_model: Annotated[
+        str | None, _option("Comparison", "NAME", "Its model. Default: the first that it lists.")
+    ] = None,
+    pairs: Annotated[int, _option("Comparison", "P", "Rounds, each on new prompts.", min=1)] = 1,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="Write all figures there; - is the standard output.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+) -> None:
+    """Load any OpenAI-compatible server with streams and measure it.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline bench serve[/cyan]   8 streams at http://127.0.0.1:8000
+
+    [cyan]paceline bench serve --rate 2 --duration 60 --prompt-tokens 128:2048[/cyan]   two arrivals a second
+
+    [cyan]paceline bench serve --output-tokens 256 --long-prompt 4096@5[/cyan]   a long prompt among streams
+
+    [cyan]paceline bench serve --label paceline --compare http://127.0.0.1:8080 mlx_lm --pairs 7[/cyan]
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from paceline.bench.load import LongPrompt, Schedule
+    from paceline.bench.prompts import Lengths, Workload
+    from paceline.bench.report import as_json, ratios
+    from paceline.bench.serve import Target, bench
+    from paceline.bench.wire import Address, BenchError
+
+    if image_share and endpoint != "chat":
+        raise BenchError("--image-share needs --endpoint chat: completions carry no pictures.")
+    if compare_model is not None and compare is None:
+        raise BenchError("--compare-model names the second server's model: give --compare URL LABEL too.")
+    address = Address.parse(url, api_key)
+    targets = [Target(label or address.authority, address, model)]
+    if compare is not None:
+        targets.append(Target(compare[1], Address.parse(compare[0], api_key), compare_model))
+        if targets[0].label == targets[1].label:
+            raise BenchError(f"Both servers are called {compare[1]!r}: give them two labels.")
+    schedule = Schedule(
+        concurrency=concurrency if rate is not None else concurrency or CONCURRENCY,
+        rate=rate,
+        requests=REQUESTS if requests is None and duration is None else requests,
+        duration=duration,
+        timeout=timeout,
+        ramp=ramp,
+        long_prompt=None if long_prompt is None else LongPrompt.parse(long_prompt),
+    )
+    workload = Workload(
+        model="",
+        endpoint=endpoint,
+        prompt_tokens=Lengths.parse(prompt_tokens),
+        output_tokens=Lengths.parse(output_tokens),
+        shared_prefix=shared_prefix,
+        image_share=image_share,
+        image_size=image_size,
+        temperature=temperature,
+        ignore_eos=ignore_eos,
+        seed=seed,
+        extra=_fields(extra_body),
+    )
+
+    to_stdout = json_file is not None and str(json_file) == "-"
+    console = Console(stderr=to_stdout)
+    with _Progress(schedule.requests) as progress:
+        reports = asyncio.run(
+            bench(targets, workload, schedule, pairs=pairs, warmup=warmup, watch=progress.watch)
+        )
+    compared = ratios(*reports) if compare is not None else None
+    runs = [run for turn in zip(*reports, strict=True) for run in turn]
+    _show(console, runs, compared)
+    if json_file is not None:
+        import json
+        from dataclasses import asdict
+
+        settings = {
+            "schedule": asdict(schedule),
+            "workload": {
+                name: value
+                for name, value in asdict(workload).items()
+                if name not in ("model", "calibration")
+            },
+            "warmup": warmup,
+            "pairs": pairs,
+        }
+        document = json.dumps(as_json(settings, runs, compared), indent=2, allow_nan=False) + "\n"
+        if to_stdout:
+            sys.stdout.write(document)
+        else:
+            json_file.write_text(document)
+    if not all(run.ok for run in runs):
+        sys.exit(1)
+
+
+def _fields(text: str | None) -> dict[str, Any]:
+    import json
+
+    from paceline.bench.wire import BenchError
+
+    try:
+        fields = json.loads(text or "{}")
+    except ValueError as error:
+        raise BenchError(f"--extra-body is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise BenchError("--extra-body has to be a JSON object, like '{\"top_p\": 0.9}'.")
+    return fields
+
+
+def _show(console: Console, runs: list[Report], compared: list[Ratio] | None) -> None:
+    from paceline.bench.report import unequal_work
+    from paceline.bench.tables import compare_table, latency_table, long_prompt_line, summary_table
+
+    for run in runs if compared is None else runs[-2:]:
+        console.print(summary_table(run))
+        console.print(latency_table(run))
+        if run.long_prompt is not None:
+            console.print(long_prompt_line(run.long_prompt))
+        for note in run.notes:
+            console.print(f"Note: {note}", markup=False)
+    if compared is not None:
+        labels = (runs[0].label, runs[1].label)
+        console.print(compare_table(compared, labels, pairs=len(runs) // 2))
+        for name, mine in zip(labels, (runs[::2], runs[1::2]), strict=True):
+            failed = sum(sum(run.errors.values()) for run in mine)
+            console.print(f"{name}: {sum(run.ok for run in mine)} ok, {failed} failed", markup=False)
+        if (warning := unequal_work(runs[::2], runs[1::2])) is not None:
+            console.print(f"Note: {warning}", markup=False)
+
+
+class _Progress:
+    """A bar per run on a terminal's standard error, redrawn twice a second: the server needs the cores."""
+
+    def __init__(self, requests: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.bars = Progress(
+            *columns, console=console, refresh_per_second=2, transient=True, disable=not console.is_terminal
+        )
+        self.requests = requests
+
+    def __enter__(self) -> _Progress:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def watch(self, title: str) -> Callable[[], None]:
+        for done in self.bars.task_ids:
+            self.bars.remove_task(done)
+        task = self.bars.add_task(title, total=self.requests)
+        return lambda: self.bars.advance(task)

@@ -1,0 +1,224 @@
+"""Layer caches: mlx-lm's cache protocol over a batch of rows. They hold arrays; `Batch` holds lengths.
+
+The protocol's surface that models use: `offset`, `update_and_fetch`, `make_mask`, item access for state layers,
+`lengths`, `left_padding`, `advance`. `attend` is ours: `models/attention` calls it when rows lie in several groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+
+from paceline.cache.lane import Change, Lane
+from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from paceline.cache.batch import Batch
+
+
+class UnsupportedUse(PacelineError):
+    """A model uses its cache in a way that this layout has no row form for."""
+
+
+class LayerCache:
+    """Contract: nothing a step does to a cache counts before `commit`; a failed step can simply be run again."""
+
+    lengths = None  # mlx-lm's padding bookkeeping: rows here have none
+    left_padding = None
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @property
+    def offset(self) -> Any:
+        return self.batch.offset
+
+    def advance(self, count: int) -> None:
+        """mlx-lm tells padded caches how far they came; ours are told by `commit`."""
+
+    def empty(self) -> bool:
+        return not self.batch.rows or max(self.batch.lengths) == 0
+
+    def commit(self, kept: Sequence[int]) -> None: ...
+    def join(self, other: Any, order: mx.array | None) -> None: ...
+    def keep(self, rows: mx.array) -> None: ...
+    def arrays(self) -> Iterator[mx.array]:
+        yield from ()
+
+
+class AttentionCache(LayerCache):
+    """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length."""
+
+    def __init__(self, batch: Batch, lane: Lane) -> None:
+        super().__init__(batch)
+        self.lane = lane
+        self.keys: list[mx.array] = []
+        self.values: list[mx.array] = []
+
+    # -- the step
+
+    def make_mask(self, count: int, return_array: bool = False, window_size: int | None = None) -> Any:
+        if window_size is not None and self.lane.window is None:
+            raise UnsupportedUse("a window is asked of a full-attention cache")
+        if len(self.lane.groups) > 1:  # `attend` makes a mask for each group
+            return None if count == 1 else "causal"
+        mask = self.batch.mask(self.lane, 0)
+        if return_array and not isinstance(mask, mx.array):
+            raise UnsupportedUse("an explicit mask is asked for")
+        return mask
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        if not self.keys:
+            self._allocate(keys, values)
+        single = len(self.lane.groups) == 1
+        for index, group in enumerate(self.lane.groups):
+            rows = slice(group.first, group.first + group.count)
+            new_keys, new_values = (keys, values) if single else (keys[rows], values[rows])
+            self.keys[index] = self._write(self.keys[index], index, new_keys)
+            self.values[index] = self._write(self.values[index], index, new_values)
+        if single:
+            return self._view(0)
+        return keys, values
+
+    def attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
+        """Attention group by group: each row reads no further than its own group's buffer."""
+        outputs = []
+        for index, group in enumerate(self.lane.groups):
+            keys, values = self._view(index)
+            outputs.append(
+                mx.fast.scaled_dot_product_attention(
+                    queries[group.first : group.first + group.count],
+                    keys,
+                    values,
+                    scale=scale,
+                    mask=self.batch.mask(self.lane, index),
+                    sinks=sinks,
+                )
+            )
+        return mx.concatenate(outputs)
+
+    def _allocate(self, keys: mx.array, values: mx.array) -> None:
+        for group in self.lane.groups:
+            for store, new in ((self.keys, keys), (self.values, values)):
+                store.append(mx.zeros((group.count, new.shape[1], group.capacity, new.shape[3]), new.dtype))
+
+    def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
+        at = self.batch.slots(self.lane, index)
+        if isinstance(at, int):
+            buffer[:, :, at : at + new.shape[2]] = new
+            return buffer
+        return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
+
+    def _view(self, index: int) -> tuple[mx.array, mx.array]:
+        low, high = self.batch.view(self.lane, index)
+        keys, values = self.keys[index], self.values[index]
+        if low == 0 and high == keys.shape[2]:
+            return keys, values
+        return keys[:, :, low:high], values[:, :, low:high]
+
+    # -- between steps
+
+    def change(self, change: Change) -> None:
+        if not self.keys:
+            return
+        for store in (self.keys, self.values):
+            buffer = store[change.group]
+            if change.drop is not None:
+                buffer = _shift(buffer, change.drop)
+            store[change.group] = resize(buffer, change.capacity)
+
+    def join(self, other: AttentionCache, order: mx.array | None) -> None:
+        """`Batch` has placed `other`'s row already; here it takes its place in the buffers."""
+        target, index, capacity = self.batch.placement(self.lane)
+        for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
+            if target == "new":
+                store.insert(index, theirs[0])
+            else:
+                store[index] = mx.concatenate([resize(store[index], capacity), resize(theirs[0], capacity)])
+
+    def keep_groups(self, kept: list[tuple[int, mx.array | None, int]]) -> None:
+        """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
+        for name in ("keys", "values"):
+            store: list[mx.array] = getattr(self, name)
+            buffers = []
+            for index, rows, capacity in kept:
+                buffer = store[index] if rows is None else store[index][rows]
+                buffers.append(buffer if buffer.shape[2] <= capacity else mx.contiguous(buffer[:, :, :capacity]))
+            setattr(self, name, buffers)
+
+    def arrays(self) -> Iterator[mx.array]:
+        yield from self.keys
+        yield from self.values
+
+
+class StateCache(LayerCache):
+    """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row."""
+
+    def __init__(self, batch: Batch, size: int) -> None:
+        super().__init__(batch)
+        self.current: list[mx.array | None] = [None] * size
+        self.pending: dict[int, mx.array] = {}
+
+    def __getitem__(self, index: int) -> mx.array | None:
+        return self.current[index]
+
+    def __setitem__(self, index: int, value: mx.array) -> None:
+        self.pending[index] = value
+
+    def make_mask(self, count: int) -> None:
+        return None
+
+    def commit(self, kept: Sequence[int]) -> None:
+        for index, value in self.pending.items():
+            self.current[index] = value
+        self.pending = {}
+
+    def join(self, other: StateCache, order: mx.array | None) -> None:
+        for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):
+            if mine is None or theirs is None:
+                if mine is not theirs:
+                    raise UnsupportedUse("a state layer is filled in one row and empty in another")
+                continue
+            both = mx.concatenate([mine, theirs])
+            self.current[index] = both if order is None else both[order]
+
+    def keep(self, rows: mx.array) -> None:
+        self.current = [None if value is None else value[rows] for value in self.current]
+
+    def arrays(self) -> Iterator[mx.array]:
+        yield from (value for value in self.current if value is not None)
+
+
+class CacheGroup(LayerCache):
+    """A layer with several caches (mlx-lm's CacheList): attention beside state, for example."""
+
+    def __init__(self, batch: Batch, parts: Sequence[LayerCache]) -> None:
+        super().__init__(batch)
+        self.parts = tuple(parts)
+
+    def __getitem__(self, index: int) -> LayerCache:
+        return self.parts[index]
+
+    def make_mask(self, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedUse("a mask is asked of a list of caches")
+
+
+def resize(buffer: mx.array, capacity: int) -> mx.array:
+    have = buffer.shape[2]
+    if have == capacity:
+        return buffer
+    if have > capacity:
+        return mx.contiguous(buffer[:, :, :capacity])
+    room = mx.zeros((*buffer.shape[:2], capacity - have, buffer.shape[3]), buffer.dtype)
+    return mx.concatenate([buffer, room], axis=2)
+
+
+def _shift(buffer: mx.array, drop: list[int]) -> mx.array:
+    """Forget the first `drop[i]` slots of row i; what follows moves to the front."""
+    if len(set(drop)) == 1:
+        return mx.contiguous(buffer[:, :, drop[0] :])
+    size = buffer.shape[2]
+    index = mx.minimum(mx.array(drop)[:, None] + mx.arange(size), size - 1)[:, None, :, None]
+    return mx.take_along_axis(buffer, mx.broadcast_to(index, buffer.shape), axis=2)

@@ -1,0 +1,266 @@
+"""The `paceline` command. Whatever imports MLX, or takes long to import, is imported inside a command."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from typer.core import TyperGroup
+
+from paceline import __version__
+from paceline.bench.cli import app as bench
+from paceline.errors import PacelineError
+from paceline.settings import Settings, flag_name
+
+logger = logging.getLogger("paceline")
+
+# What `--help` groups together, and the word it shows for each flag's value.
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Server": {
+        "host": "ADDRESS",
+        "port": "N",
+        "served_model_name": "NAME",
+        "drain_seconds": "SECONDS",
+        "log_level": "LEVEL",
+    },
+    "Engine": {
+        "max_rows": "N",
+        "prefill_chunk": "N|auto",
+        "kv_layout": "LAYOUT",
+        "dtype": "TYPE",
+        "context_length": "N|auto",
+        "blas": "PATH|none",
+    },
+    "Limits of a request": {
+        "max_choices": "N",
+        "max_stop_strings": "N",
+        "max_logprobs": "N",
+        "max_body_mb": "N",
+        "max_images": "N",
+        "max_image_pixels": "N",
+    },
+}
+ACCEPTED = "accepted for vllm-mlx command lines; Paceline needs no flag for this"
+VLLM_MLX: Mapping[str, Any] = {"help": ACCEPTED.capitalize() + ".", "rich_help_panel": "From vllm-mlx"}
+SETTINGS_HELP = (
+    "Every flag is also a key of the --config file and a variable: --max-rows 8, max_rows = 8, "
+    "PACELINE_MAX_ROWS=8. A flag beats the file, the file beats the variable."
+)
+
+
+class _Commands(TyperGroup):
+    """Turns an error that we raised on purpose into one line and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PacelineError as error:
+            print(f"paceline: error: {error}", file=sys.stderr)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+app.add_typer(bench, name="bench")
+
+
+def main() -> None:
+    app(prog_name="paceline")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        under = ", ".join(f"{package} {version(package)}" for package in ("mlx", "mlx-lm", "mlx-vlm"))
+        print(f"paceline {__version__} ({under})")
+        raise typer.Exit
+
+
+@app.callback(epilog="`paceline COMMAND --help` explains a command and shows examples.")
+def paceline(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the versions and leave."
+        ),
+    ] = False,
+) -> None:
+    """Serve language and vision-language models on MLX to many users at once.
+
+    One engine, one continuous batch: every request, with or without pictures, rides in it.
+
+    [bold]paceline serve[/bold]   starts an OpenAI-compatible server with the built-in model
+
+    [bold]paceline chat[/bold]    talks to a model in this terminal
+    """
+
+
+def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command MODEL, --config and a flag for every setting of these panels.
+
+    The command gets the loaded `Settings` first and its own options after. Flags reach `Settings.load` as
+    text, so that flags, file and variables are checked in one place and complain in one way.
+    """
+    flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+        def run(**given: Any) -> None:
+            values = {field: given.pop(field) for field in ("model", *flags)}
+            command(Settings.load(values, given.pop("config"), os.environ), **given)
+
+        parameters = [_model_argument(), _config_option()]
+        parameters += [_flag(field, panel) for panel in panels for field in PANELS[panel]]
+        parameters += own
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__name__ = command.__name__
+        run.__doc__ = command.__doc__
+        return run
+
+    return decorate
+
+
+def _model_argument() -> inspect.Parameter:
+    description = Settings.model_fields["model"].description
+    info = typer.Argument(metavar="MODEL", help=description, show_default=False)
+    return _parameter("model", str | None, info)
+
+
+def _config_option() -> inspect.Parameter:
+    info = typer.Option("--config", metavar="FILE", help="A TOML file of settings.", show_default=False)
+    return _parameter("config", Path | None, info)
+
+
+def _flag(field: str, panel: str) -> inspect.Parameter:
+    setting = Settings.model_fields[field]
+    metavar = PANELS[panel][field]
+    default = "auto" if setting.default is None and "auto" in metavar else setting.default
+    choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
+    notes = [" | ".join(choices)] if choices else []
+    notes += [f"default: {default}"] if default is not None else []
+    shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
+    info = typer.Option(
+        flag_name(field),
+        metavar=metavar,
+        help=f"{setting.description}{shown}",
+        show_default=False,
+        rich_help_panel=panel,
+    )
+    return _parameter(field, str | None, info)
+
+
+def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
+    )
+
+
+@app.command(epilog=SETTINGS_HELP)
+@with_settings("Server", "Engine", "Limits of a request")
+def serve(
+    settings: Settings,
+    *,
+    continuous_batching: Annotated[bool, typer.Option("--continuous-batching", **VLLM_MLX)] = False,
+    enable_mtp: Annotated[bool, typer.Option("--enable-mtp", **VLLM_MLX)] = False,
+    mllm: Annotated[bool, typer.Option("--mllm", **VLLM_MLX)] = False,
+) -> None:
+    """Start an OpenAI-compatible server.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline serve[/cyan]   the built-in model on http://127.0.0.1:8000
+
+    [cyan]paceline serve mlx-community/Qwen3-4B-4bit[/cyan]   download from Hugging Face, then serve
+
+    [cyan]paceline serve ~/models/qwen --port 9000 --max-rows 16[/cyan]   a folder, another port, fewer rows
+
+    [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
+    """
+    settings = _start(settings)
+    taken = {"--continuous-batching": continuous_batching, "--enable-mtp": enable_mtp, "--mllm": mllm}
+    if given := [flag for flag, on in taken.items() if on]:
+        logger.info(
+            "%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given)
+        )
+
+    from paceline.server import app as server
+    from paceline.service import Service
+
+    server.run(Service(settings), settings)
+
+
+@app.command(epilog=SETTINGS_HELP)
+@with_settings("Engine")
+def chat(
+    settings: Settings,
+    *,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, metavar="T", help="0 takes the most likely token every time.")
+    ] = 0.7,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes."),
+    ] = None,
+) -> None:
+    """Talk to a model in this terminal.
+
+    /clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline chat[/cyan]   the built-in model
+
+    [cyan]paceline chat ~/models/qwen --system "Answer in one sentence." --temperature 0[/cyan]
+    """
+    if "log_level" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"log_level": "warning"})  # answers and log share the screen
+    settings = _start(settings)
+
+    from paceline import terminal
+    from paceline.engine.request import Sampling
+    from paceline.service import Service
+
+    sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
+    terminal.Chat(Service(settings), sampling=sampling, system=system).run()
+
+
+def _start(settings: Settings) -> Settings:
+    """What comes before the first import of MLX: the log, the BLAS, a model to load."""
+    from paceline import platform
+
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        datefmt="%H:%M:%S",
+    )
+    # Theirs at our level would bury ours: a line for every request to the hub.
+    for name in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    report = platform.prepare(settings.blas)
+    logger.log(logging.WARNING if report.warning else logging.INFO, report.line())
+
+    if settings.model is not None:
+        return settings
+    from paceline.models import default
+
+    return settings.model_copy(update={"model": str(default.ensure())})

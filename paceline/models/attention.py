@@ -1,0 +1,39 @@
+"""The attention call, given to the cache when rows lie in several buffers.
+
+mlx-lm's models call `scaled_dot_product_attention` by a name in their own module. `install` puts `attention` under
+that name in the modules that use the library's function; calls with any other cache go on to the library unchanged.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models import base
+
+from paceline.cache.layers import AttentionCache
+
+NAME = "scaled_dot_product_attention"
+library_attention = base.scaled_dot_product_attention
+
+
+def attention(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    cache: Any,
+    scale: float,
+    mask: Any,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    if isinstance(cache, AttentionCache) and len(cache.lane.groups) > 1:
+        return cache.attend(queries, scale, sinks)
+    return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
+
+
+def install() -> None:
+    """Idempotent; covers the model modules imported so far."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("mlx_lm.models.") and getattr(module, NAME, None) is library_attention:
+            setattr(module, NAME, attention)

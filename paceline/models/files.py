@@ -1,0 +1,83 @@
+"""A model's files: found or downloaded, and checked before anything is read. Every complaint is one clear line."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import LoadError
+
+WANTED = ["*.json", "*.safetensors", "*.model", "*.tiktoken", "*.txt", "*.jinja"]
+
+
+def resolve(source: str) -> Path:
+    """A folder as it is; anything else is a Hugging Face id, downloaded with a progress bar."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise LoadError(f"{source} is a file; give the folder that holds config.json and the weights.")
+    if source.startswith((".", "/", "~")) or source.count("/") != 1:
+        raise LoadError(f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name).")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source, allow_patterns=WANTED))
+    except LocalEntryNotFoundError as error:
+        raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {_first_line(error)}") from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise LoadError(f"{folder} has no config.json, so it is no model folder.")
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise LoadError(f"{path} cannot be read: {_first_line(error)}") from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise LoadError(f"{path} names no model_type.")
+    return config
+
+
+def check_weights(folder: Path) -> list[Path]:
+    """All weight files are there and whole, by their headers and sizes; their contents are read once, later."""
+    index = folder / "model.safetensors.index.json"
+    files = sorted(folder.glob("model*.safetensors"))
+    if index.is_file():
+        try:
+            names = set(json.loads(index.read_text())["weight_map"].values())
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise LoadError(f"{index} is damaged: {_first_line(error)}") from error
+        missing = sorted(name for name in names if not (folder / name).is_file())
+        if missing:
+            raise LoadError(f"{folder} lacks {len(missing)} of its weight files, {missing[0]} first.")
+    if not files:
+        raise LoadError(f"{folder} has no model*.safetensors weights.")
+    for file in files:
+        _check_file(file)
+    return files
+
+
+def _check_file(file: Path) -> None:
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > size - 8:
+                raise ValueError("its header is cut off")
+            header = json.loads(stream.read(length))
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        if 8 + length + max(ends, default=0) != size:
+            raise ValueError(f"it should have {8 + length + max(ends, default=0)} bytes and has {size}")
+    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        raise LoadError(f"{file} is damaged: {_first_line(error)}. Download it again.") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

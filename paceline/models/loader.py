@@ -1,0 +1,163 @@
+"""One load per checkpoint: every weight file is read once, and its arrays go to all who need them.
+
+mlx-lm builds the language model and drops what it has no place for; a subclass of its model class (made through
+`load_model`'s own `get_model_classes`) keeps those tensors: the vision tower's, and the MTP head's for drafting.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model
+
+from paceline.errors import LoadError
+from paceline.models.adapter import Adapted, adapt
+from paceline.models.files import check_weights, read_config, resolve
+from paceline.models.vision import VISION_FAMILIES, Vision
+
+log = logging.getLogger("paceline")
+Progress = Callable[[str, int, int], None]  # stage, bytes done, bytes in all
+SLICE = 256 << 20  # bytes evaluated at a time: bounds what a conversion holds twice
+
+
+@dataclass(slots=True)
+class LoadedModel:
+    """A checkpoint in memory. `mtp` holds the draft head's tensors as they are in the file."""
+
+    folder: Path
+    config: dict[str, Any]
+    language: Adapted
+    vision: Vision | None
+    mtp: dict[str, mx.array]
+    context_length: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        total = sum(array.nbytes for _, array in tree_flatten(self.language.module.parameters()))
+        total += sum(array.nbytes for array in self.mtp.values())
+        return total + (self.vision.tower_bytes if self.vision else 0)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Tensors mlx-lm's model has no place for."""
+
+    vision: dict[str, mx.array] = field(default_factory=dict)
+    mtp: dict[str, mx.array] = field(default_factory=dict)
+
+
+def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> LoadedModel:
+    """Load a folder or a Hugging Face id. Must run on the thread that owns MLX. Raises LoadError."""
+    folder = resolve(source)
+    config = read_config(folder)
+    files = check_weights(folder)
+    kept = _Kept()
+    try:
+        module, config = load_model(folder, lazy=True, get_model_classes=_keeping(kept))
+    except LoadError:
+        raise
+    except Exception as error:  # the library raises whatever a strange config makes it stumble over
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {line}") from error
+    wanted = _dtype(dtype)
+    if wanted is not None:
+        module.set_dtype(wanted)
+        kept.vision = {name: _cast(array, wanted) for name, array in kept.vision.items()}
+        kept.mtp = {name: _cast(array, wanted) for name, array in kept.mtp.items()}
+    try:
+        _evaluate(module, kept, progress)
+    except RuntimeError as error:
+        raise LoadError(f"The weights in {files[0].parent} cannot be read: {error}") from error
+    notes: list[str] = []
+    vision = _vision(folder, config, module, kept.vision, notes)
+    for note in notes:
+        log.info(note)
+    language = adapt(module, config)
+    return LoadedModel(folder, config, language, vision, kept.mtp, context_length(config), notes)
+
+
+def context_length(config: dict[str, Any]) -> int:
+    text = config.get("text_config") or config
+    for name in ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions"):
+        value = text.get(name, config.get(name))
+        if isinstance(value, int) and value > 0:
+            return value
+    return 32768
+
+
+def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
+    """mlx-lm's own choice of classes, with a `sanitize` that keeps what the model would drop."""
+    choose = inspect.signature(load_model).parameters["get_model_classes"].default
+
+    def classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
+        model_class, args_class = choose(config=config)
+
+        def sanitize(self: nn.Module, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            for name, array in weights.items():
+                if name.startswith(("model.visual.", "visual.", "vision_tower.", "model.language_model.visual.")):
+                    kept.vision[name] = array
+                elif name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
+                    kept.mtp[name[name.index("mtp.") + 4 :]] = array
+            inherited = getattr(super(keeping, self), "sanitize", None)
+            return inherited(weights) if inherited else weights
+
+        keeping = type(model_class.__name__, (model_class,), {"sanitize": sanitize})
+        return keeping, args_class
+
+    return classes
+
+
+def _dtype(name: str) -> mx.Dtype | None:
+    """None: as in the checkpoint. On CPU the other types run in slow loops, so "auto" means float32 there."""
+    if name == "auto":
+        return mx.float32 if mx.default_device() == mx.cpu else None
+    dtype: mx.Dtype = getattr(mx, name)
+    return dtype
+
+
+def _cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
+    return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
+
+
+def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None:
+    """Read the weights a slice at a time, so that a conversion never holds two copies of more than a slice."""
+    arrays = [array for _, array in tree_flatten(module.parameters())]
+    arrays += [*kept.vision.values(), *kept.mtp.values()]
+    total, done, pending = sum(array.nbytes for array in arrays), 0, []
+    size = 0
+    for array in arrays:
+        pending.append(array)
+        size += array.nbytes
+        if size >= min(SLICE, max(total // 32, 1)):
+            mx.eval(pending)
+            mx.clear_cache()
+            done, size, pending = done + size, 0, []
+            if progress:
+                progress("load", done, total)
+    mx.eval(pending)
+    mx.clear_cache()
+    if progress:
+        progress("load", total, total)
+
+
+def _vision(
+    folder: Path, config: dict[str, Any], module: nn.Module, weights: dict[str, mx.array], notes: list[str]
+) -> Vision | None:
+    if "vision_config" not in config:
+        return None
+    if config["model_type"] not in VISION_FAMILIES:
+        notes.append(f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only.")
+        return None
+    if not weights:
+        notes.append(f"{folder.name} has no vision weights: text only.")
+        return None
+    return Vision.build(folder, config, module, weights)

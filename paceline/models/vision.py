@@ -1,0 +1,111 @@
+"""Pictures: mlx-vlm's tower and processor over the arrays that the language model already holds.
+
+mlx-vlm is imported here and nowhere else, when a checkpoint has a vision tower: the import alone takes seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx.utils import tree_flatten
+from numpy.typing import NDArray
+from PIL.Image import Image as Picture
+
+from paceline.engine.request import Image
+from paceline.errors import InvalidRequest, LoadError
+from paceline.models.positions import image_positions
+
+VISION_FAMILIES = ("qwen3_5", "qwen3_5_moe")
+
+
+class Vision:
+    """`preprocess` runs on any thread (numpy only); `encode` on the thread that owns MLX."""
+
+    def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
+        self.view = view
+        self.processor = processor
+        self.image_token = int(config["image_token_id"])
+        self.merge = int(config["vision_config"]["spatial_merge_size"])
+
+    @classmethod
+    def build(
+        cls, folder: Path, config: dict[str, Any], language: nn.Module, weights: dict[str, mx.array]
+    ) -> Vision:
+        """The vision-language view: mlx-vlm's model, filled with the same language arrays and the tower's."""
+        family = importlib.import_module(f"mlx_vlm.models.{config['model_type']}")
+        from mlx_vlm.utils import load_processor
+
+        shared = dict(tree_flatten(language.parameters()))
+        try:
+            view = family.Model(family.ModelConfig.from_dict(config))
+            tower = view.sanitize(dict(weights))
+            if any(name.endswith(".scales") for name in [*shared, *tower]):
+                _quantize(view, config, {**shared, **tower})
+            view.load_weights([*shared.items(), *tower.items()], strict=True)
+            view.eval()
+            mx.eval(view.vision_tower.parameters())
+            processor = load_processor(folder, add_detokenizer=False)
+        except Exception as error:  # a tower that cannot be built must say so in one line, whatever broke
+            raise LoadError(f"The vision tower of {folder} cannot be built: {error}") from error
+        return cls(view, processor.image_processor, config)
+
+    @property
+    def tower_bytes(self) -> int:
+        return sum(array.nbytes for _, array in tree_flatten(self.view.vision_tower.parameters()))
+
+    def preprocess(self, picture: Picture) -> Image:
+        """Resize and cut a picture into patches, as the model's processor does."""
+        try:
+            inputs = self.processor(images=[picture])
+        except ValueError as error:  # for example a picture 200 times as wide as high
+            raise InvalidRequest(f"The picture cannot be used: {error}", field="messages") from error
+        patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values"], dtype=np.float32)
+        grid = tuple(int(n) for n in np.asarray(inputs["image_grid_thw"])[0])
+        digest = hashlib.sha256(repr(grid).encode() + patches.tobytes()).hexdigest()
+        return Image(patches, (grid[0], grid[1], grid[2]), digest)
+
+    def tokens(self, image: Image) -> int:
+        """How many placeholder tokens the picture takes in a prompt."""
+        time, height, width = image.grid
+        return time * height * width // self.merge**2
+
+    def encode(self, image: Image) -> mx.array:
+        """Features (tokens, hidden) of one picture; lazy, as all of MLX."""
+        tower = self.view.vision_tower
+        pixels = mx.array(image.patches).astype(tower.patch_embed.proj.weight.dtype)
+        features, _ = tower(pixels, mx.array([image.grid]))
+        return features
+
+    def positions(self, token_ids: tuple[int, ...], images: tuple[Image, ...]) -> tuple[NDArray[np.int32], int]:
+        return image_positions(token_ids, [image.grid for image in images], self.image_token, self.merge)
+
+
+def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.array]) -> None:
+    quantization = config.get("quantization") or {}
+
+    def predicate(path: str, module: nn.Module) -> bool | dict[str, Any]:
+        if not hasattr(module, "to_quantized") or f"{path}.scales" not in weights:
+            return False
+        special = quantization.get(path)
+        if isinstance(special, dict):
+            return special
+        scales = weights[f"{path}.scales"]
+        inputs = module.weight.shape[-1]
+        return {
+            "group_size": inputs // scales.shape[-1],
+            "bits": weights[f"{path}.weight"].shape[-1] * 32 // inputs,
+            "mode": quantization.get("mode", "affine"),
+        }
+
+    nn.quantize(
+        view,
+        group_size=quantization.get("group_size", 64),
+        bits=quantization.get("bits", 4),
+        class_predicate=predicate,
+    )

@@ -1,0 +1,350 @@
+"""What the machine gives us: a fast BLAS on Linux CPU, the kind of device, the memory we may use.
+
+Nothing here imports MLX when the module loads: `prepare` must run before the first `import mlx.core`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from paceline.settings import SettingsError
+
+DeviceKind = Literal["metal", "cuda", "cpu"]
+DeviceInfo = Mapping[str, str | int]
+
+# --- An optimised BLAS -------------------------------------------------------------------------------
+#
+# MLX's Linux CPU wheel carries reference BLAS under plain cblas_* names. A library that was loaded into the
+# global symbol scope before libmlx.so wins over it, and is ten to fifty times faster in float32.
+
+_INSTALL_HINT = "install libopenblas0-pthread or opencv-python, or give a path with --blas"
+# Not libopenblas64: it has the plain names too, but takes 64-bit integers, so it would read garbage.
+_OPENBLAS = re.compile(r"libopenblas[po]?([-.].*)?\.so(\.[\d.]+)?$")
+_THREAD_VARIABLES = {
+    "MKL": ("MKL_NUM_THREADS", "OMP_NUM_THREADS"),
+    "OpenBLAS": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """A library that may do the products."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class BlasReport:
+    """What `prepare` did, for the start-up log."""
+
+    reason: str  # why this library, or why none
+    name: str | None = None
+    path: Path | None = None
+    threads: int | None = None
+    warning: bool = False  # products will run on reference BLAS and nobody asked for that
+
+    def line(self) -> str:
+        if self.path is None:
+            return f"BLAS: {self.reason}"
+        return f"BLAS: {self.name} with {self.threads} threads, {self.reason} ({self.path})"
+
+
+_report: BlasReport | None = None
+
+
+def prepare(blas: str | None = None) -> BlasReport:
+    """Load an optimised BLAS before MLX is imported, where that helps. Only the first call does anything.
+
+    `blas` is the setting of that name: a path, "none", or None to search.
+    """
+    global _report
+    if _report is None:
+        _report = _prepare(blas)
+    return _report
+
+
+def _prepare(blas: str | None) -> BlasReport:
+    if sys.platform != "linux":
+        return BlasReport("MLX brings its own on this system")
+    if _has_cuda_build():
+        return BlasReport("not needed, MLX runs on CUDA")
+    if blas == "none":
+        return BlasReport("MLX's own reference BLAS, as --blas none asks")
+    if "mlx.core" in sys.modules:
+        return BlasReport(
+            "MLX's own reference BLAS, which is slow: mlx.core was imported before platform.prepare()",
+            warning=True,
+        )
+    if blas is not None:
+        return load_named(Path(blas))
+    return load_first(find_blas())
+
+
+def find_blas(
+    *,
+    root: Path = Path("/"),
+    prefix: Path | None = None,
+    packages: Sequence[Path] | None = None,
+    machine: str | None = None,
+    ldconfig: str | None = None,
+) -> list[Blas]:
+    """Libraries to try, best first: MKL, the system's OpenBLAS with threads, opencv-python's, a serial one.
+
+    The arguments are where to look; the defaults are this machine. Reference BLAS is never among them.
+    """
+    prefix = Path(sys.prefix) if prefix is None else prefix
+    packages = _package_folders() if packages is None else packages
+    machine = platform.machine() if machine is None else machine
+    ldconfig = _ldconfig() if ldconfig is None else ldconfig
+
+    mkl = sorted((prefix / "lib").glob("libmkl_rt.so*"), reverse=True) if machine == "x86_64" else []
+    # Without its kernels libmkl_rt ends the process at the first product.
+    mkl = [path for path in mkl if any(path.parent.glob("libmkl_core.so*"))]
+
+    system = [
+        *root.glob("usr/lib/*/openblas-*/libopenblas*.so*"),  # Debian: one folder for each kind of threading
+        *root.glob("usr/lib64/libopenblas*.so*"),  # Fedora: libopenblasp, libopenblaso, libopenblas
+        *root.glob("usr/lib/libopenblas*.so*"),  # Arch
+        *(Path(path) for path in re.findall(r"=> (\S*/libopenblas\S*)", ldconfig)),
+    ]
+    by_file = {path.resolve(): path for path in reversed(system) if _is_openblas(path)}
+    system = sorted(by_file.values(), key=lambda path: (_threading_rank(path), str(path)))
+    threaded = [path for path in system if _threading_rank(path) < _SERIAL]
+    serial = [path for path in system if _threading_rank(path) >= _SERIAL]
+
+    wheel = [
+        path
+        for folder in packages
+        for path in sorted(folder.glob("opencv_python*.libs/libopenblas*.so*"))
+        if _is_openblas(path)
+    ]
+    found = [Blas("MKL", path) for path in mkl]
+    found += [Blas("OpenBLAS", path) for path in (*threaded, *wheel, *serial)]
+    return found
+
+
+def load_first(candidates: Sequence[Blas]) -> BlasReport:
+    """Load the first candidate that loads and has plain cblas_* names."""
+    failures = []
+    for blas in candidates:
+        try:
+            return BlasReport("found by search", blas.name, blas.path, _load(blas))
+        except OSError as error:
+            failures.append(str(error))
+    tried = f" ({'; '.join(failures)})" if failures else ""
+    return BlasReport(
+        f"no optimised one was found{tried}: float32 products on this CPU will be 10 to 50 times slower "
+        f"than they could be; {_INSTALL_HINT}",
+        warning=True,
+    )
+
+
+def load_named(path: Path) -> BlasReport:
+    """Load the library that the user named, or say why not: a search would hide the mistake."""
+    blas = Blas("MKL" if "mkl" in path.name else "OpenBLAS" if "openblas" in path.name else path.name, path)
+    try:
+        return BlasReport("as --blas asks", blas.name, blas.path, _load(blas))
+    except OSError as error:
+        raise SettingsError(f"--blas: cannot use {path}: {error}") from error
+
+
+def blas_environment(
+    name: str, env: MutableMapping[str, str], *, cpuinfo: str, machine: str, cpus: int
+) -> None:
+    """Set what a BLAS reads when it is loaded, unless the user has."""
+    variables = _THREAD_VARIABLES.get(name, ())
+    if variables and not any(variable in env for variable in variables):
+        env[variables[0]] = str(cpus)
+    # On many virtual machines OpenBLAS does not recognise the core and takes kernels five times slower.
+    if name == "OpenBLAS" and machine == "x86_64" and re.search(r"\bavx512f\b", cpuinfo):
+        env.setdefault("OPENBLAS_CORETYPE", "SKYLAKEX")
+
+
+def usable_cpus(root: Path = Path("/")) -> int:
+    """Cores that this process may use: its affinity, cut by the cgroup's quota."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = [float(affinity)]
+    for folder in _cgroup_folders(root, "cpu"):
+        quota, period = _cgroup_cpu(folder)
+        if quota > 0 and period > 0:
+            quotas.append(quota / period)
+    return max(1, int(min(quotas)))
+
+
+def _load(blas: Blas) -> int:
+    """Put the library in front of MLX's own; its number of threads. OSError when it cannot serve."""
+    cpus = usable_cpus()
+    cpuinfo = _read(Path("/proc/cpuinfo"))
+    blas_environment(blas.name, os.environ, cpuinfo=cpuinfo, machine=platform.machine(), cpus=cpus)
+    # Locally first: a library that turns out to lack the names must not stay in the global scope.
+    library = ctypes.CDLL(str(blas.path), mode=os.RTLD_LOCAL)
+    if not hasattr(library, "cblas_sgemm"):
+        raise OSError(f"{blas.path} has no plain cblas_sgemm")
+    library = ctypes.CDLL(str(blas.path), mode=os.RTLD_GLOBAL)
+    if hasattr(library, "openblas_get_num_threads"):
+        return int(library.openblas_get_num_threads())
+    return int(next((os.environ[v] for v in _THREAD_VARIABLES.get(blas.name, ()) if v in os.environ), cpus))
+
+
+_SERIAL = 3
+
+
+def _threading_rank(path: Path) -> int:
+    """POSIX threads, then OpenMP, then unknown, then serial. Debian's alternatives hide it behind a link."""
+    real = str(path.resolve())
+    if "serial" in real:
+        return _SERIAL
+    if "pthread" in real or "libopenblasp" in real:
+        return 0
+    return 1 if "openmp" in real or "libopenblaso" in real else 2
+
+
+def _is_openblas(path: Path) -> bool:
+    return _OPENBLAS.fullmatch(path.name) is not None
+
+
+def _package_folders() -> list[Path]:
+    return [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+
+
+def _has_cuda_build() -> bool:
+    for name in ("mlx-cuda-13", "mlx-cuda-12", "mlx-cuda"):
+        try:
+            importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return True
+    return False
+
+
+def _ldconfig() -> str:
+    program = shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")
+    if program is None:
+        return ""
+    try:
+        return subprocess.run([program, "-p"], capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+# --- The device and its memory -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    bytes: int
+    source: str  # where the number comes from, for the log and /v1/status
+
+
+def device_kind() -> DeviceKind:
+    """Where MLX computes by default. Imports MLX: call `prepare` first."""
+    import mlx.core as mx
+
+    if mx.default_device().type == mx.DeviceType.cpu:
+        return "cpu"
+    return "metal" if mx.metal.is_available() else "cuda"
+
+
+def device_info() -> dict[str, str | int]:
+    """What MLX says about its default device. Imports MLX: call `prepare` first."""
+    import mlx.core as mx
+
+    return dict(mx.device_info())
+
+
+def memory_limit(
+    kind: DeviceKind | None = None, info: DeviceInfo | None = None, root: Path = Path("/")
+) -> MemoryLimit:
+    """The bytes that weights, caches and activations together may take on the device.
+
+    On CUDA that is what is free now: call it before loading a model, or add what MLX already holds.
+    """
+    kind = device_kind() if kind is None else kind
+    if kind == "cpu":
+        return _host_memory(root)  # MLX reports no size for the CPU
+    info = device_info() if info is None else info
+    if kind == "metal":
+        if size := _size(info, "max_recommended_working_set_size"):
+            return MemoryLimit(size, "Metal's recommended working set")
+        if size := _size(info, "memory_size"):
+            return MemoryLimit(size * 3 // 4, "three quarters of the memory Metal reports")
+    else:
+        if size := _size(info, "free_memory"):
+            return MemoryLimit(size, "CUDA's free memory")
+        if size := _size(info, "total_memory"):
+            return MemoryLimit(size * 9 // 10, "nine tenths of the memory CUDA reports")
+    host = _host_memory(root)
+    return MemoryLimit(host.bytes, f"{host.source}, since MLX reports no size for the device")
+
+
+def _size(info: DeviceInfo, key: str) -> int:
+    value = info.get(key)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _host_memory(root: Path) -> MemoryLimit:
+    match = re.search(r"^MemTotal:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
+    if match:
+        limit = MemoryLimit(int(match[1]) * 1024, "RAM")
+    else:
+        limit = MemoryLimit(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "RAM")
+    for folder in _cgroup_folders(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):  # version 2, version 1
+            text = _read(folder / name).strip()
+            if text.isdecimal() and int(text) < limit.bytes:
+                limit = MemoryLimit(int(text), f"the cgroup's limit ({folder / name})")
+    return limit
+
+
+# --- Control groups ----------------------------------------------------------------------------------
+
+
+def _cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
+    """Every folder whose limit binds this process: its own group's and those above, in both versions."""
+    mount = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            bases = [mount, mount / "unified"]
+        elif controller in controllers.split(","):
+            bases = [mount / controller, mount / controllers]
+        else:
+            continue
+        for base in bases:
+            # In a container the named group may lie outside the mount; then only the base exists.
+            folder = base / group.lstrip("/")
+            yield folder
+            while folder != base and base in folder.parents:
+                folder = folder.parent
+                yield folder
+
+
+def _cgroup_cpu(folder: Path) -> tuple[float, float]:
+    """Quota and period in microseconds; zeros when there is no limit."""
+    fields = _read(folder / "cpu.max").split()
+    if not fields:
+        fields = [_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")]
+    try:
+        quota, period = (float(field) for field in fields)
+    except ValueError:  # "max", a missing file
+        return 0.0, 0.0
+    return quota, period
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

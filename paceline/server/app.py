@@ -1,0 +1,136 @@
+"""The application, and the process that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import uvicorn
+from fastapi import FastAPI
+from rich.console import Console
+
+from paceline import __version__
+from paceline.errors import PacelineError
+from paceline.server import chat, completions, errors, status
+from paceline.server.backend import Backend, Serving
+from paceline.server.body import BodyLimit
+from paceline.server.drain import DrainingServer, Gate, GateKeeper
+from paceline.server.metrics import Metrics
+from paceline.settings import Settings
+
+FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
+UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
+
+logger = logging.getLogger("paceline.server")
+Started = Callable[[BaseException | None], None]
+
+
+def create_app(
+    backend: Backend, settings: Settings, *, gate: Gate | None = None, started: Started | None = None
+) -> FastAPI:
+    """The routes over a backend that the app starts and stops.
+
+    The app listens while the model loads (503 with the reason, and `/health` answers); `started` is called
+    when the backend can be used, or with what prevented it.
+    """
+
+    async def start() -> None:
+        failure: BaseException | None = None
+        try:
+            await backend.start()
+        except Exception as error:
+            logger.error("the model could not be loaded: %s", error)
+            failure = error
+        if started is not None:
+            started(failure)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        starting = asyncio.create_task(start())
+        try:
+            yield
+        finally:
+            starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await starting
+            await backend.stop()
+
+    app = FastAPI(title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    gate = gate or Gate()
+    metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
+    serving = Serving(backend, settings, metrics, gate)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
+    app.add_middleware(GateKeeper, gate=gate)
+    errors.install(app)
+    for room in (chat, completions, status):
+        app.include_router(room.routes(serving))
+    return app
+
+
+def run(backend: Backend, settings: Settings) -> None:
+    """Serve until a signal: drain, stop, return. Raises what kept the model from loading."""
+    listener = listen(settings)
+    settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+    failures: list[BaseException] = []
+
+    def started(failure: BaseException | None) -> None:
+        if failure is None:
+            announce(settings, backend)
+        else:
+            failures.append(failure)
+            server.should_exit = True
+
+    gate = Gate()
+    config = uvicorn.Config(
+        create_app(backend, settings, gate=gate, started=started),
+        log_level=settings.log_level,
+        timeout_graceful_shutdown=FLUSH_SECONDS,
+    )
+    if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
+        logging.getLogger("uvicorn.error").setLevel("WARNING")
+    logging.getLogger("uvicorn.access").addFilter(_worth_a_line)
+    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop)
+    server.run(sockets=[listener])
+    if failures:
+        raise failures[0]
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket, taken before the model loads: a port in use is known at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or error
+        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
+
+
+def announce(settings: Settings, backend: Backend) -> None:
+    """Say where the server is, and a command that speaks to it."""
+    address = f"http://{_reachable(settings.host)}:{settings.port}"
+    console = Console(highlight=False, soft_wrap=True)
+    name = settings.served_model_name or backend.model_name
+    console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
+    body = '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    command = f"curl {address}/v1/chat/completions -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    console.print(command, markup=False)
+
+
+def _reachable(host: str) -> str:
+    match host:
+        case "0.0.0.0" | "localhost":
+            return "127.0.0.1"
+        case "::":
+            return "[::1]"
+        case _:
+            return f"[{host}]" if ":" in host else host
+
+
+def _worth_a_line(record: logging.LogRecord) -> bool:
+    """False for what probes ask every few seconds."""
+    arguments = record.args
+    return not (isinstance(arguments, tuple) and len(arguments) > 2 and arguments[2] in UNLOGGED_PATHS)

@@ -1,0 +1,83 @@
+"""What the server asks of the service behind it; `paceline.service.Service` is one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from paceline.engine.request import Delta, RequestId
+from paceline.errors import EngineUnavailable
+from paceline.server.drain import Gate
+from paceline.server.errors import ModelNotFound
+from paceline.server.metrics import Metrics
+from paceline.service import ChatRequest, GenerateRequest
+from paceline.settings import Settings
+
+
+class Tokenizer(Protocol):
+    """Every call may come from any thread."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def eos_ids(self) -> Collection[int]: ...
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]: ...
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str: ...
+    def token_bytes(self, token_id: int) -> bytes: ...
+    def token_text(self, token_id: int) -> str: ...
+
+
+class Backend(Protocol):
+    """The facade as HTTP sees it.
+
+    `model_name` and `stats` can be read at any time; `tokenizer`, `context_length` and `takes_images` once
+    `ready`. A stream raises what is wrong with its request from its first `__anext__`; closing it, or
+    `abort`, frees its rows. `abort` of an unknown id and a second `stop` do nothing.
+    """
+
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def failure(self) -> str | None: ...
+    @property
+    def model_name(self) -> str: ...
+    @property
+    def context_length(self) -> int: ...
+    @property
+    def takes_images(self) -> bool: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]: ...
+    def stream_generate(self, request: GenerateRequest) -> AsyncIterator[Delta]: ...
+    def abort(self, request_id: RequestId) -> None: ...
+    def stats(self) -> Mapping[str, Any]: ...
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What every route is given."""
+
+    backend: Backend
+    settings: Settings
+    metrics: Metrics
+    gate: Gate
+
+    @property
+    def model_name(self) -> str:
+        """The name that clients see."""
+        return self.settings.served_model_name or self.backend.model_name
+
+    def check_ready(self) -> None:
+        if self.backend.failure is not None:
+            raise EngineUnavailable(self.backend.failure)
+        if not self.backend.ready:
+            raise EngineUnavailable("The model is still loading.")
+
+    def check_model(self, name: str | None) -> None:
+        """A request may leave the model out; one that names another model is not ours to answer."""
+        if name is not None and name not in (self.model_name, self.backend.model_name):
+            raise ModelNotFound(name, self.model_name)

@@ -1,0 +1,94 @@
+"""A request's body: never larger than allowed, JSON as the standard has it, then a checked model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline.errors import InvalidRequest
+from paceline.server.errors import BodyTooLarge, error_response, invalid_fields
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class BodyLimit:
+    """ASGI middleware: refuses a body by its announced length, or as soon as it has grown too long.
+
+    The answer does not close the connection, so that uvicorn reads what is left and drops it: a reset
+    while the client still sends would destroy the answer on its way.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if _announced_length(scope) > self.max_bytes:
+            await error_response(BodyTooLarge(self.max_bytes))(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.max_bytes:
+                raise BodyTooLarge(self.max_bytes)
+            return message
+
+        await self.app(scope, counted, send)
+
+
+async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
+    """The body as `model`, and as the plain object that the client sent."""
+    fields = parse_json(await request.body())
+    if not isinstance(fields, dict):
+        raise InvalidRequest("The request's body must be a JSON object.")
+    try:
+        return model.model_validate(fields), fields
+    except ValidationError as error:
+        raise invalid_fields(error) from None
+
+
+def parse_json(body: bytes) -> Any:
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+        if b"\\u" in body:
+            _refuse_lone_surrogates(value)
+        return value
+    except RecursionError:
+        raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
+    except ValueError as error:
+        raise InvalidRequest(f"The request's body is not valid JSON: {error}", code="invalid_json") from None
+
+
+def _announced_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _refuse_lone_surrogates(value: Any) -> None:
+    """Half of an escaped emoji is a Python string but not text: no tokenizer takes it."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("an unpaired \\uD800-\\uDFFF escape is not text") from None
+
+
+def described_by(model: type[BaseModel]) -> dict[str, Any]:
+    """The body's part of /openapi.json, for routes that parse it themselves."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -1,0 +1,164 @@
+"""/v1/completions: text or token ids to continue, one prompt or many; with echo and logprobs, to score."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from paceline.engine.request import Delta, PromptInfo, RequestId
+from paceline.errors import InvalidRequest
+from paceline.server.backend import Serving
+from paceline.server.body import described_by, read_body
+from paceline.server.calls import (
+    Collected,
+    Deltas,
+    Output,
+    Tally,
+    collect,
+    follow,
+    merge,
+    unless_disconnected,
+)
+from paceline.server.envelope import Envelope
+from paceline.server.logprobs import CompletionLogprobs, joined
+from paceline.server.sampling import check_token_ids, choices, completion_sampling
+from paceline.server.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, refuse_unsupported
+from paceline.server.streaming import start_stream
+from paceline.service import GenerateRequest
+
+MAX_PROMPTS = 2048
+KIND = "text_completion"  # OpenAI has one name for the response and its chunks
+
+
+def routes(serving: Serving) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/completions", openapi_extra=described_by(CompletionBody))
+    async def create_completion(request: Request) -> Response:
+        body, fields = await read_body(request, CompletionBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
+        serving.check_ready()
+        serving.check_model(body.model)
+        completions = Completions(serving, body)
+        if body.stream:
+            return await start_stream(request.receive, completions.events())
+        return JSONResponse(await unless_disconnected(request.receive, completions.whole()))
+
+    return router
+
+
+class Completions:
+    """One request to the endpoint. Choice i of prompt p has the index p * n + i."""
+
+    def __init__(self, serving: Serving, body: CompletionBody) -> None:
+        self.serving = serving
+        self.body = body
+        self.envelope = Envelope("cmpl", serving.model_name)
+        self.n = choices(body, serving)
+        sampling = completion_sampling(body, serving)
+        if len(body.prompt) > MAX_PROMPTS:
+            raise InvalidRequest(
+                f"prompt holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed.",
+                field="prompt",
+            )
+        prompts: Sequence[str | list[int]] = body.prompt
+        for prompt in prompts:
+            if not isinstance(prompt, str):
+                check_token_ids(prompt, "prompt", serving)
+        self.requests = [
+            GenerateRequest(prompt, sampling, self.n, RequestId(f"{self.envelope.id}-{place}"))
+            for place, prompt in enumerate(prompts)
+        ]
+
+    async def whole(self) -> dict[str, Any]:
+        collected = await collect(self._deltas())
+        choices = [
+            self._choice(place, index, output, collected)
+            for (place, index), output in sorted(collected.outputs.items())
+        ]
+        return self.envelope.response(KIND, choices, collected.tally.usage())
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        options = self.body.stream_options
+        include_usage = bool(options and options.include_usage)
+        running_usage = bool(options and options.continuous_usage_stats)
+        encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
+        tally = Tally()
+        prompts: dict[int, PromptInfo] = {}
+        printers: dict[tuple[int, int], Printer] = {}
+        async with aclosing(self._deltas()) as deltas:
+            async for place, delta in deltas:
+                tally.add(place, delta)
+                if delta.prompt is not None:
+                    prompts.setdefault(place, delta.prompt)
+                printer = printers.get((place, delta.index))
+                first = printer is None
+                if printer is None:
+                    printer = printers[place, delta.index] = self._printer(place, prompts[place])
+                if first or delta.text or delta.logprobs or delta.finish_reason:
+                    chunk = self._chunk(place, delta, printer, first)
+                    yield encode([chunk], tally.usage() if running_usage else None)
+        if include_usage:
+            yield encode([], tally.usage())
+
+    def _deltas(self) -> Deltas:
+        return merge([self._follow(request) for request in self.requests])
+
+    def _follow(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
+        assert request.request_id is not None
+        stream = self.serving.backend.stream_generate(request)
+        return follow(self.serving, request.request_id, stream, self.n)
+
+    def _printer(self, place: int, prompt: PromptInfo) -> Printer:
+        return Printer(self.serving, self.body, self.body.prompt[place], prompt)
+
+    def _choice(self, place: int, index: int, output: Output, collected: Collected) -> dict[str, Any]:
+        printer = self._printer(place, collected.prompts[place])
+        whole = Delta(text=output.text, logprobs=tuple(output.logprobs))
+        return {
+            "index": place * self.n + index,
+            **printer.printed(whole, first=True),
+            "finish_reason": output.finish_reason,
+            "stop_reason": output.stop_reason,
+        }
+
+    def _chunk(self, place: int, delta: Delta, printer: Printer, first: bool) -> dict[str, Any]:
+        return {
+            "index": place * self.n + delta.index,
+            **printer.printed(delta, first=first),
+            "finish_reason": delta.finish_reason,
+            "stop_reason": delta.stop_reason,
+        }
+
+
+class Printer:
+    """Text and logprobs of one choice, in front of them the prompt where it is echoed."""
+
+    def __init__(
+        self, serving: Serving, body: CompletionBody, written: str | list[int], prompt: PromptInfo
+    ) -> None:
+        tokenizer = serving.backend.tokenizer
+        self.prompt = prompt
+        self.echo = ""
+        if body.echo:
+            self.echo = written if isinstance(written, str) else tokenizer.decode(written, False)
+        self.echoes = bool(body.echo)
+        self.lists = None
+        if body.logprobs is not None:
+            skipped = body.skip_special_tokens is not False
+            self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped)
+
+    def printed(self, delta: Delta, *, first: bool) -> dict[str, Any]:
+        echoed = first and self.echoes
+        text = self.echo + delta.text if echoed else delta.text
+        if self.lists is None:
+            return {"text": text, "logprobs": None}
+        if not echoed:
+            return {"text": text, "logprobs": self.lists.output(delta.logprobs)}
+        scored = self.prompt.logprobs or (None,) * len(self.prompt.token_ids)
+        lists = self.lists.prompt(self.echo, self.prompt.token_ids, scored)
+        return {"text": text, "logprobs": joined(lists, self.lists.output(delta.logprobs))}

@@ -1,0 +1,92 @@
+"""Stopping politely: the gate that new work passes, and the uvicorn server that waits for it to empty."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from paceline.errors import EngineUnavailable
+from paceline.server.errors import error_response
+
+
+class Gate:
+    """Counts the requests inside. A closed gate lets nobody in, and everybody out."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.inside = 0
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def enter(self) -> None:
+        self.inside += 1
+        self._empty.clear()
+
+    def leave(self) -> None:
+        self.inside -= 1
+        if self.inside == 0:
+            self._empty.set()
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until nobody is inside; False when that took longer than `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class GateKeeper:
+    """ASGI middleware: work (every POST) passes the gate; a look at the server's state always may."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self.app = app
+        self.gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        if self.gate.closed:
+            response = error_response(EngineUnavailable("The server is shutting down."))
+            response.headers["connection"] = "close"
+            await response(scope, receive, send)
+            return
+        self.gate.enter()
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.gate.leave()
+
+
+class DrainingServer(uvicorn.Server):
+    """The first signal closes the gate and waits for the requests inside; the second ends the process."""
+
+    def __init__(
+        self, config: uvicorn.Config, gate: Gate, drain_seconds: float, stop: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(config)
+        self.gate = gate
+        self.drain_seconds = drain_seconds
+        self.stop = stop
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Not handed to uvicorn, which would raise the signal again at the end: a drained server exits with 0.
+        if self.should_exit:
+            os._exit(128 + signal.Signals(sig).value)
+        self.gate.closed = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.gate.closed = True
+        if not await self.gate.emptied(self.drain_seconds):
+            await self.stop()  # ends what still runs, so that its clients read an error, not a cut connection
+        await super().shutdown(sockets)

@@ -1,0 +1,117 @@
+"""Exceptions as HTTP statuses with OpenAI's error object."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError
+
+RETRY_AFTER_SECONDS = 5
+CLIENT_CLOSED_REQUEST = 499  # nginx's number; only the log sees it
+
+logger = logging.getLogger("paceline.server")
+
+
+class ModelNotFound(InvalidRequest):
+    def __init__(self, asked: str, served: str) -> None:
+        super().__init__(
+            f"The model {asked!r} does not exist here; this server has {served!r}.",
+            field="model",
+            code="model_not_found",
+        )
+
+
+class BodyTooLarge(InvalidRequest):
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The request's body is larger than the {max_bytes / 2**20:g} MiB that are allowed.",
+            code="request_too_large",
+        )
+
+
+def status_of(error: Exception) -> int:
+    match error:
+        case ModelNotFound():
+            return 404
+        case BodyTooLarge():
+            return 413
+        case InvalidRequest():
+            return 400
+        case EngineUnavailable():
+            return 503
+        case HTTPException():
+            return error.status_code
+        case _:
+            return 500
+
+
+def error_object(error: Exception) -> dict[str, Any]:
+    """The body of an error response, and of an error inside a stream."""
+    status = status_of(error)
+    kind = {500: "server_error", 503: "service_unavailable"}.get(status, "invalid_request_error")
+    param = code = None
+    if isinstance(error, InvalidRequest):
+        message, param, code = str(error), error.field, error.code
+    elif isinstance(error, PacelineError):
+        message = str(error)
+    elif isinstance(error, HTTPException):
+        message = str(error.detail)
+    else:  # not raised on purpose: its text is for the log, not for the client
+        message = "The server failed on this request. Its log says why."
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def error_response(error: Exception) -> JSONResponse:
+    status = status_of(error)
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if status == 503:
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return JSONResponse(error_object(error), status_code=status, headers=headers)
+
+
+def invalid_fields(error: ValidationError) -> InvalidRequest:
+    """The first thing that pydantic found wrong, named as a client would write it: `messages[0].role`."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = field_path(first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return InvalidRequest(
+        f"{field}: {message[:1].lower()}{message[1:]}." if field else message, field=field or None
+    )
+
+
+def field_path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+def install(app: FastAPI) -> None:
+    """Give the app one answer for each kind of error."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if status_of(error) >= 500 and not isinstance(error, EngineUnavailable):
+            logger.error("%s %s failed: %s", request.method, request.url.path, error)
+        return error_response(error)
+
+    async def answer_nobody(request: Request, error: Exception) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def answer_validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        return error_response(InvalidRequest(first["msg"], field=field_path(tuple(first["loc"])[1:]) or None))
+
+    app.add_exception_handler(PacelineError, answer)
+    app.add_exception_handler(HTTPException, answer)
+    app.add_exception_handler(ClientDisconnect, answer_nobody)
+    app.add_exception_handler(RequestValidationError, answer_validation)
+    app.add_exception_handler(Exception, answer)

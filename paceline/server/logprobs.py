@@ -1,0 +1,94 @@
+"""Log probabilities in OpenAI's two shapes: the chat list, and the older parallel lists of completions."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from typing import Any
+
+from paceline.engine.request import TokenLogprob
+from paceline.server.backend import Tokenizer
+
+LEAST = -9999.0  # JSON has no infinity; vLLM's number for "impossible"
+
+
+def token_label(tokenizer: Tokenizer, token_id: int) -> str:
+    """A token's text; of one that is only part of a character its bytes: no two tokens look the same."""
+    data = tokenizer.token_bytes(token_id)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def chat_logprobs(tokenizer: Tokenizer, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
+    def entry(token_id: int, logprob: float) -> dict[str, Any]:
+        return {
+            "token": token_label(tokenizer, token_id),
+            "logprob": max(logprob, LEAST),
+            "bytes": list(tokenizer.token_bytes(token_id)),
+        }
+
+    return {
+        "content": [
+            {**entry(each.token_id, each.logprob), "top_logprobs": [entry(*top) for top in each.top]}
+            for each in entries
+        ],
+        "refusal": None,
+    }
+
+
+class CompletionLogprobs:
+    """The parallel lists of one choice. Keeps where in the text the next token starts, for streams."""
+
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
+        self.tokenizer = tokenizer
+        self.unprinted = frozenset(tokenizer.eos_ids) if skip_special_tokens else frozenset()
+        self.offset = 0
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def prompt(
+        self, text: str, token_ids: Iterable[int], entries: Iterable[TokenLogprob | None]
+    ) -> dict[str, Any]:
+        """The echoed prompt. Its first token has no probability: nothing comes before it."""
+        lists = _empty()
+        for position, (token_id, entry) in enumerate(zip(token_ids, entries, strict=True)):
+            # The client did not write the begin token that a tokenizer adds.
+            printed = position > 0 or text.startswith(token_label(self.tokenizer, token_id))
+            self._append(lists, token_id, entry, printed=printed)
+        # What is in the text is certain, its split into tokens' characters may not be.
+        self.offset = len(text)
+        self.decoder.reset()
+        return lists
+
+    def output(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
+        lists = _empty()
+        for entry in entries:
+            self._append(lists, entry.token_id, entry, printed=entry.token_id not in self.unprinted)
+        return lists
+
+    def _append(
+        self, lists: dict[str, Any], token_id: int, entry: TokenLogprob | None, *, printed: bool
+    ) -> None:
+        lists["tokens"].append(token_label(self.tokenizer, token_id))
+        lists["text_offset"].append(self.offset)
+        if printed:
+            self.offset += len(self.decoder.decode(self.tokenizer.token_bytes(token_id)))
+        if entry is None:
+            lists["token_logprobs"].append(None)
+            lists["top_logprobs"].append(None)
+            return
+        lists["token_logprobs"].append(max(entry.logprob, LEAST))
+        # Most likely first: of two tokens with one label the likelier stays. The chosen one is always there.
+        top: dict[str, float] = {}
+        for other, logprob in (*entry.top, (entry.token_id, entry.logprob)):
+            top.setdefault(token_label(self.tokenizer, other), max(logprob, LEAST))
+        lists["top_logprobs"].append(top)
+
+
+def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    return {name: first[name] + second[name] for name in first}
+
+
+def _empty() -> dict[str, Any]:
+    return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}

@@ -1,0 +1,111 @@
+"""What Prometheus reads: vLLM's names after a `paceline_` prefix."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from paceline.engine.request import Delta
+
+# vLLM's buckets, with finer ones where a fast machine's tokens fall.
+FIRST_TOKEN = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560"
+NEXT_TOKEN = "0.0025 0.005 0.0075 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1 2.5 5 7.5 10 20 40 80"
+WHOLE = "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680"
+LABELS = ("model_name",)
+
+
+class Metrics:
+    """One registry an app, so that two apps in one process do not share counters."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        for state in ("running", "waiting"):
+            gauge = Gauge(
+                f"paceline_num_requests_{state}", f"Requests {state} now.", LABELS, registry=self.registry
+            )
+            gauge.labels(model_name).set_function(partial(_number, stats, state))
+        self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of started requests.", model_name)
+        self.generation_tokens = self._counter("generation_tokens", "Tokens generated.", model_name)
+        self.first_token = self._histogram(
+            "time_to_first_token_seconds", "From arrival to the first token.", FIRST_TOKEN, model_name
+        )
+        self.next_token = self._histogram(
+            "inter_token_latency_seconds", "Between two deliveries of one choice.", NEXT_TOKEN, model_name
+        )
+        self.whole = self._histogram(
+            "e2e_request_latency_seconds", "From arrival to the end.", WHOLE, model_name
+        )
+        success = Counter(
+            "paceline_request_success",
+            "Choices by how they ended.",
+            (*LABELS, "finished_reason"),
+            registry=self.registry,
+        )
+        self.finished = {
+            reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")
+        }
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def watch(self, choices: int) -> Watch:
+        return Watch(self, choices)
+
+    def _counter(self, name: str, text: str, model_name: str) -> Counter:
+        return Counter(f"paceline_{name}", text, LABELS, registry=self.registry).labels(model_name)
+
+    def _histogram(self, name: str, text: str, buckets: str, model_name: str) -> Histogram:
+        bounds = [float(bound) for bound in buckets.split()]
+        metric = Histogram(f"paceline_{name}", text, LABELS, buckets=bounds, registry=self.registry)
+        return metric.labels(model_name)
+
+
+def _number(stats: Callable[[], Mapping[str, Any]], name: str) -> float:
+    return float(stats()[name])
+
+
+class Watch:
+    """One engine request, from its arrival to its end."""
+
+    def __init__(self, metrics: Metrics, choices: int) -> None:
+        self.metrics = metrics
+        self.started = time.perf_counter()
+        self.last: dict[int, float] = {}  # per choice: when it last brought a token
+        self.unfinished = choices
+
+    def see(self, delta: Delta) -> None:
+        now = time.perf_counter()
+        metrics = self.metrics
+        if delta.prompt is not None and not self.last:
+            metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
+        if delta.token_ids:
+            metrics.generation_tokens.inc(len(delta.token_ids))
+            if delta.index in self.last:
+                metrics.next_token.observe(now - self.last[delta.index])
+            elif not self.last:
+                metrics.first_token.observe(now - self.started)
+            self.last[delta.index] = now
+        if delta.finish_reason is not None:
+            self.unfinished -= 1
+            metrics.finished[delta.finish_reason].inc()
+
+    def end(self, *, refused: bool) -> None:
+        """A refused request never ran; of one that did, what has not finished by now was given up."""
+        if refused:
+            return
+        self.metrics.whole.observe(time.perf_counter() - self.started)
+        self.metrics.finished["abort"].inc(self.unfinished)

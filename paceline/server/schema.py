@@ -1,0 +1,201 @@
+"""What clients send, field by field. What is not here is tolerated; what is, is honoured or refused.
+
+Types are strict (the string "0.5" is not a number), null means "not given", NaN and infinity are never valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from paceline.errors import InvalidRequest
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+# Names that belong to the call that renders the template, not to the template.
+RESERVED_TEMPLATE_OPTIONS = frozenset(
+    {
+        "chat_template",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer",
+        "tools",
+        "truncation",
+    }
+)
+
+
+def _content(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise ValueError("content must be text or a list of parts")
+    for i, part in enumerate(value):
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise ValueError(f"content part {i} must be an object with a type")
+        if part["type"] == "text" and not isinstance(part.get("text"), str):
+            raise ValueError(f"content part {i} is of type text and must hold its text")
+    return value
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _template_options(value: Any) -> Any:
+    if isinstance(value, dict) and (reserved := RESERVED_TEMPLATE_OPTIONS & value.keys()):
+        raise ValueError(f"{sorted(reserved)[0]} cannot be set here")
+    return value
+
+
+def _prompts(value: Any) -> Any:
+    """Text, token ids, or a list of either: always as a list of prompts."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not value:
+        raise ValueError("must be text, a list of token ids, or a list of one of these, and not empty")
+    if _are_token_ids(value):
+        return [value]
+    if not all(isinstance(prompt, str) for prompt in value) and not all(map(_are_token_ids, value)):
+        raise ValueError("must hold only texts, only token ids, or only lists of token ids, none empty")
+    return value
+
+
+def _are_token_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
+
+
+class Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class Message(Lenient):
+    role: Role
+    content: Annotated[Any, BeforeValidator(_content)] = None
+
+
+class StreamOptions(Lenient):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
+
+
+class SamplingFields(Lenient):
+    """What /v1/chat/completions and /v1/completions have in common."""
+
+    model: str | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None  # -1 and 0: off
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
+    stop: Annotated[list[str] | None, BeforeValidator(_one_or_many)] = None
+    stop_token_ids: list[int] | None = None
+    min_tokens: Annotated[int, Field(ge=0)] | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    n: Annotated[int, Field(ge=1)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class ChatBody(SamplingFields):
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0)] | None = None
+    chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
+
+
+class CompletionBody(SamplingFields):
+    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(_prompts)]
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    logprobs: Annotated[int, Field(ge=0)] | None = None
+    echo: bool | None = None
+    best_of: Annotated[int, Field(ge=1)] | None = None
+
+
+class TokenizeBody(Lenient):
+    """vLLM's: either a prompt or messages."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+    chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
+
+
+class DetokenizeBody(Lenient):
+    model: str | None = None
+    tokens: list[int]
+
+
+# Known fields that are not built yet: each with the values that ask for nothing.
+NOTHING = (None, False)
+UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "functions": (None, []),
+    "function_call": (None, "none", "auto"),
+    "response_format": (None, {"type": "text"}),
+    "structured_outputs": (None,),
+    "audio": (None,),
+    "modalities": (None, ["text"]),
+    "prediction": (None,),
+    "reasoning_effort": (None,),
+    "web_search_options": (None,),
+    "suffix": (None, ""),
+    "use_beam_search": NOTHING,
+    "length_penalty": (None, 1),
+    "include_stop_str_in_output": NOTHING,
+    "allowed_token_ids": (None, []),
+    "bad_words": (None, []),
+    "logits_processors": (None, []),
+    "truncate_prompt_tokens": (None,),
+    "chat_template": (None,),
+    "documents": (None, []),
+    "continue_final_message": NOTHING,
+    "return_token_ids": NOTHING,
+    "return_tokens_as_token_ids": NOTHING,
+}
+# Fields that only one of the two endpoints knows.
+UNSUPPORTED_IN_CHAT: Mapping[str, tuple[Any, ...]] = {
+    "echo": NOTHING,
+    "prompt_logprobs": (None,),
+    "best_of": (None, 1),
+    "add_generation_prompt": (None, True),
+    "add_special_tokens": NOTHING,
+}
+UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
+    "prompt_logprobs": (None,),
+    "prompt_embeds": (None,),
+    "add_special_tokens": (None, True),
+}
+
+
+def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
+    """A field that would change the answer is refused by name: silence would be a wrong answer."""
+    for name, value in fields.items():
+        harmless = UNSUPPORTED.get(name, more.get(name))
+        if harmless is None and name.startswith("guided_"):
+            harmless = (None,)
+        if harmless is not None and value not in harmless:
+            raise InvalidRequest(
+                f"{name} is not supported by this server yet; leave it out.",
+                field=name,
+                code="unsupported_parameter",
+            )

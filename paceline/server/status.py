@@ -1,0 +1,94 @@
+"""How the server is, what it serves, and its tokenizer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from paceline.errors import EngineUnavailable, InvalidRequest
+from paceline.server.backend import Serving
+from paceline.server.body import described_by, read_body
+from paceline.server.sampling import check_token_ids
+from paceline.server.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
+
+
+def routes(serving: Serving) -> APIRouter:
+    router = APIRouter()
+    backend = serving.backend
+    started = int(time.time())
+
+    @router.get("/health")
+    async def health() -> Response:
+        """Alive: true while loading and while draining, false once the engine has given up."""
+        if backend.failure is not None:
+            raise EngineUnavailable(backend.failure)
+        return JSONResponse({"status": "ok"})
+
+    @router.get("/ready")
+    async def ready() -> Response:
+        serving.check_ready()
+        if serving.gate.closed:
+            raise EngineUnavailable("The server is shutting down.")
+        return JSONResponse({"status": "ready"})
+
+    @router.get("/v1/status")
+    async def status() -> Response:
+        return JSONResponse(dict(backend.stats()))
+
+    @router.get("/metrics")
+    async def metrics() -> Response:
+        return Response(serving.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    def model_card() -> dict[str, Any]:
+        card = {"id": serving.model_name, "object": "model", "created": started, "owned_by": "paceline"}
+        return {**card, "max_model_len": backend.context_length}
+
+    @router.get("/v1/models")
+    async def list_models() -> Response:
+        serving.check_ready()
+        return JSONResponse({"object": "list", "data": [model_card()]})
+
+    @router.get("/v1/models/{name:path}")
+    async def retrieve_model(name: str) -> Response:
+        serving.check_ready()
+        serving.check_model(name)
+        return JSONResponse(model_card())
+
+    @router.post("/tokenize", openapi_extra=described_by(TokenizeBody))
+    async def tokenize(request: Request) -> Response:
+        body, fields = await read_body(request, TokenizeBody)
+        refuse_unsupported(fields, {})
+        serving.check_ready()
+        serving.check_model(body.model)
+        # In a thread: a long text would hold up every stream.
+        ids = await asyncio.to_thread(_tokens_of, serving, body, fields)
+        strings = list(map(backend.tokenizer.token_text, ids)) if body.return_token_strs else None
+        return JSONResponse(
+            {"count": len(ids), "max_model_len": backend.context_length, "tokens": ids, "token_strs": strings}
+        )
+
+    @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody))
+    async def detokenize(request: Request) -> Response:
+        body, _ = await read_body(request, DetokenizeBody)
+        serving.check_ready()
+        serving.check_model(body.model)
+        check_token_ids(body.tokens, "tokens", serving)
+        return JSONResponse({"prompt": await asyncio.to_thread(backend.tokenizer.decode, body.tokens, False)})
+
+    return router
+
+
+def _tokens_of(serving: Serving, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidRequest("Give either prompt or messages.", field="prompt")
+    if body.prompt is not None:
+        return serving.backend.tokenizer.encode(body.prompt, body.add_special_tokens is not False)
+    options = dict(body.chat_template_kwargs or {})
+    if body.add_generation_prompt is not None:
+        options["add_generation_prompt"] = body.add_generation_prompt
+    return serving.backend.render(fields["messages"], **options)

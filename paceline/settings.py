@@ -1,0 +1,167 @@
+"""One frozen settings object, and where each of its values may come from."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from paceline.errors import PacelineError
+
+PREFIX = "PACELINE_"
+TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
+
+KVLayout = Literal["auto", "rows", "padded"]
+DType = Literal["auto", "float32", "bfloat16", "float16"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class SettingsError(PacelineError):
+    """A setting is unknown or has a bad value; the text says which, from where, and what to do."""
+
+
+def _none_if_auto(value: object) -> object:
+    return None if value == "auto" else value
+
+
+def _lowered(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+# "auto" can be said in every source, so that a flag can undo what a file fixed.
+AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseModel):
+    """Everything that can be set. Each field's description is what `--help` shows for its flag."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    model: str | None = Field(
+        default=None, description="A folder or a Hugging Face id. Default: the built-in model."
+    )
+    served_model_name: str | None = Field(
+        None, description="The name clients use for the model. Default: MODEL as you gave it."
+    )
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
+    drain_seconds: float = Field(
+        30.0, ge=0, allow_inf_nan=False, description="On SIGTERM, how long running requests may go on."
+    )
+    log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = Field(
+        "info", description="The least important line that is logged."
+    )
+
+    max_rows: Count = Field(
+        default=64, description="Requests that run together; later ones wait in arrival order."
+    )
+    prefill_chunk: AutoCount = Field(
+        None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
+    )
+    kv_layout: KVLayout = Field(
+        "auto",
+        description="How the rows' keys and values lie in memory; auto: what is faster on this device.",
+    )
+    dtype: DType = Field(
+        "auto", description="Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere."
+    )
+    context_length: AutoCount = Field(
+        None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
+    )
+    blas: str | None = Field(
+        None,
+        min_length=1,
+        description="Linux CPU: path of the BLAS library to load, or 'none'. Default: search for a fast one.",
+    )
+
+    max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")
+    max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")
+    max_logprobs: int = Field(default=20, ge=0, description="Most top_logprobs a request may ask for.")
+    max_body_mb: Count = Field(default=32, description="Largest request body, in MiB.")
+    max_images: Count = Field(default=64, description="Most images a request may carry.")
+    max_image_pixels: Count = Field(default=64_000_000, description="Most pixels an image may have.")
+
+    @classmethod
+    def load(cls, flags: Mapping[str, Any], config: Path | None, env: Mapping[str, str]) -> Self:
+        """Flags over the TOML file over `PACELINE_*` variables over the defaults.
+
+        Every source is checked in full, also where a stronger one overrules it: a mistake that waits in a
+        file is still a mistake. A flag that is None and a variable that is empty count as not given.
+        """
+        given = _from_env(cls, env)
+        if config is not None:
+            given |= _from_toml(cls, config)
+        given |= _from_flags(cls, flags)
+        return cls.model_validate(given)
+
+
+def flag_name(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def variable_name(field: str) -> str:
+    return PREFIX + field.upper()
+
+
+def _from_flags(cls: type[Settings], flags: Mapping[str, Any]) -> dict[str, Any]:
+    for field in flags:
+        if field not in cls.model_fields:
+            raise SettingsError(f"unknown flag {flag_name(field)}{_suggestion(field, cls, flag_name)}")
+    values = {field: value for field, value in flags.items() if value is not None}
+    return _checked(cls, values, names={field: flag_name(field) for field in values})
+
+
+def _from_env(cls: type[Settings], env: Mapping[str, str]) -> dict[str, Any]:
+    fields = {variable_name(field): field for field in cls.model_fields}
+    values = {}
+    for variable, text in env.items():
+        if not variable.startswith(PREFIX) or variable.startswith(TEST_PREFIX):
+            continue
+        if variable not in fields:
+            near = _suggestion(variable.removeprefix(PREFIX), cls, variable_name)
+            raise SettingsError(f"unknown variable {variable}{near}")
+        if text:
+            values[fields[variable]] = text
+    return _checked(cls, values, names={field: variable for variable, field in fields.items()})
+
+
+def _from_toml(cls: type[Settings], path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    for key in values:
+        if key not in cls.model_fields:
+            raise SettingsError(f"unknown key {key!r} in {path}{_suggestion(key, cls, str)}")
+    # TOML has types: the string "8000" or `true` for a number is a slip, not a spelling.
+    return _checked(cls, values, names={key: f"{key} in {path}" for key in values}, strict=True)
+
+
+def _checked(
+    cls: type[Settings], values: Mapping[str, Any], *, names: Mapping[str, str], strict: bool = False
+) -> dict[str, Any]:
+    """The values of one source, converted; `names` says what the user wrote for each field."""
+    try:
+        settings = cls.model_validate(values, strict=strict)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        message = first["msg"][0].lower() + first["msg"][1:]
+        raise SettingsError(f"{names.get(field, field)}: {message}, got {values.get(field)!r}") from error
+    return {field: getattr(settings, field) for field in values}
+
+
+def _suggestion(name: str, cls: type[Settings], spell: Callable[[str], str]) -> str:
+    """The known name nearest to `name`, as its source spells it; all of them when none is near."""
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), cls.model_fields, n=1)
+    if near:
+        return f"; did you mean {spell(near[0])}?"
+    return f"; known are: {', '.join(spell(field) for field in cls.model_fields)}"

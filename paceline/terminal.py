@@ -1,0 +1,105 @@
+"""A chat in the terminal: one conversation, streamed, on the same Service that the server uses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from paceline.engine.request import RequestId, Sampling
+from paceline.errors import InvalidRequest, RequestFailed
+from paceline.service import ChatRequest, Service
+
+HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."
+
+
+class Chat:
+    """Reads a line, streams the answer, and again. `read` and `write` are the terminal."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        sampling: Sampling | None = None,
+        system: str | None = None,
+        read: Callable[[str], str] = input,
+        write: Callable[[str], object] | None = None,
+    ) -> None:
+        self.service = service
+        self.sampling = sampling or Sampling()
+        self.system = system
+        self.read = read
+        self.write = write or _write_at_once
+        self.messages: list[dict[str, Any]] = []
+        self.clear()
+
+    def clear(self) -> None:
+        self.messages = [{"role": "system", "content": self.system}] if self.system else []
+
+    def run(self) -> None:
+        """Until the user leaves. The event loop runs while there is something to wait for, `read` between."""
+        _enable_line_editing()
+        with asyncio.Runner() as runner:
+            runner.run(self.service.start())
+            try:
+                self.write(f"{HELP}\n")
+                while (line := self._next_line()) is not None:
+                    runner.run(self.answer(line))
+            finally:
+                runner.run(self.service.stop())
+
+    def _next_line(self) -> str | None:
+        """The next thing to say to the model; None when the user leaves."""
+        while True:
+            try:
+                line = self.read("\n> ").strip()
+            except EOFError:
+                return None
+            except KeyboardInterrupt:  # nothing is running: drop the half-typed line, as a shell does
+                continue
+            if line == "/exit":
+                return None
+            if line == "/clear":
+                self.clear()
+                self.write("The conversation starts anew.\n")
+            elif line.startswith("/"):
+                self.write(f"{HELP}\n")
+            elif line:
+                return line
+
+    async def answer(self, text: str) -> None:
+        """Stream one answer and remember it. Ctrl-C cancels this coroutine; what was said stays."""
+        self.messages.append({"role": "user", "content": text})
+        request_id = RequestId(f"chat-{uuid.uuid4().hex}")
+        request = ChatRequest(messages=tuple(self.messages), sampling=self.sampling, request_id=request_id)
+        said: list[str] = []
+        failure: str | None = None
+        try:
+            async for delta in self.service.stream_chat(request):
+                said.append(delta.text)
+                self.write(delta.text)
+                failure = failure or delta.error
+        except asyncio.CancelledError:
+            self.service.abort(request_id)
+            self.write(" [stopped]")
+        except (InvalidRequest, RequestFailed) as error:
+            failure = str(error)
+        self.write("\n")
+        if failure is None:
+            self.messages.append({"role": "assistant", "content": "".join(said)})
+        else:
+            self.messages.pop()  # as if it had not been asked: the next line may do better
+            self.write(f"[failed: {failure}]\n")
+
+
+def _write_at_once(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _enable_line_editing() -> None:
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # its import gives input() arrow keys and a history
