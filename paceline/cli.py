@@ -256,6 +256,9 @@ def _start(settings: Settings) -> Settings:
     for name in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
+    # We use its tokenizers and configurations only; it advises every start to install PyTorch.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+
     report = platform.prepare(settings.blas)
     logger.log(logging.WARNING if report.warning else logging.INFO, report.line())
 

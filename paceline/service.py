@@ -1,12 +1,36 @@
-"""The facade: the four public calls, for the server and for Python users alike."""
+"""The facade: the four public calls, for the server and for Python users alike.
+
+`chat`, `stream_chat`, `generate` and `stream_generate` are one path: a prompt is built, its rules are checked, its
+rows are submitted, and their deltas come back. The calls that do not stream collect the ones that do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
+from paceline import platform
+from paceline.engine.limits import Limits, validate, validate_choices
+from paceline.engine.request import (
+    Delta,
+    FinishReason,
+    Prompt,
+    PromptInfo,
+    RequestId,
+    Sampling,
+    TokenLogprob,
+    Usage,
+)
+from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed
+from paceline.settings import Settings
+
+log = logging.getLogger("paceline")
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +74,297 @@ class Completion:
 
 
 class Service:
-    """See the draft contract in the helpers' brief; the body lands with the engine."""
+    """One model, one engine. `start` loads, `stop` frees everything, and `start` works again."""
 
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def chat(self, request: ChatRequest) -> Completion: ...
-    def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]: ...
-    async def generate(self, request: GenerateRequest) -> Completion: ...
-    def stream_generate(self, request: GenerateRequest) -> AsyncIterator[Delta]: ...
-    def abort(self, request_id: RequestId) -> None: ...
-    def stats(self) -> dict[str, Any]: ...
+    def __init__(self, settings: Settings | None = None, progress: Progress | None = None) -> None:
+        self.settings = settings or Settings()
+        self._progress = progress
+        self._running: _Running | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Load the model and check it, on the engine's own thread. Raises LoadError."""
+        if self._running is None:
+            self._running = await asyncio.to_thread(_Running, self.settings, self._progress)
+
+    async def stop(self) -> None:
+        """Abort what runs, free the model. Idempotent."""
+        running, self._running = self._running, None
+        if running is not None:
+            await asyncio.to_thread(running.engine.stop)
+            del running
+            await asyncio.to_thread(_give_back)
+
+    async def __aenter__(self) -> Service:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    # -- the four calls
+
+    def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        def build(running: _Running) -> Prompt:
+            return running.prompts.chat(request.messages, request.template_options)
+
+        return self._stream(build, request, "messages")
+
+    def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
+        def build(running: _Running) -> Prompt:
+            return running.prompts.text(request.prompt)
+
+        return self._stream(build, request, "prompt")
+
+    async def chat(self, request: ChatRequest) -> Completion:
+        request = replace(request, request_id=request.request_id or new_request_id())
+        return await _collect(request.request_id, self.stream_chat(request))
+
+    async def generate(self, request: GenerateRequest) -> Completion:
+        request = replace(request, request_id=request.request_id or new_request_id())
+        return await _collect(request.request_id, self.stream_generate(request))
+
+    def abort(self, request_id: RequestId) -> None:
+        """End a request, whatever it is doing; its stream ends with finish reason "abort". Unknown ids are ignored."""
+        if self._running is not None:
+            for index in range(self.settings.max_choices):
+                self._running.engine.abort(_choice_id(request_id, index))
+
+    def stats(self) -> dict[str, Any]:
+        if self._running is None:
+            return {"running": 0, "waiting": 0, "state": "stopped"}
+        return self._running.stats()
+
+    # -- what the server asks
+
+    @property
+    def ready(self) -> bool:
+        return self._running is not None and self._running.engine.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine gave up, if it did."""
+        return self._running.engine.failure if self._running is not None else None
+
+    @property
+    def model_name(self) -> str:
+        return self.settings.served_model_name or self.settings.model or platform_default_name()
+
+    @property
+    def context_length(self) -> int:
+        return self._live().limits.context_length
+
+    @property
+    def takes_images(self) -> bool:
+        return self._live().prompts.eyes is not None
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._live().prompts.tokenizer
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """The prompt's token ids, as `chat` would send them."""
+        return list(self._live().prompts.chat(messages, options).token_ids)
+
+    # -- the one path
+
+    def _live(self) -> _Running:
+        if self._running is None:
+            raise EngineUnavailable("The service is not started.")
+        return self._running
+
+    async def _stream(
+        self, build: Callable[[_Running], Prompt], request: ChatRequest | GenerateRequest, place: str
+    ) -> AsyncGenerator[Delta, None]:
+        running = self._live()
+        validate_choices(request.n, running.limits)
+        validate(request.sampling, running.limits)
+        prompt = await asyncio.to_thread(build, running)
+        running.check(prompt, place)
+        request_id = request.request_id or new_request_id()
+        mailbox = running.post.mailbox()
+        ids = [_choice_id(request_id, index) for index in range(request.n)]
+        try:
+            for index, choice_id in enumerate(ids):
+                running.submit(choice_id, prompt, _seeded(request.sampling, index), mailbox, index)
+            open_choices = request.n
+            while open_choices:
+                delta = await mailbox.get()
+                open_choices -= delta.finish_reason is not None
+                yield delta
+        finally:
+            for choice_id in ids:  # of a stream that was read to its end, nothing is left to abort
+                running.engine.abort(choice_id)
+
+
+class _Running:
+    """All that lives between `start` and `stop`."""
+
+    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+        blas = platform.prepare(settings.blas)
+        log.info(blas.line())
+        from paceline.conversation.prompt import PromptBuilder
+        from paceline.conversation.tokenizer import Tokenizer
+        from paceline.engine.engine import Engine
+        from paceline.engine.scheduler import Scheduler
+        from paceline.engine.startup import Startup
+
+        self.startup = Startup(settings, progress)
+        self.post = _Post()
+        scheduler = Scheduler(settings.max_rows, settings.prefill_chunk or 256)
+        self.engine = Engine(self.startup.runner, scheduler, self.post.flush)
+        self.startup.engine = self.engine
+        self.engine.start()
+        tokenizer: Tokenizer = self.startup.tokenizer
+        self.settings = settings
+        self.limits = Limits(
+            context_length=self.startup.context_length,
+            vocab_size=self.startup.vocab_size,
+            max_choices=settings.max_choices,
+            max_stop_strings=settings.max_stop_strings,
+            max_logprobs=settings.max_logprobs,
+        )
+        self.prompts = PromptBuilder(
+            tokenizer,
+            self.startup.vision,
+            max_images=settings.max_images,
+            max_pixels=settings.max_image_pixels,
+            max_bytes=settings.max_body_mb << 20,
+        )
+
+    def check(self, prompt: Prompt, place: str) -> None:
+        if not prompt.token_ids:
+            raise InvalidRequest("The prompt is empty.", field=place)
+        if len(prompt.token_ids) >= self.limits.context_length:
+            raise PromptTooLong(len(prompt.token_ids), self.limits.context_length, field=place)
+        unknown = next((t for t in prompt.token_ids if not 0 <= t < self.limits.vocab_size), None)
+        if unknown is not None:
+            raise InvalidRequest(
+                f"The prompt has token {unknown}; this model's tokens are 0 to {self.limits.vocab_size - 1}.",
+                field=place,
+            )
+
+    def submit(
+        self, choice_id: RequestId, prompt: Prompt, sampling: Sampling, mailbox: _Mailbox, index: int
+    ) -> None:
+        from paceline.conversation.text import TextStream
+        from paceline.engine.row import Row
+
+        room = self.limits.context_length - len(prompt.token_ids)
+        limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+        text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
+        self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index)))
+
+    def stats(self) -> dict[str, Any]:
+        return {"state": "failed" if self.engine.failure else "ready", **self.startup.about, **self.engine.stats()}
+
+
+class _Post:
+    """Carries deltas from the engine's thread to the callers' event loops, once a step for each loop."""
+
+    def __init__(self) -> None:
+        self._outgoing: list[tuple[_Mailbox, Delta]] = []
+
+    def mailbox(self) -> _Mailbox:
+        return _Mailbox(self, asyncio.get_running_loop())
+
+    def put(self, mailbox: _Mailbox, delta: Delta) -> None:
+        """On the engine's thread."""
+        self._outgoing.append((mailbox, delta))
+
+    def flush(self) -> None:
+        """On the engine's thread, after each step."""
+        outgoing, self._outgoing = self._outgoing, []
+        loops = {mailbox.loop for mailbox, _ in outgoing}
+        for loop in loops:
+            mine = [(mailbox, delta) for mailbox, delta in outgoing if mailbox.loop is loop]
+            try:
+                loop.call_soon_threadsafe(_hand_over, mine)
+            except RuntimeError:  # that loop is closed: its callers are gone, and nobody waits for these
+                log.debug("%d deltas had no reader", len(mine))
+
+
+class _Mailbox:
+    """One stream's deltas, on its own event loop."""
+
+    def __init__(self, post: _Post, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._post = post
+        self._queue: asyncio.Queue[Delta] = asyncio.Queue()
+
+    def sink(self, index: int) -> Callable[[Delta], None]:
+        if index == 0:
+            return lambda delta: self._post.put(self, delta)
+        return lambda delta: self._post.put(self, replace(delta, index=index))
+
+    def deliver(self, delta: Delta) -> None:
+        self._queue.put_nowait(delta)
+
+    async def get(self) -> Delta:
+        return await self._queue.get()
+
+
+def _give_back() -> None:
+    """Return what the model held to the system: the last references, then MLX's pool of freed buffers."""
+    import gc
+
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+
+
+def _hand_over(deltas: list[tuple[_Mailbox, Delta]]) -> None:
+    for mailbox, delta in deltas:
+        mailbox.deliver(delta)
+
+
+async def _collect(request_id: RequestId | None, stream: AsyncGenerator[Delta, None]) -> Completion:
+    """A stream, read to its end. A choice that failed raises RequestFailed."""
+    parts: dict[int, list[Delta]] = {}
+    async with aclosing(stream):
+        async for delta in stream:
+            parts.setdefault(delta.index, []).append(delta)
+    choices = tuple(_choice(index, deltas) for index, deltas in sorted(parts.items()))
+    for choice in choices:
+        if choice.finish_reason == "error":
+            raise RequestFailed(choice.error or "The request failed.")
+    usages = [deltas[-1].usage or Usage() for deltas in parts.values()]
+    usage = replace(usages[0], completion_tokens=sum(usage.completion_tokens for usage in usages))
+    prompt = next(d.prompt for deltas in parts.values() for d in deltas if d.prompt is not None)
+    return Completion(request_id or new_request_id(), choices, usage, prompt)
+
+
+def _choice(index: int, deltas: list[Delta]) -> Choice:
+    last = deltas[-1]
+    return Choice(
+        index,
+        "".join(delta.text for delta in deltas),
+        tuple(token for delta in deltas for token in delta.token_ids),
+        tuple(score for delta in deltas for score in delta.logprobs),
+        last.finish_reason or "abort",
+        last.stop_reason,
+        last.error,
+    )
+
+
+def _seeded(sampling: Sampling, index: int) -> Sampling:
+    """The n choices of a seeded request differ from each other, and are the same every time."""
+    if sampling.seed is None or index == 0:
+        return sampling
+    return replace(sampling, seed=sampling.seed + index)
+
+
+def _choice_id(request_id: RequestId, index: int) -> RequestId:
+    return RequestId(f"{request_id}/{index}")
+
+
+def new_request_id() -> RequestId:
+    return RequestId(uuid.uuid4().hex)
+
+
+def platform_default_name() -> str:
+    from paceline.models.default import NAME
+
+    return NAME

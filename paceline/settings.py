@@ -46,36 +46,40 @@ class Settings(BaseModel):
         default=None, description="A folder or a Hugging Face id. Default: the built-in model."
     )
     served_model_name: str | None = Field(
-        None, description="The name clients use for the model. Default: MODEL as you gave it."
+        default=None, description="The name clients use for the model. Default: MODEL as you gave it."
     )
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
     drain_seconds: float = Field(
-        30.0, ge=0, allow_inf_nan=False, description="On SIGTERM, how long running requests may go on."
+        default=30.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="On SIGTERM, how long running requests may go on.",
     )
     log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = Field(
-        "info", description="The least important line that is logged."
+        default="info", description="The least important line that is logged."
     )
 
     max_rows: Count = Field(
         default=64, description="Requests that run together; later ones wait in arrival order."
     )
     prefill_chunk: AutoCount = Field(
-        None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
+        default=None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
     )
     kv_layout: KVLayout = Field(
-        "auto",
+        default="auto",
         description="How the rows' keys and values lie in memory; auto: what is faster on this device.",
     )
     dtype: DType = Field(
-        "auto", description="Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere."
+        default="auto",
+        description="Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.",
     )
     context_length: AutoCount = Field(
-        None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
+        default=None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
     blas: str | None = Field(
-        None,
+        default=None,
         min_length=1,
         description="Linux CPU: path of the BLAS library to load, or 'none'. Default: search for a fast one.",
     )

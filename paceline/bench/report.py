@@ -209,7 +209,7 @@ def report(
 
 
 def ratios(first: Sequence[Report], second: Sequence[Report]) -> list[Ratio]:
-    """Compare runs pair by pair. A figure that one of a pair lacks leaves the pair out."""
+    """Compare runs pair by pair, leaving out a pair of which one lacks the figure."""
     compared: list[Ratio] = []
     for figure in FIGURES:
         pairs = [(value(a, figure), value(b, figure)) for a, b in zip(first, second, strict=True)]
@@ -227,8 +227,8 @@ def unequal_work(first: Sequence[Report], second: Sequence[Report]) -> str | Non
         ours, theirs = (sum(getattr(run, name) for run in runs) for runs in (first, second))
         if abs(ours - theirs) > UNEQUAL * max(ours, theirs):
             return (
-                f"{first[0].label} counts {ours:,} {name.replace('_', ' ')}, {second[0].label} {theirs:,}: not "
-                "the same work. If one ignores ignore_eos, compare with --no-ignore-eos."
+                f"{first[0].label} counts {ours:,} {name.replace('_', ' ')}, {second[0].label} {theirs:,}: "
+                "not the same work. If one ignores ignore_eos, compare with --no-ignore-eos."
             )
     return None
 

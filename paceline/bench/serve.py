@@ -39,8 +39,8 @@ async def bench(
 ) -> list[list[Report]]:
     """Reports by target, then by round.
 
-    Servers see the same prompts in the same round, and no server sees a prompt twice: none may find in a cache
-    what it should compute. A server that is compared with itself gets prompts of its own each time.
+    Servers see the same prompts in the same round, and no server sees a prompt twice: none may find in a
+    cache what it should compute. A server that is compared with itself gets prompts of its own each time.
     """
     ready = [await _prepare(target, workload, schedule) for target in targets]
     # One calibration for all, so that all are sent the same text.

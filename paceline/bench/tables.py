@@ -12,7 +12,9 @@ from paceline.bench.report import Distribution, LongPromptReport, Ratio, Report,
 
 def summary_table(of: Report) -> Table:
     """What happened, in totals."""
-    table = Table(title=f"{of.label}: {of.model} at {of.url}", title_justify="left", show_header=False)
+    table = Table(
+        title=escape(f"{of.label}: {of.model} at {of.url}"), title_justify="left", show_header=False
+    )
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_row("requests", f"{of.ok} ok, {sum(of.errors.values())} failed")
@@ -56,23 +58,23 @@ def latency_table(of: Report) -> Table:
 def compare_table(compared: Sequence[Ratio], labels: tuple[str, str], pairs: int) -> Table:
     """Two servers, figure by figure."""
     title = f"{labels[0]} against {labels[1]}, medians of {pairs} interleaved pair{'s' * (pairs != 1)}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("")
     for column in (*labels, f"{labels[0]} / {labels[1]}", "ahead"):
-        table.add_column(column, justify="right")
+        table.add_column(escape(column), justify="right")
     for ratio in compared:
         shown = duration if ratio.figure.unit == "s" else "{:,.1f}".format
         ahead = {True: labels[0], False: labels[1], None: "-"}[ratio.first_is_ahead]
         table.add_row(
-            ratio.figure.name, shown(ratio.first), shown(ratio.second), f"{ratio.median:.3f}", ahead
+            ratio.figure.name, shown(ratio.first), shown(ratio.second), f"{ratio.median:.3f}", escape(ahead)
         )
     return table
 
 
 def long_prompt_line(of: LongPromptReport) -> str:
     size = of.prompt_tokens or of.asked_prompt_tokens
-    if of.failure is not None or of.ttft_s is None:
-        return f"The long prompt ({size:,} tokens) gave no first token: {of.failure or 'empty answer'}."
+    if of.ttft_s is None:
+        return f"The long prompt ({size:,} tokens) failed: {of.failure or 'an empty answer'}."
     return (
         f"The long prompt ({size:,} tokens) was sent at {duration(of.sent_at_s)} and waited "
         f"{duration(of.ttft_s)} for its first token, beside {of.streams_in_window} streams."

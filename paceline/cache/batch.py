@@ -210,6 +210,10 @@ class Batch:
         """All that must be evaluated so that no graph outlives a step."""
         return [array for cache in self.flat for array in cache.arrays()]
 
+    def states(self) -> list[mx.array]:
+        """Only the recurrent states: after a decode step, keys and values are evaluated with its tokens."""
+        return [array for cache in self.flat if isinstance(cache, StateCache) for array in cache.arrays()]
+
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())

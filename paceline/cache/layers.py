@@ -104,6 +104,13 @@ class AttentionCache(LayerCache):
             for store, new in ((self.keys, keys), (self.values, values)):
                 store.append(mx.zeros((group.count, new.shape[1], group.capacity, new.shape[3]), new.dtype))
 
+    def _allocate_before(self, other: AttentionCache, joined: int | None) -> None:
+        """Rows that have no token yet get their empty buffers before `other` takes its place among them."""
+        for position, group in enumerate(self.lane.groups[: None if joined is not None else -1]):
+            count = group.count - (position == joined)
+            for store, like in ((self.keys, other.keys[0]), (self.values, other.values[0])):
+                store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
+
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
         at = self.batch.slots(self.lane, index)
         if isinstance(at, int):
@@ -132,6 +139,12 @@ class AttentionCache(LayerCache):
     def join(self, other: AttentionCache, order: mx.array | None) -> None:
         """`Batch` has placed `other`'s row already; here it takes its place in the buffers."""
         target, index, capacity = self.batch.placement(self.lane)
+        if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
+            return
+        if not other.keys:
+            other._allocate(self.keys[0], self.values[0])
+        if not self.keys:
+            self._allocate_before(other, None if target == "new" else index)
         for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
             if target == "new":
                 store.insert(index, theirs[0])
@@ -177,10 +190,12 @@ class StateCache(LayerCache):
 
     def join(self, other: StateCache, order: mx.array | None) -> None:
         for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):
-            if mine is None or theirs is None:
-                if mine is not theirs:
-                    raise UnsupportedUse("a state layer is filled in one row and empty in another")
+            if mine is None and theirs is None:
                 continue
+            if mine is None:  # a row without tokens starts from zeros, as the models themselves do
+                mine = mx.zeros((self.batch.rows, *theirs.shape[1:]), theirs.dtype)
+            elif theirs is None:
+                theirs = mx.zeros((1, *mine.shape[1:]), mine.dtype)
             both = mx.concatenate([mine, theirs])
             self.current[index] = both if order is None else both[order]
 

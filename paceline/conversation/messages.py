@@ -1,0 +1,89 @@
+"""Messages as clients send them, checked and put into the form that templates take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.errors import InvalidRequest
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+TEXT_PARTS = ("text", "input_text", "output_text")
+IMAGE_PARTS = ("image_url", "input_image")
+OTHER_MEDIA = ("input_audio", "audio", "audio_url", "video", "video_url", "input_video")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An image in a conversation: its address, and where it stands, for error messages."""
+
+    url: str
+    place: str
+
+
+def checked(
+    messages: Sequence[Mapping[str, Any]], *, takes_images: bool
+) -> tuple[list[dict[str, Any]], list[Part]]:
+    """The conversation for the template (images as `{"type": "image"}` parts) and its images in order."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
+        raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+    conversation, images = [], []
+    for index, message in enumerate(messages):
+        place = f"messages[{index}]"
+        if not isinstance(message, Mapping):
+            raise InvalidRequest(f"{place} must be an object.", field=place)
+        role = message.get("role")
+        if role not in ROLES:
+            raise InvalidRequest(
+                f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
+            )
+        content, found = _content(message, place, takes_images)
+        images += found
+        conversation.append({**message, "role": "system" if role == "developer" else role, "content": content})
+    return conversation, images
+
+
+def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tuple[Any, list[Part]]:
+    content = message.get("content")
+    field = f"{place}.content"
+    if isinstance(content, str):
+        return content, []
+    if content is None:
+        if message.get("role") == "assistant":
+            return "", []
+        raise InvalidRequest(f"{field} is missing.", field=field)
+    if not isinstance(content, Sequence):
+        raise InvalidRequest(f"{field} must be text or a list of parts.", field=field)
+    parts: list[dict[str, Any]] = []
+    images: list[Part] = []
+    for index, part in enumerate(content):
+        _part(part, f"{field}[{index}]", parts, images, takes_images)
+    if not images:  # most templates of text models take a string only
+        return "\n".join(part["text"] for part in parts), []
+    return parts, images
+
+
+def _part(
+    part: Any, place: str, parts: list[dict[str, Any]], images: list[Part], takes_images: bool
+) -> None:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind in TEXT_PARTS:
+        text = part.get("text")
+        if not isinstance(text, str):
+            raise InvalidRequest(f"{place}.text must be text.", field=f"{place}.text")
+        parts.append({"type": "text", "text": text})
+    elif kind in IMAGE_PARTS:
+        if not takes_images:
+            raise InvalidRequest(f"{place}: this model takes no images.", field=place)
+        address = part.get("image_url")
+        url = address.get("url") if isinstance(address, Mapping) else address
+        if not isinstance(url, str):
+            raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
+        images.append(Part(url, f"{place}.image_url"))
+        parts.append({"type": "image"})
+    elif kind in OTHER_MEDIA:
+        medium = "audio" if "audio" in kind else "video"
+        raise InvalidRequest(f"{place}: this model takes no {medium}.", field=place)
+    else:
+        raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=place)

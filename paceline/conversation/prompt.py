@@ -1,0 +1,79 @@
+"""From messages or text to a prompt: checked, rendered, tokenized, pictures in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from PIL.Image import Image as Picture
+
+from paceline.conversation.media import decode_image
+from paceline.conversation.messages import Part, checked
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.request import Image, Prompt
+from paceline.errors import InvalidRequest
+
+
+class Eyes(Protocol):
+    """What a prompt needs of a vision tower: numpy work only, on any thread."""
+
+    image_token: int
+
+    def preprocess(self, picture: Picture) -> Image: ...
+    def tokens(self, image: Image) -> int: ...
+
+
+class PromptBuilder:
+    """Thread-safe: templating, tokenizing and picture work run beside the engine, never on its thread."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, eyes: Eyes | None, *, max_images: int, max_pixels: int, max_bytes: int
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.eyes = eyes
+        self.max_images = max_images
+        self.max_pixels = max_pixels
+        self.max_bytes = max_bytes
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Prompt:
+        conversation, parts = checked(messages, takes_images=self.eyes is not None)
+        if len(parts) > self.max_images:
+            raise InvalidRequest(
+                f"The request has {len(parts)} images; at most {self.max_images} are taken.", field="messages"
+            )
+        images = tuple(self._image(part) for part in parts)
+        ids = self.tokenizer.encode(self.tokenizer.render(conversation, **options), add_special_tokens=False)
+        return Prompt(self._expanded(ids, images), images)
+
+    def text(self, prompt: str | Sequence[int]) -> Prompt:
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(prompt)
+        else:
+            ids = list(prompt)
+        return Prompt(self._expanded(ids, ()))
+
+    def _image(self, part: Part) -> Image:
+        if self.eyes is None:
+            raise InvalidRequest("This model takes no images.", field=part.place)
+        try:
+            picture = decode_image(part.url, self.max_pixels, self.max_bytes)
+            return self.eyes.preprocess(picture)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{part.place}: {error}", field=part.place, code=error.code) from error
+
+    def _expanded(self, ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
+        """Each picture's one placeholder becomes as many as the picture has tokens."""
+        if self.eyes is None:
+            return tuple(ids)
+        token = self.eyes.image_token
+        if ids.count(token) != len(images):
+            raise InvalidRequest(
+                f"The prompt has {ids.count(token)} image placeholders for {len(images)} images. Text may not "
+                "contain the model's own image placeholder.",
+                field="messages",
+            )
+        expanded: list[int] = []
+        pending = iter(images)
+        for id in ids:
+            expanded.extend([token] * self.eyes.tokens(next(pending)) if id == token else [id])
+        return tuple(expanded)

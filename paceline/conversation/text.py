@@ -1,0 +1,110 @@
+"""One row's text: detokenized, searched for stop strings, and let out only when it is final."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.conversation.detokenize import Detokenizer
+from paceline.engine.request import TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What may be shown now. `stop` is the stop string that ended the text, which is never shown itself."""
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    token_id: int
+    logprob: TokenLogprob | None
+    begin: int  # where in the text it starts
+    end: int
+
+
+class TextStream:
+    """Tokens go in, pieces come out. A token comes out with the piece that completes its text."""
+
+    def __init__(self, detokenizer: Detokenizer, stops: Sequence[str] = ()) -> None:
+        self._detokenizer = detokenizer
+        self._stops = tuple(stops)
+        self._held = ""  # the end of the text, not shown yet: it may begin a stop string
+        self._shown = 0
+        self._tokens: deque[_Token] = deque()
+
+    def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> Piece:
+        begin = self._shown + len(self._held)
+        return self._take(self._detokenizer.push(token_id), _Token(token_id, logprob, begin, begin), may_stop)
+
+    def silent(self, token_id: int, logprob: TokenLogprob | None = None) -> None:
+        """A token that ends the row and has no text of its own (an end token)."""
+        place = self._shown + len(self._held)
+        self._tokens.append(_Token(token_id, logprob, place, place))
+
+    def finish(self, *, may_stop: bool = True) -> Piece:
+        """The row ends: everything still held is final, unless it completes a stop string."""
+        text = self._detokenizer.finish()
+        found = self._find(self._held + text) if may_stop else None
+        self._held += text
+        if found:
+            return self._cut(*found)
+        return self._show(len(self._held))
+
+    def _take(self, text: str, token: _Token, may_stop: bool) -> Piece:
+        before = len(self._held)
+        self._held += text
+        self._tokens.append(_Token(token.token_id, token.logprob, token.begin, self._shown + len(self._held)))
+        if not self._stops:
+            return self._show(len(self._held))
+        if may_stop and text:
+            found = self._find(self._held)
+            if found:
+                return self._cut(*found)
+        elif not may_stop:  # a stop string may not begin in what is out of bounds for stopping
+            return self._show(len(self._held))
+        return self._show(self._safe(before))
+
+    def _find(self, text: str) -> tuple[int, str] | None:
+        hits = [(text.find(stop), stop) for stop in self._stops]
+        hits = [hit for hit in hits if hit[0] >= 0]
+        return min(hits, key=lambda hit: hit[0]) if hits else None
+
+    def _safe(self, before: int) -> int:
+        """How much of the held text cannot be the beginning of a stop string."""
+        held = self._held
+        longest = 0
+        for stop in self._stops:
+            for size in range(min(len(stop) - 1, len(held)), longest, -1):
+                if held.endswith(stop[:size]):
+                    longest = size
+                    break
+        return len(held) - longest
+
+    def _show(self, count: int) -> Piece:
+        text, self._held = self._held[:count], self._held[count:]
+        self._shown += len(text)
+        return Piece(text, *self._release(self._shown))
+
+    def _cut(self, at: int, stop: str) -> Piece:
+        end = self._shown + at
+        text = self._held[:at]
+        kept = [token for token in self._tokens if token.begin < end]
+        self._held, self._shown = "", end
+        self._tokens.clear()
+        return Piece(text, *_columns(kept), stop=stop)
+
+    def _release(self, upto: int) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
+        ready = []
+        while self._tokens and self._tokens[0].end <= upto:
+            ready.append(self._tokens.popleft())
+        return _columns(ready)
+
+
+def _columns(tokens: Sequence[_Token]) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
+    return tuple(t.token_id for t in tokens), tuple(t.logprob for t in tokens if t.logprob is not None)

@@ -1,0 +1,148 @@
+"""The tokenizer: mlx-lm's wrapper over the checkpoint's own, with what the engine and the server ask of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlx_lm.utils import load_tokenizer
+
+from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
+from paceline.errors import InvalidRequest, LoadError
+
+MARK = "paceline-turn-end-probe"
+
+
+class Tokenizer:
+    def __init__(self, wrapped: Any, eos_ids: frozenset[int]) -> None:
+        self._wrapped = wrapped
+        self._backend = wrapped.backend_tokenizer
+        self.eos_ids = eos_ids
+        self.vocab_size = len(wrapped)
+        self._special = frozenset(wrapped.all_special_ids)
+
+    @classmethod
+    def load(cls, folder: Path, config: Mapping[str, Any]) -> Tokenizer:
+        try:
+            wrapped = load_tokenizer(folder)
+            wrapped.backend_tokenizer  # noqa: B018  (a slow tokenizer has none)
+        except Exception as error:  # transformers raises many kinds
+            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise LoadError(f"The tokenizer of {folder} cannot be loaded: {line}") from error
+        if not wrapped.has_chat_template:
+            raise LoadError(
+                f"The tokenizer of {folder} has no chat template, so it cannot take conversations. "
+                "Add a chat_template.jinja to the folder."
+            )
+        return cls(wrapped, _end_ids(wrapped, folder, config))
+
+    # -- text and ids
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        ids: list[int] = self._backend.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        return text
+
+    def detokenizer(self, skip_special_tokens: bool = True) -> Detokenizer:
+        if self._pieces is None:
+            return WindowDetokenizer(lambda ids: self.decode(ids, skip_special_tokens))
+        if skip_special_tokens:
+            return ByteDetokenizer(lambda id: b"" if id in self._special else self.token_bytes(id))
+        return ByteDetokenizer(self.token_bytes)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes a token stands for (empty for an id without a token)."""
+        if self._pieces is not None:
+            return self._pieces.get(token_id, b"")
+        return self.decode([token_id], skip_special_tokens=False).encode()
+
+    def token_text(self, token_id: int) -> str:
+        """The token as text; bytes that are no character by themselves show as U+FFFD."""
+        return self.token_bytes(token_id).decode("utf-8", errors="replace")
+
+    @cached_property
+    def _pieces(self) -> dict[int, bytes] | None:
+        """Bytes of every token, where the vocabulary is byte-level; None where it is not."""
+        description = json.loads(self._backend.to_str())
+        if not _is_byte_level(description.get("decoder")):
+            return None
+        added = {int(token["id"]): token["content"].encode() for token in description.get("added_tokens", [])}
+        table = _byte_of_character()
+        pieces = {}
+        for piece, token_id in self._backend.get_vocab(with_added_tokens=False).items():
+            if all(character in table for character in piece):
+                pieces[token_id] = bytes(table[character] for character in piece)
+            else:
+                pieces[token_id] = piece.encode()
+        return pieces | added
+
+    # -- conversations
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        """The conversation as the model's template writes it, ready for the assistant to go on."""
+        from jinja2 import TemplateError
+
+        arguments = {"add_generation_prompt": True, **options}
+        try:
+            text = self._wrapped.apply_chat_template(list(messages), tokenize=False, **arguments)
+        except TemplateError as error:
+            raise InvalidRequest(f"The model's chat template refuses this: {error}", field="messages") from error
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise InvalidRequest(f"The model's chat template fails: {error}", field="messages") from error
+        return str(text)
+
+
+def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any]) -> frozenset[int]:
+    """Every token that ends an answer: config's, generation_config's, the tokenizer's, the template's turn end."""
+    found: set[int] = set(wrapped.eos_token_ids)
+    sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id")]
+    for name in ("config.json", "generation_config.json"):
+        try:
+            raw = json.loads((folder / name).read_text())
+        except (OSError, ValueError):
+            continue
+        sources += [raw.get("eos_token_id"), (raw.get("text_config") or {}).get("eos_token_id")]
+    for ids in sources:
+        if isinstance(ids, int):
+            found.add(ids)
+        elif isinstance(ids, list):
+            found.update(id for id in ids if isinstance(id, int))
+    turn_end = _turn_end(wrapped)
+    if turn_end is not None:
+        found.add(turn_end)
+    return frozenset(found)
+
+
+def _turn_end(wrapped: Any) -> int | None:
+    """The special token that the template puts right behind an assistant's words, if it puts one there."""
+    probe = [{"role": "user", "content": "x"}, {"role": "assistant", "content": MARK}]
+    try:
+        text = wrapped.apply_chat_template(probe, tokenize=False)
+    except Exception:  # noqa: BLE001  a template may refuse anything; the other sources remain
+        return None
+    tail = str(text).partition(MARK)[2]
+    ids = wrapped.backend_tokenizer.encode(tail, add_special_tokens=False).ids if tail else []
+    return int(ids[0]) if ids and ids[0] in set(wrapped.all_special_ids) else None
+
+
+def _is_byte_level(decoder: Any) -> bool:
+    if not isinstance(decoder, dict):
+        return False
+    if decoder.get("type") == "Sequence":
+        parts = decoder.get("decoders", [])
+        return len(parts) == 1 and _is_byte_level(parts[0])
+    return decoder.get("type") == "ByteLevel"
+
+
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's way to write bytes as printable characters, inverted."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {chr(byte): byte for byte in printable}
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return table | {chr(256 + place): byte for place, byte in enumerate(others)}

@@ -1,0 +1,76 @@
+"""The ranges a request must keep, for every caller alike. A value out of range is named, never bent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from paceline.engine.request import Sampling
+from paceline.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    context_length: int
+    vocab_size: int
+    max_choices: int = 16
+    max_stop_strings: int = 16
+    max_stop_length: int = 1024
+    max_logprobs: int = 20
+
+
+def validate(sampling: Sampling, limits: Limits) -> None:
+    """Raise InvalidRequest for the first field that is out of its range."""
+    s = sampling
+    _number("temperature", s.temperature, 0, 100)
+    _number("top_p", s.top_p, 0, 1, above=True)
+    _number("min_p", s.min_p, 0, 1)
+    _number("repetition_penalty", s.repetition_penalty, 0, 100, above=True)
+    _number("presence_penalty", s.presence_penalty, -2, 2)
+    _number("frequency_penalty", s.frequency_penalty, -2, 2)
+    if s.top_k < 0:
+        raise InvalidRequest("top_k must be 0 (off) or more.", field="top_k")
+    if s.max_tokens is not None and not 0 <= s.max_tokens <= limits.context_length:
+        raise InvalidRequest(
+            f"max_tokens is {s.max_tokens}; it must lie between 1 and the context of {limits.context_length}.",
+            field="max_tokens",
+        )
+    if s.max_tokens == 0 and s.prompt_logprobs is None:
+        raise InvalidRequest("max_tokens must be at least 1.", field="max_tokens")
+    if s.min_tokens < 0 or (s.max_tokens is not None and s.min_tokens > s.max_tokens):
+        raise InvalidRequest("min_tokens must lie between 0 and max_tokens.", field="min_tokens")
+    if len(s.stop) > limits.max_stop_strings:
+        raise InvalidRequest(
+            f"stop has {len(s.stop)} strings; at most {limits.max_stop_strings} are taken.", field="stop"
+        )
+    if any(not stop or len(stop) > limits.max_stop_length for stop in s.stop):
+        raise InvalidRequest(f"A stop string must have 1 to {limits.max_stop_length} characters.", field="stop")
+    for token in s.stop_token_ids:
+        _token("stop_token_ids", token, limits)
+    for token, bias in s.logit_bias.items():
+        _token("logit_bias", token, limits)
+        _number("logit_bias", bias, -100, 100)
+    for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
+        if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
+            raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)
+
+
+def validate_choices(n: int, limits: Limits) -> None:
+    if not 1 <= n <= limits.max_choices:
+        raise InvalidRequest(f"n is {n}; it must lie between 1 and {limits.max_choices}.", field="n")
+
+
+def _number(field: str, value: float, low: float, high: float, *, above: bool = False) -> None:
+    fits = low < value <= high if above else low <= value <= high
+    if not math.isfinite(value) or not fits:
+        raise InvalidRequest(
+            f"{field} is {value}; it must be {'above' if above else 'at least'} {low} and at most {high}.",
+            field=field,
+        )
+
+
+def _token(field: str, token: int, limits: Limits) -> None:
+    if not 0 <= token < limits.vocab_size:
+        raise InvalidRequest(
+            f"{field} names token {token}; this model's tokens are 0 to {limits.vocab_size - 1}.", field=field
+        )

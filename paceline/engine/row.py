@@ -1,0 +1,61 @@
+"""A row: one request while the engine works on it. Plain data; only the runner looks at its arrays."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from paceline.engine.request import Delta, FinishReason, Prompt, RequestId, Sampling, TokenLogprob, Usage
+
+if TYPE_CHECKING:
+    from paceline.cache.batch import Batch
+    from paceline.conversation.text import TextStream
+
+Sink = Callable[[Delta], None]
+MASK64 = (1 << 64) - 1
+
+
+class Row:
+    """`prefilled` tokens of the prompt are in its cache; the last prompt token is never one of them: it is the first
+    input of decoding, so that every row's first token is sampled in the common batch."""
+
+    def __init__(
+        self, request_id: RequestId, prompt: Prompt, sampling: Sampling, limit: int, text: TextStream, sink: Sink
+    ) -> None:
+        self.id = request_id
+        self.prompt = prompt
+        self.sampling = sampling
+        self.limit = limit  # tokens it may generate: max_tokens, or what the context leaves
+        self.text = text
+        self.sink = sink
+        self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
+        self.prefilled = 0
+        self.encoded: list[Any] = []  # features of its pictures, in order, until the prefill has used them
+        self.launched = 0  # tokens whose sampling is under way or done
+        self.generated: list[int] = []
+        self.prompt_logprobs: list[TokenLogprob | None] | None = None  # the first token has none
+        if sampling.prompt_logprobs is not None:
+            self.prompt_logprobs = [None]
+        self.batch: Batch | None = None  # its own while it is prefilled
+        self.delta = 0  # position of the next token minus length, after pictures
+        self.places: Any = None  # explicit positions of its prompt, where it has pictures
+        self.finished: FinishReason | None = None
+        self.greeted = False  # has sent its first delta
+
+    @property
+    def remaining(self) -> int:
+        """Prompt tokens still to prefill."""
+        return len(self.prompt.token_ids) - 1 - self.prefilled
+
+    @property
+    def images_left(self) -> int:
+        return len(self.prompt.images) - len(self.encoded) if self.prefilled == 0 else 0
+
+    @property
+    def decodes(self) -> bool:
+        return self.finished is None and self.remaining == 0 and not self.images_left and self.launched < self.limit
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(len(self.prompt.token_ids), len(self.generated))

@@ -1,0 +1,83 @@
+"""From settings to a runner: load, choose the layout, check, warm up. Runs on the engine's thread."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from paceline import platform
+from paceline.cache.grouping import PADDED, ROWS, SIMILAR, Grouping
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.runner import Runner
+from paceline.models import check, default
+from paceline.models.loader import LoadedModel, Progress, load
+from paceline.models.vision import Vision
+from paceline.settings import Settings
+
+if TYPE_CHECKING:
+    from paceline.engine.engine import Engine
+
+log = logging.getLogger("paceline")
+LAYOUTS = {"rows": [ROWS], "padded": [PADDED]}
+AUTO = {"cpu": [ROWS, PADDED], "cuda": [SIMILAR, PADDED], "metal": [SIMILAR, PADDED]}  # by measurement; see docs
+NAMES = {ROWS: "rows", PADDED: "padded", SIMILAR: "similar"}
+
+
+class Startup:
+    """Keeps what the facade needs to know of a loaded model, and nothing that holds its arrays but the tower."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    context_length: int
+    vocab_size: int
+    vision: Vision | None
+
+    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+        self.settings = settings
+        self.progress = progress
+        self.about: dict[str, Any] = {}
+
+    def runner(self) -> Runner:
+        settings = self.settings
+        source = settings.model or str(default.ensure())
+        model = load(source, settings.dtype, self.progress)
+        self.tokenizer = Tokenizer.load(model.folder, model.config)
+        grouping = self._layout(model)
+        self.context_length = settings.context_length or model.context_length
+        self.vocab_size = model.language.vocab_size
+        self.vision = model.vision
+        chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
+        engine = self.engine
+        engine.scheduler.prefill_budget = chunk
+        engine.end_ids = self.tokenizer.eos_ids
+        self.about = {
+            "model": settings.served_model_name or source,
+            "family": model.config["model_type"],
+            "device": platform.device_kind(),
+            "kv_layout": NAMES[grouping],
+            "prefill_chunk": chunk,
+            "context_length": self.context_length,
+            "max_rows": settings.max_rows,
+            "weights_bytes": model.nbytes,
+            "images": model.vision is not None,
+            "mtp_head": bool(model.mtp),
+            "notes": list(model.notes),
+        }
+        log.info(
+            "%s on %s: %.2f GB of weights, context %d, layout %s, prefill chunk %d",
+            self.about["model"],
+            self.about["device"],
+            model.nbytes / 1e9,
+            self.context_length,
+            self.about["kv_layout"],
+            chunk,
+        )
+        return Runner(model, grouping, engine.ends)
+
+    def _layout(self, model: LoadedModel) -> Grouping:
+        wanted = self.settings.kv_layout
+        choices = LAYOUTS[wanted] if wanted != "auto" else AUTO[platform.device_kind()]
+        grouping = check.choose_layout(model.language, choices)
+        if grouping is not choices[0]:
+            model.notes.append(f"{model.config['model_type']} needs the padded layout.")
+        return grouping

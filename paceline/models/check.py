@@ -1,0 +1,121 @@
+"""The start-up check: rows in a batch give what mlx-lm gives alone, on this model and this machine.
+
+It catches a model that uses its cache in a way we have no row form for, and a kernel that disagrees with its twin,
+before anybody gets a wrong answer. It doubles as the warm-up, and its last part times a prefill chunk.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+
+from paceline.cache.grouping import Grouping
+from paceline.errors import LoadError
+from paceline.models.adapter import Adapted
+from paceline.models.positions import Positions, dynamic_reach
+
+log = logging.getLogger("paceline")
+PROMPTS = (9, 5)  # tokens of the two rows
+STEPS = 3
+TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the largest logit
+
+
+def choose_layout(model: Adapted, choices: list[Grouping]) -> Grouping:
+    """The first layout under which the model is right. Also corrects the vocabulary size to the logits' own."""
+    complaints = []
+    for grouping in choices:
+        try:
+            error = batched_error(model, grouping)
+        except Exception as problem:  # noqa: BLE001  any failure means: not this layout
+            complaints.append(f"{type(problem).__name__}: {problem}")
+            continue
+        if error is None:
+            return grouping
+        complaints.append(f"logits differ by {error:.2g} of the largest")
+    raise LoadError(
+        "This model does not give the same answers in a batch as alone, so it is not served: " + "; ".join(complaints)
+    )
+
+
+def batched_error(model: Adapted, grouping: Grouping) -> float | None:
+    """Two rows, prefilled in chunks and decoded together, against mlx-lm's own caches. None: they agree."""
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in PROMPTS]
+    expected = [_alone(model, prompt) for prompt in prompts]
+    model.vocab_size = expected[0][0].shape[-1]
+    batch = None
+    for prompt in prompts:
+        row = model.batch(grouping)
+        body = prompt[:-1]
+        for start in range(0, len(body), 3):
+            part = body[start : start + 3]
+            positions = None
+            if model.dynamic_rope:
+                reach = dynamic_reach(start, start + len(part), len(prompt))
+                positions = Positions(mx.arange(start, start + len(part))[None], mx.array(reach)[None])
+            row.begin(len(part), positions)
+            model.module(mx.array([part]), cache=row.layers)
+            row.commit()
+        if batch is None:
+            batch = row
+        elif batch.join(row) != batch.rows - 1:
+            raise LoadError("rows joined out of order")
+    assert batch is not None
+    tokens = mx.array([prompt[-1] for prompt in prompts])
+    worst = 0.0
+    for step in range(STEPS):
+        positions = None
+        if model.dynamic_rope:
+            lengths = mx.array(batch.lengths)[:, None]
+            positions = Positions(lengths, lengths + 1)
+        batch.begin(1, positions)
+        logits = model.module(tokens[:, None], cache=batch.layers)[:, -1]
+        batch.commit()
+        mx.eval(logits, batch.arrays())
+        for row_index, reference in enumerate(expected):
+            scale = mx.abs(reference[step]).max()
+            worst = max(worst, (mx.abs(logits[row_index] - reference[step]).max() / scale).item())
+        tokens = mx.stack([mx.argmax(reference[step]) for reference in expected])
+    tolerance = TOLERANCE.get(expected[0][0].dtype, 0.1)
+    return None if worst <= tolerance else worst
+
+
+def _alone(model: Adapted, prompt: list[int]) -> list[mx.array]:
+    """Logits of STEPS greedy steps through mlx-lm's own caches."""
+    cache = make_prompt_cache(model.module)
+    model.module(mx.array([prompt[:-1]]), cache=cache)
+    token = mx.array([[prompt[-1]]])
+    logits = []
+    for _ in range(STEPS):
+        out = model.module(token, cache=cache)[0, -1]
+        mx.eval(out)
+        logits.append(out)
+        token = mx.argmax(out)[None, None]
+    return logits
+
+
+def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25) -> int:
+    """The largest power of two of prompt tokens, 64 to 2,048, that a step takes in about `target` seconds."""
+    if model.dynamic_rope:
+        return 256
+    tokens = mx.zeros((1, 128), dtype=mx.int32)
+
+    def seconds() -> float:
+        row = model.batch(grouping)
+        begun = time.perf_counter()
+        row.begin(128)
+        model.module(tokens, cache=row.layers)
+        row.commit()
+        mx.eval(row.arrays())
+        return time.perf_counter() - begun
+
+    seconds()
+    rate = 128 / min(seconds(), seconds())
+    chunk = 64
+    while chunk < 2048 and 2 * chunk / rate <= target:
+        chunk *= 2
+    return chunk

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import openai
+import pytest
+
+from paceline.settings import Settings
+from tests.server.fake_service import FakeService
+from tests.server.harness import Address, serve
+
+SETTINGS = Settings(max_body_mb=4, max_image_pixels=1_000_000, max_choices=4)
+
+
+@pytest.fixture(scope="session")
+def service() -> FakeService:
+    return FakeService(SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def address(service: FakeService) -> Iterator[Address]:
+    """A real uvicorn on a loopback port, one for all tests."""
+    with serve(service, SETTINGS) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def http(address: Address) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client(address: Address) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=30) as client:
+        yield client

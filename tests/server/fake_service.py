@@ -1,0 +1,185 @@
+"""A service without a model: tokens are bytes, the answer is written down, and tests decide when it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from paceline.conversation.media import decode_image, image_parts
+from paceline.engine.request import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
+from paceline.errors import LoadError, PromptTooLong
+from paceline.service import ChatRequest, GenerateRequest
+from paceline.settings import Settings
+
+END, BEGIN = 256, 257
+REPLY = "Hello, wörld! 🙂"
+
+
+class ByteTokenizer:
+    vocab_size = 258
+    eos_ids = frozenset({END})
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        return [*([BEGIN] if add_special_tokens else []), *text.encode()]
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        kept = (token_id for token_id in ids if token_id < 256 or not skip_special_tokens)
+        return b"".join(map(self.token_bytes, kept)).decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return {END: b"<end>", BEGIN: b"<begin>"}.get(token_id) or bytes([token_id])
+
+    def token_text(self, token_id: int) -> str:
+        return self.token_bytes(token_id).decode(errors="replace")
+
+
+class FakeService:
+    """A prompt may hold a command: `!hang 3`, `!fail 3`, `!abort 3` after three tokens, or `!crash`."""
+
+    def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
+        self.settings = settings or Settings()
+        self.load_error = load_error
+        self.ready = False
+        self.failure: str | None = None
+        self.model_name = "fake/model"
+        self.context_length = 4096
+        self.takes_images = True
+        self.tokenizer = ByteTokenizer()
+        self.requests: list[ChatRequest | GenerateRequest] = []
+        self.running: dict[RequestId, asyncio.Event] = {}
+        self.aborted: list[RequestId] = []
+        self.hanging = threading.Event()  # some row waits
+        self.idle = threading.Event()  # no row is left
+        self.idle.set()
+        self.stops = 0
+
+    async def start(self) -> None:
+        if self.load_error is not None:
+            raise LoadError(self.load_error)
+        self.ready = True
+
+    async def stop(self) -> None:
+        self.ready = False
+        self.stops += 1
+        for request_id in list(self.running):
+            self.abort(request_id)
+
+    def abort(self, request_id: RequestId) -> None:
+        if request_id in self.running:
+            self.aborted.append(request_id)
+            self.running[request_id].set()
+
+    def stats(self) -> dict[str, Any]:
+        return {"running": len(self.running), "waiting": 0, "model": self.model_name}
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        text = ""
+        for i, message in enumerate(messages):
+            content = message.get("content") or ""
+            if not isinstance(content, str):
+                content = "".join(part.get("text", "<image>") for part in content)
+            text += f"{'' if i == 0 else '|'}{message['role']}: {content}"
+        text += "|assistant: " if options.get("add_generation_prompt", True) else ""
+        return self.tokenizer.encode(text)
+
+    async def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        for part in image_parts(request.messages):
+            decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.field)
+        prompt = self.render(request.messages, **request.template_options)
+        async for delta in self._stream(request, prompt, "messages"):
+            yield delta
+
+    async def stream_generate(self, request: GenerateRequest) -> AsyncIterator[Delta]:
+        prompt = request.prompt
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        async for delta in self._stream(request, ids, "prompt"):
+            yield delta
+
+    async def _stream(
+        self, request: ChatRequest | GenerateRequest, prompt: list[int], field: str
+    ) -> AsyncIterator[Delta]:
+        if len(prompt) >= self.context_length:
+            raise PromptTooLong(len(prompt), self.context_length, field=field)
+        command, after = _command(self.tokenizer.decode(prompt))
+        if command == "crash":
+            raise RuntimeError("a secret detail")
+        assert request.request_id is not None
+        self.requests.append(request)
+        aborted = self.running[request.request_id] = asyncio.Event()
+        self.idle.clear()
+        try:
+            rows = [_Row(index, prompt, request.sampling) for index in range(request.n)]
+            step = 0
+            while any(row.finished is None for row in rows):
+                if step == after and command in ("fail", "abort"):
+                    reason: Any = {"fail": "error", "abort": "abort"}[command]
+                    yield Delta(finish_reason=reason, error="the sampler broke" if command == "fail" else None)
+                    return
+                if step == after and command == "hang":
+                    self.hanging.set()
+                    await aborted.wait()
+                    yield Delta(finish_reason="abort")
+                    return
+                for row in rows:
+                    if row.finished is None:
+                        yield row.step()
+                step += 1
+                await asyncio.sleep(0)
+        finally:
+            del self.running[request.request_id]
+            if not self.running:
+                self.idle.set()
+
+
+class _Row:
+    def __init__(self, index: int, prompt: list[int], sampling: Sampling) -> None:
+        self.index = index
+        self.prompt = prompt
+        self.sampling = sampling
+        self.left = [*REPLY.encode(), END]
+        self.made = 0
+        self.finished: str | None = None
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def step(self) -> Delta:
+        limit = self.sampling.max_tokens
+        tokens = [] if limit == 0 else [self.left.pop(0)]
+        self.made += len(tokens)
+        reason: Any = "stop" if tokens == [END] else "length" if limit == self.made else None
+        self.finished = reason
+        logprobs = self.sampling.logprobs
+        return Delta(
+            text=self.decoder.decode(bytes(token for token in tokens if token != END), bool(reason)),
+            token_ids=tuple(tokens),
+            logprobs=() if logprobs is None else tuple(_scored(token, logprobs) for token in tokens),
+            finish_reason=reason,
+            usage=Usage(len(self.prompt), self.made, cached_tokens=1) if reason else None,
+            prompt=self._prompt() if self.made == len(tokens) else None,
+            index=self.index,
+        )
+
+    def _prompt(self) -> PromptInfo:
+        wanted = self.sampling.prompt_logprobs
+        if wanted is None:
+            return PromptInfo(tuple(self.prompt))
+        scored = (None, *(_scored(token, wanted) for token in self.prompt[1:]))
+        return PromptInfo(tuple(self.prompt), scored)
+
+
+def _scored(token: int, top: int) -> TokenLogprob:
+    """Upper-case letters are not the likeliest; the token after is impossible."""
+    chosen = -1.5 if 65 <= token <= 90 else -0.25
+    others = [(token, chosen), ((token + 1) % 256, float("-inf"))]
+    if chosen == -1.5:
+        others.insert(0, ((token + 32) % 256, -0.5))
+    return TokenLogprob(token, chosen, tuple(others[:top]))
+
+
+def _command(text: str) -> tuple[str, int]:
+    if "!" not in text:
+        return "", 0
+    name, _, number = text.split("!", 1)[1].split("|")[0].partition(" ")
+    return name, int(number or 0)

@@ -1,0 +1,67 @@
+"""A server in a thread, and words for what tests ask it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import uvicorn
+
+from paceline.server.app import create_app, listen
+from paceline.server.backend import Backend
+from paceline.settings import Settings
+
+Address = str
+WAIT = 5.0  # seconds until a test that waits for an event has failed
+
+
+@contextlib.contextmanager
+def serve(backend: Backend, settings: Settings) -> Iterator[Address]:
+    listener = listen(settings.model_copy(update={"port": 0}))
+    started = threading.Event()
+    app = create_app(backend, settings, started=lambda failure: started.set())
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert started.wait(WAIT)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def user(text: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def post_chat(http: httpx.Client, text: Any = "hi", **fields: Any) -> httpx.Response:
+    return http.post("/v1/chat/completions", json={"messages": user(text), **fields})
+
+
+def post_completion(http: httpx.Client, prompt: Any = "hi", **fields: Any) -> httpx.Response:
+    return http.post("/v1/completions", json={"prompt": prompt, **fields})
+
+
+def events(response: httpx.Response) -> list[dict[str, Any]]:
+    """The JSON events of a stream, which must end with [DONE]."""
+    assert response.headers["content-type"].startswith("text/event-stream")
+    parts = response.text.split("\n\n")
+    assert parts[-2:] == ["data: [DONE]", ""]
+    return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
+
+
+def refused(response: httpx.Response, status: int, param: str | None, *words: str) -> dict[str, Any]:
+    """The error object of a refusal, which must name the field and say these words."""
+    assert response.status_code == status, response.text
+    assert set(response.json()) == {"error"}
+    error: dict[str, Any] = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["param"] == param
+    for word in words:
+        assert word in error["message"]
+    return error

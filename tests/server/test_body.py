@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from paceline.server.body import parse_json
+from tests.server.harness import post_chat, refused
+
+
+def post(http: httpx.Client, content: bytes | Iterator[bytes]) -> httpx.Response:
+    return http.post("/v1/chat/completions", content=content, headers={"content-type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"messages": [}',
+        b"\xff\xfe",
+        b'{"a": "\xff"}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"temperature": NaN}',
+        b'{"temperature": Infinity}',
+        b'{"temperature": -Infinity}',
+        b'{"messages": [{"role": "user", "content": "\\ud83d"}]}',
+        b'{"n": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_is_not_json_is_refused(http: httpx.Client, body: bytes) -> None:
+    assert refused(post(http, body), 400, None)["code"] == "invalid_json"
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"5", b"null"])
+def test_a_body_must_be_an_object(http: httpx.Client, body: bytes) -> None:
+    refused(post(http, body), 400, None, "object")
+
+
+def test_a_number_too_large_for_a_float_is_refused_by_name(http: httpx.Client) -> None:
+    body = b'{"messages": [{"role": "user", "content": "hi"}], "temperature": 1e999}'
+    refused(post(http, body), 400, "temperature")
+
+
+def test_a_whole_surrogate_pair_is_an_emoji() -> None:
+    assert parse_json(b'{"a": "\\ud83d\\ude42"}') == {"a": "\U0001f642"}
+
+
+def test_a_body_of_100_mb_is_refused_by_its_announced_length(http: httpx.Client) -> None:
+    refused(post(http, b" " * 100_000_000), 413, None, "4 MiB")
+    assert post_chat(http).status_code == 200
+
+
+def test_a_body_of_100_mb_is_refused_while_it_grows(http: httpx.Client) -> None:
+    refused(post(http, (b" " * 1_000_000 for _ in range(100))), 413, None, "4 MiB")
+    assert post_chat(http).status_code == 200
+
+
+def test_a_body_just_under_the_limit_is_read(http: httpx.Client) -> None:
+    response = post_chat(http, "hi", padding="x" * (4 * 2**20 - 1000))
+    assert response.status_code == 200

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from paceline.engine.request import Delta, Usage
+from paceline.server.calls import Tally, merge, unless_disconnected
+
+
+async def deltas(text: str, closed: list[str]) -> AsyncGenerator[Delta, None]:
+    try:
+        for letter in text:
+            await asyncio.sleep(0)
+            if letter == "!":
+                raise ValueError(text)
+            yield Delta(text=letter)
+        if text.endswith("?"):
+            await asyncio.Event().wait()
+    finally:
+        closed.append(text)
+
+
+async def test_merged_streams_keep_their_own_order() -> None:
+    closed: list[str] = []
+    texts = ["", "", ""]
+    async for place, delta in merge([deltas(text, closed) for text in ("abc", "", "defgh")]):
+        texts[place] += delta.text
+    assert texts == ["abc", "", "defgh"]
+    assert sorted(closed) == ["", "abc", "defgh"]
+
+
+async def test_the_first_failure_closes_the_other_streams() -> None:
+    closed: list[str] = []
+    with pytest.raises(ValueError, match="a!"):
+        async for _ in merge([deltas("a!", closed), deltas("bc?", closed)]):
+            pass
+    assert sorted(closed) == ["a!", "bc?"]
+
+
+async def test_closing_the_merge_closes_the_streams() -> None:
+    closed: list[str] = []
+    merged = merge([deltas("a?", closed), deltas("b?", closed)])
+    await anext(merged)
+    await merged.aclose()
+    assert sorted(closed) == ["a?", "b?"]
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def gone() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def test_work_is_done_while_the_client_stays() -> None:
+    assert await unless_disconnected(never, asyncio.sleep(0, "done")) == "done"
+
+
+async def test_work_that_fails_raises_its_own_error() -> None:
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await unless_disconnected(never, fail())
+
+
+async def test_work_is_cancelled_and_waited_for_when_the_client_goes() -> None:
+    ended = False
+
+    async def work() -> None:
+        nonlocal ended
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended = True
+
+    with pytest.raises(ClientDisconnect):
+        await unless_disconnected(gone, work())
+    assert ended
+
+
+async def test_work_is_cancelled_with_its_caller() -> None:
+    ended = asyncio.Event()
+
+    async def stream() -> AsyncIterator[None]:
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            ended.set()
+
+    async def work() -> None:
+        async for _ in stream():
+            pass
+
+    caller = asyncio.create_task(unless_disconnected(never, work()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert ended.is_set()
+
+
+def test_a_tally_counts_prompts_once_and_choices_each() -> None:
+    tally = Tally()
+    for place in (0, 1):
+        for index in (0, 1, 2):
+            tally.add(place, Delta(token_ids=(1, 2), index=index))
+            tally.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4), finish_reason="stop"))
+    assert tally.usage() == {
+        "prompt_tokens": 20,
+        "completion_tokens": 18,
+        "total_tokens": 38,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }

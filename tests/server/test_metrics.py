@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from paceline.settings import Settings
+from tests.server.fake_service import REPLY, FakeService
+from tests.server.harness import WAIT, post_chat, post_completion, serve, user
+
+LENGTH = len(REPLY.encode()) + 1
+
+
+def scrape(http: httpx.Client) -> dict[str, float]:
+    samples = {}
+    for family in text_string_to_metric_families(http.get("/metrics").text):
+        for sample in family.samples:
+            labels = {name: value for name, value in sample.labels.items() if name not in ("model_name", "le")}
+            samples[sample.name + "".join(f" {value}" for value in labels.values())] = sample.value
+    return samples
+
+
+def test_vllms_names_count_what_was_served() -> None:
+    with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:
+        before = scrape(http)
+        assert before["paceline_num_requests_running"] == before["paceline_num_requests_waiting"] == 0
+        post_chat(http, n=2)
+        post_completion(http, ["a", "b"], max_tokens=3, stream=True)
+        post_chat(http, "x" * 5000)  # refused: it never ran
+        post_chat(http, "!fail 2")
+        after = scrape(http)
+    assert after["paceline_generation_tokens_total"] == 2 * LENGTH + 2 * 3 + 2
+    assert after["paceline_request_success_total stop"] == 2
+    assert after["paceline_request_success_total length"] == 2
+    assert after["paceline_request_success_total error"] == 1
+    assert after["paceline_request_success_total abort"] == 0
+    assert after["paceline_time_to_first_token_seconds_count"] == 4
+    assert after["paceline_inter_token_latency_seconds_count"] == 2 * (LENGTH - 1) + 2 * 2 + 1
+    assert after["paceline_e2e_request_latency_seconds_count"] == 4
+    chat = len("user: hi|assistant: ") + 1
+    assert after["paceline_prompt_tokens_total"] == chat + 2 * 2 + len("user: !fail 2|assistant: ") + 1
+    assert after["process_resident_memory_bytes"] > 0
+
+
+def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        body = {"messages": user("!hang 2"), "stream": True}
+        with http.stream("POST", "/v1/chat/completions", json=body) as response:
+            next(response.iter_bytes())
+            assert scrape(http)["paceline_num_requests_running"] == 1
+        assert service.idle.wait(WAIT)
+        after = scrape(http)
+    assert after["paceline_request_success_total abort"] == 1
+    assert after["paceline_num_requests_running"] == 0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_two_apps_in_one_process_do_not_share_counters(times: int) -> None:
+    with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:
+        post_chat(http)
+        assert scrape(http)["paceline_request_success_total stop"] == 1

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+import paceline
+from paceline import cli, platform, terminal
+from paceline.engine.request import Delta, RequestId, Sampling
+from paceline.errors import InvalidRequest, LoadError
+from paceline.service import ChatRequest, Service
+from paceline.settings import Settings, flag_name
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.startswith("PACELINE_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
+    """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
+    seen: list[Settings] = []
+    monkeypatch.setattr(platform, "prepare", lambda blas: platform.BlasReport(f"blas={blas}"))
+    monkeypatch.setattr("paceline.service.Service", lambda settings: seen.append(settings))
+    monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
+    monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
+    yield seen
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def test_help_names_the_commands_and_shows_how_to_begin() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    for words in ("serve", "chat", "bench", "--version", "paceline COMMAND --help"):
+        assert words in result.output
+
+
+def test_the_help_of_serve_has_every_setting_with_its_description_and_default() -> None:
+    output = " ".join(invoke("serve", "--help").output.replace("│", " ").split())
+    for name, field in Settings.model_fields.items():
+        assert str(field.description) in output
+        if name != "model":
+            assert flag_name(name) in output
+    assert "[default: 64]" in output
+    assert "auto | rows | padded" in output
+    assert "PACELINE_MAX_ROWS=8" in output
+    assert "paceline serve --config paceline.toml" in output
+
+
+def test_every_setting_has_its_place_in_a_panel() -> None:
+    placed = [field for fields in cli.PANELS.values() for field in fields]
+    assert sorted([*placed, "model"]) == sorted(Settings.model_fields)
+
+
+def test_version_names_paceline_and_the_libraries_under_it() -> None:
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith(f"paceline {paceline.__version__} (mlx 0.")
+
+
+def test_help_imports_neither_mlx_nor_the_server() -> None:
+    code = (
+        "import sys, paceline.cli\n"
+        "from typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(paceline.cli.app, ['serve', '--help']).exit_code == 0\n"
+        "heavy = ('mlx', 'mlx_lm', 'transformers', 'fastapi', 'uvicorn', 'numpy')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout == "[]\n"
+
+
+def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_strength(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "paceline.toml"
+    config.write_text("port = 2\nmax_rows = 2\n")
+    monkeypatch.setenv("PACELINE_PORT", "1")
+    monkeypatch.setenv("PACELINE_HOST", "0.0.0.0")
+
+    result = invoke("serve", "folder", "--config", str(config), "--port", "3")
+
+    assert result.exit_code == 0, result.output
+    assert started == [Settings(model="folder", host="0.0.0.0", port=3, max_rows=2)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--port", "x"], "--port: input should be a valid integer"),
+        (["serve", "--max-rows", "0"], "--max-rows: input should be greater than or equal to 1, got '0'"),
+        (["serve", "--config", "/no/such.toml"], "cannot read /no/such.toml: No such file or directory"),
+        (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
+    ],
+)
+def test_a_bad_setting_is_one_line_and_exit_code_2(
+    started: list[Settings], arguments: list[str], words: str
+) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("paceline: error: ")
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert started == []
+
+
+def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_PROT", "1")
+    result = invoke("serve", "folder")
+    assert result.exit_code == 2
+    assert "did you mean PACELINE_PORT?" in result.stderr
+
+
+def test_an_unknown_flag_is_an_error_that_suggests_the_nearest() -> None:
+    result = invoke("serve", "--prot", "1")
+    assert result.exit_code == 2
+    assert "--port" in result.stderr
+
+
+def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(service: object, settings: Settings) -> None:
+        raise LoadError("folder has no config.json")
+
+    monkeypatch.setattr("paceline.server.app.run", fail)
+    result = invoke("serve", "folder")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "paceline: error: folder has no config.json"
+    assert "Traceback" not in result.output
+
+
+def test_without_a_model_the_built_in_one_is_served(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.models.default.ensure", lambda: Path("/built/in"))
+    assert invoke("serve").exit_code == 0
+    assert started[0].model == "/built/in"
+
+
+def test_a_vllm_mlx_command_line_works_and_the_log_says_what_became_of_its_flags(
+    started: list[Settings], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "paceline"):
+        result = invoke("serve", "folder", "--continuous-batching", "--enable-mtp", "--mllm", "--port", "1")
+    assert result.exit_code == 0, result.output
+    assert started == [Settings(model="folder", port=1)]
+    assert f"--continuous-batching --enable-mtp --mllm: {cli.ACCEPTED}" in caplog.messages
+
+
+def test_the_start_up_log_says_which_blas_runs_and_warns_when_there_is_none(
+    started: list[Settings], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with caplog.at_level(logging.INFO, "paceline"):
+        invoke("serve", "folder", "--blas", "/a/lib.so")
+        monkeypatch.setattr(platform, "prepare", lambda blas: platform.load_first([]))
+        invoke("serve", "folder")
+    blas = [record for record in caplog.records if record.getMessage().startswith("BLAS: ")]
+    assert [record.levelname for record in blas] == ["INFO", "WARNING"]
+    assert blas[0].getMessage() == "BLAS: blas=/a/lib.so"
+
+
+def test_chat_keeps_the_log_off_the_screen_unless_it_was_asked_for(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert invoke("chat", "folder").exit_code == 0
+    monkeypatch.setenv("PACELINE_LOG_LEVEL", "debug")
+    assert invoke("chat", "folder").exit_code == 0
+    assert [settings.log_level for settings in started] == ["warning", "debug"]
+
+
+# --- the terminal chat -------------------------------------------------------------------------------
+
+
+class FakeService:
+    """Answers with the number of messages it was given; can fail, or be interrupted on the way."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.requests: list[ChatRequest] = []
+        self.aborted: list[RequestId] = []
+        self.on_delta: Callable[[], None] = lambda: None
+        self.failure: Exception | str | None = None
+
+    async def start(self) -> None:
+        self.log.append("start")
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+
+    def abort(self, request_id: RequestId) -> None:
+        self.aborted.append(request_id)
+
+    async def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        self.requests.append(request)
+        if isinstance(self.failure, Exception):
+            raise self.failure
+        for piece in (f"saw {len(request.messages)}", " messages", "."):
+            yield Delta(text=piece)
+            self.on_delta()
+            await asyncio.sleep(0.01)
+        yield Delta(finish_reason="error" if self.failure else "stop", error=self.failure)
+
+
+def talk(service: FakeService, *lines: str | type[BaseException], system: str | None = None) -> str:
+    """What the terminal shows when these lines are typed; an exception is the key that raises it."""
+    screen: list[str] = []
+    typed = iter((*lines, EOFError))
+
+    def read(prompt: str) -> str:
+        line = next(typed)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    chat = terminal.Chat(
+        cast(Service, service),
+        sampling=Sampling(temperature=0),
+        system=system,
+        read=read,
+        write=screen.append,
+    )
+    chat.run()
+    return "".join(screen)
+
+
+def test_the_chat_streams_answers_and_remembers_them() -> None:
+    service = FakeService()
+    screen = talk(service, "hello", "  ", "again")
+    assert "saw 1 messages.\n" in screen
+    assert [message["content"] for message in service.requests[1].messages] == [
+        "hello",
+        "saw 1 messages.",
+        "again",
+    ]
+    assert service.requests[0].sampling.temperature == 0
+    assert service.log == ["start", "stop"]
+
+
+def test_clear_forgets_everything_but_the_system_prompt() -> None:
+    service = FakeService()
+    talk(service, "hello", "/clear", "again", system="Be brief.")
+    assert [message["role"] for message in service.requests[1].messages] == ["system", "user"]
+
+
+def test_exit_leaves_and_an_unknown_command_is_not_sent_to_the_model() -> None:
+    service = FakeService()
+    screen = talk(service, "/what", "/exit", "never read")
+    assert service.requests == []
+    assert screen.count(terminal.HELP) == 2
+    assert service.log == ["start", "stop"]
+
+
+def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
+    service = FakeService()
+    service.on_delta = lambda: os.kill(os.getpid(), signal.SIGINT) if len(service.requests) == 1 else None
+    screen = talk(service, "hello", "again")
+    assert "saw 1 [stopped]\n" in screen
+    assert service.aborted == [service.requests[0].request_id]
+    assert service.requests[1].messages[1] == {"role": "assistant", "content": "saw 1"}
+    assert "saw 3 messages.\n" in screen
+
+
+def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again() -> None:
+    service = FakeService()
+    talk(service, KeyboardInterrupt, "hello")
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("failure", [InvalidRequest("too long"), "too long"])
+def test_a_question_that_fails_is_reported_and_forgotten(failure: Exception | str) -> None:
+    service = FakeService()
+    service.failure = failure
+    screen = talk(service, "hello", "again")
+    assert screen.count("[failed: too long]") == 2
+    assert [message["content"] for message in service.requests[1].messages] == ["again"]

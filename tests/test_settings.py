@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from paceline.settings import Settings, SettingsError, flag_name, variable_name
+
+
+def toml(folder: Path, text: str) -> Path:
+    path = folder / "paceline.toml"
+    path.write_text(text)
+    return path
+
+
+def complaint(
+    flags: dict[str, object] | None = None, config: Path | None = None, env: dict[str, str] | None = None
+) -> str:
+    with pytest.raises(SettingsError) as error:
+        Settings.load(flags or {}, config, env or {})
+    return str(error.value)
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    assert Settings.load({}, None, {}) == Settings()
+    assert Settings().host == "127.0.0.1"
+    assert Settings().port == 8000
+    assert Settings().max_rows == 64
+
+
+def test_a_flag_beats_the_file_and_the_file_beats_the_variable(tmp_path: Path) -> None:
+    config = toml(tmp_path, "port = 2\nmax_rows = 20\n")
+    env = {"PACELINE_PORT": "1", "PACELINE_MAX_ROWS": "10", "PACELINE_DRAIN_SECONDS": "2.5"}
+
+    settings = Settings.load({"port": "3"}, config, env)
+
+    assert (settings.port, settings.max_rows, settings.drain_seconds) == (3, 20, 2.5)
+
+
+def test_a_flag_that_was_not_given_and_an_empty_variable_leave_the_weaker_source_alone(
+    tmp_path: Path,
+) -> None:
+    settings = Settings.load({"port": None}, toml(tmp_path, "port = 2"), {"PACELINE_PORT": "", "HOME": "/"})
+    assert settings.port == 2
+
+
+def test_auto_undoes_what_a_weaker_source_fixed(tmp_path: Path) -> None:
+    config = toml(tmp_path, "prefill_chunk = 512\ncontext_length = 4096\n")
+    settings = Settings.load({"prefill_chunk": "auto"}, config, {})
+    assert settings.prefill_chunk is None
+    assert settings.context_length == 4096
+
+
+def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
+    values = Settings().model_dump(exclude_none=True)
+    values |= {
+        "model": "m",
+        "served_model_name": "s",
+        "prefill_chunk": 1,
+        "context_length": 2,
+        "blas": "none",
+    }
+    assert values.keys() == Settings.model_fields.keys()
+    text = "\n".join(f"{k} = {v!r}" for k, v in values.items())
+    expected = Settings.model_validate(values)
+
+    assert Settings.load({k: str(v) for k, v in values.items()}, None, {}) == expected
+    assert Settings.load({}, toml(tmp_path, text), {}) == expected
+    assert Settings.load({}, None, {variable_name(k): str(v) for k, v in values.items()}) == expected
+
+
+def test_an_unknown_key_in_the_file_is_an_error_that_suggests_the_nearest(tmp_path: Path) -> None:
+    config = toml(tmp_path, "max-row = 3")
+    assert complaint(config=config) == f"unknown key 'max-row' in {config}; did you mean max_rows?"
+
+
+def test_an_unknown_variable_is_an_error_that_suggests_the_nearest() -> None:
+    assert complaint(env={"PACELINE_MAXROWS": "3"}) == (
+        "unknown variable PACELINE_MAXROWS; did you mean PACELINE_MAX_ROWS?"
+    )
+
+
+def test_an_unknown_name_that_resembles_nothing_lists_what_there_is() -> None:
+    assert "known are: PACELINE_MODEL, PACELINE_SERVED_MODEL_NAME" in complaint(env={"PACELINE_QQ": "3"})
+
+
+def test_an_unknown_flag_is_an_error() -> None:
+    assert complaint({"max_row": 3}) == "unknown flag --max-row; did you mean --max-rows?"
+
+
+def test_the_test_suites_own_variables_are_no_settings() -> None:
+    assert Settings.load({}, None, {"PACELINE_TEST_ANYTHING": "1"}) == Settings()
+
+
+def test_a_bad_value_names_the_source_it_came_from(tmp_path: Path) -> None:
+    config = toml(tmp_path, "max_rows = 0")
+    assert complaint({"port": "x"}).startswith("--port: ")
+    assert complaint(env={"PACELINE_PORT": "70000"}).startswith("PACELINE_PORT: ")
+    assert complaint(config=config).startswith(f"max_rows in {config}: ")
+
+
+def test_a_bad_value_is_quoted_beside_what_was_expected() -> None:
+    assert complaint({"kv_layout": "paged"}) == (
+        "--kv-layout: input should be 'auto', 'rows' or 'padded', got 'paged'"
+    )
+
+
+def test_a_mistake_in_a_weak_source_is_an_error_even_where_a_flag_overrules_it() -> None:
+    assert complaint({"port": "1"}, env={"PACELINE_PORT": "x"}).startswith("PACELINE_PORT: ")
+
+
+@pytest.mark.parametrize("line", ["port = '8000'", "max_rows = true", "model = 3", "drain_seconds = nan"])
+def test_the_file_has_types_and_a_value_of_another_type_is_an_error(tmp_path: Path, line: str) -> None:
+    assert line.split(" ")[0] in complaint(config=toml(tmp_path, line))
+
+
+def test_a_file_that_is_missing_or_no_toml_is_one_clear_line(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    assert complaint(config=missing) == f"cannot read {missing}: No such file or directory"
+    assert "is not valid TOML" in complaint(config=toml(tmp_path, "port 8000"))
+
+
+def test_the_log_level_is_read_in_any_case() -> None:
+    assert Settings.load({"log_level": "DEBUG"}, None, {}).log_level == "debug"
+
+
+def test_settings_cannot_be_changed_or_given_unknown_fields() -> None:
+    with pytest.raises(ValidationError):
+        Settings().port = 1
+    with pytest.raises(ValidationError):
+        Settings(prot=1)  # type: ignore[call-arg]
+
+
+def test_every_setting_has_a_description() -> None:
+    assert [flag_name(k) for k, field in Settings.model_fields.items() if not field.description] == []
