@@ -7,12 +7,22 @@ ARGS   ?=
 
 # Which MLX: `make serve EXTRA=cpu` overrides. macOS needs none, MLX's own wheel has Metal.
 ifeq ($(shell uname -s),Linux)
-EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
+ifndef EXTRA
+EXTRA := $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
+endif
 endif
 
 RUN := $(VENV)/.installed$(EXTRA:%=-%)
 DEV := $(RUN)-dev
 BIN := $(VENV)/bin
+
+# mlx-vlm asks for miniaudio, which Paceline never imports. It has no wheel for Linux on ARM, and to build it
+# takes a compiler that a bare machine lacks: there an empty package of its name stands in.
+ifeq ($(shell uname -sm),Linux aarch64)
+READY := $(VENV)/.miniaudio
+else
+READY := $(BIN)/pip
+endif
 
 .PHONY: help serve chat test check bench clean
 .DEFAULT_GOAL := help
@@ -48,12 +58,12 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp for each kind of install: nothing is installed twice until pyproject.toml changes.
-$(RUN): pyproject.toml | $(BIN)/pip
+$(RUN): pyproject.toml | $(READY)
 	$(BIN)/pip install --disable-pip-version-check -e ".$(EXTRA:%=[%])"
 	@touch $@
 
 comma := ,
-$(DEV): pyproject.toml | $(BIN)/pip
+$(DEV): pyproject.toml | $(READY)
 	$(BIN)/pip install --disable-pip-version-check -e ".[$(EXTRA:%=%$(comma))dev]"
 	@touch $@ $(RUN)
 
@@ -62,3 +72,11 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Paceline needs Python 3.11 or later, $(PYTHON) is older: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+
+$(VENV)/.miniaudio: | $(BIN)/pip
+	@$(BIN)/pip install -q --only-binary=miniaudio 'miniaudio>=1.71' 2>/dev/null || { \
+		mkdir -p $(VENV)/miniaudio && \
+		printf '[project]\nname = "miniaudio"\nversion = "1.71+placeholder"\n[tool.setuptools]\npy-modules = []\n' \
+			> $(VENV)/miniaudio/pyproject.toml && \
+		$(BIN)/pip install -q --disable-pip-version-check $(VENV)/miniaudio; }
+	@touch $@

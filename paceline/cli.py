@@ -259,8 +259,7 @@ def _start(settings: Settings) -> Settings:
     # We use its tokenizers and configurations only; it advises every start to install PyTorch.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
-    report = platform.prepare(settings.blas)
-    logger.log(logging.WARNING if report.warning else logging.INFO, report.line())
+    platform.prepare(settings.blas)
 
     if settings.model is not None:
         return settings

@@ -40,3 +40,7 @@ class EngineUnavailable(PacelineError):
 
 class LoadError(PacelineError):
     """A model cannot be loaded; the text says what is wrong and what to do (the CLI exits with 2)."""
+
+
+class SettingsError(PacelineError):
+    """A setting is unknown or has a bad value; the text says which, from where, and what to do."""

@@ -5,20 +5,25 @@ Nothing here imports MLX when the module loads: `prepare` must run before the fi
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.metadata
+import logging
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from paceline.settings import SettingsError
+from paceline.errors import SettingsError
+
+logger = logging.getLogger("paceline")
 
 DeviceKind = Literal["metal", "cuda", "cpu"]
 DeviceInfo = Mapping[str, str | int]
@@ -65,14 +70,29 @@ _report: BlasReport | None = None
 
 
 def prepare(blas: str | None = None) -> BlasReport:
-    """Load an optimised BLAS before MLX is imported, where that helps. Only the first call does anything.
+    """What must happen before MLX is imported: load an optimised BLAS, where that helps, and log which.
+
+    Only the first call does anything.
 
     `blas` is the setting of that name: a path, "none", or None to search.
     """
     global _report
     if _report is None:
         _report = _prepare(blas)
+        logger.log(logging.WARNING if _report.warning else logging.INFO, _report.line())
+        if sys.version_info < (3, 13):
+            atexit.register(_let_threads_end)
     return _report
+
+
+def _let_threads_end() -> None:
+    """Give threads that were joined the time to be gone.
+
+    One that used mx.random (importing mlx_lm does) takes the GIL once more while it dies, to drop MLX's
+    thread-local key. Until Python 3.13 `join` does not wait for that, and a thread that comes for the GIL
+    when the interpreter is on its way out kills it: "terminate called without an active exception".
+    """
+    time.sleep(0.1)
 
 
 def _prepare(blas: str | None) -> BlasReport:

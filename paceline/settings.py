@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from paceline.errors import PacelineError
+from paceline.errors import SettingsError as SettingsError
 
 PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
@@ -18,10 +18,6 @@ TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 KVLayout = Literal["auto", "rows", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-class SettingsError(PacelineError):
-    """A setting is unknown or has a bad value; the text says which, from where, and what to do."""
 
 
 def _none_if_auto(value: object) -> object:

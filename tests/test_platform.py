@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -180,13 +181,35 @@ def test_once_mlx_is_imported_it_is_too_late_and_the_report_says_so() -> None:
     assert "imported before" in str(found["line"])
 
 
-@linux_only
-def test_only_the_first_call_does_anything() -> None:
-    found = in_a_fresh_process(
-        "first = platform.prepare('none')\nresult['same'] = platform.prepare('/no/such.so') is first\n"
-        "result['warning'] = first.warning"
-    )
-    assert found == {"same": True, "warning": False}
+@pytest.mark.parametrize("warning", [False, True])
+def test_only_the_first_call_does_anything_and_it_logs_what_it_did(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, warning: bool
+) -> None:
+    monkeypatch.setattr(platform, "_report", None)
+    monkeypatch.setattr(platform, "_prepare", lambda blas: platform.BlasReport(f"as {blas}", warning=warning))
+    with caplog.at_level(logging.INFO, "paceline"):
+        first = platform.prepare("none")
+        assert platform.prepare("/another.so") is first
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert logged == [("WARNING" if warning else "INFO", "BLAS: as none")]
+
+
+def test_a_thread_that_used_mlx_lm_does_not_end_the_process_with_an_abort() -> None:
+    code = """
+import threading
+from paceline import platform
+platform.prepare("none")
+garbage = [[object()] for _ in range(400_000)]  # makes the interpreter's end slow enough for the race
+def work():
+    import mlx.core as mx
+    mx.random.normal((3,))
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    for _ in range(5):
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (process.returncode, process.stderr) == (0, "")
 
 
 @linux_only

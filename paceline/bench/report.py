@@ -63,7 +63,8 @@ class LongPromptReport:
     sent_at_s: float
     failure: str | None
     ttft_s: float | None
-    streams_in_window: int
+    streams_decoding: int  # when it was sent
+    streams_in_window: int  # with a gap in it
     chunk_gap_s: Distribution | None  # the others', in the window
     inter_token_s: Distribution | None
 
@@ -289,12 +290,17 @@ def _long_prompt(
         sent_at_s=long.started - recording.started,
         failure=long.failure,
         ttft_s=end - long.started if long.chunk_times else None,
+        streams_decoding=_decoding(others, long.started),
         streams_in_window=sum(bool(found) for _, found in gaps),
         chunk_gap_s=Distribution.of(gap for _, found in gaps for gap in found),
         inter_token_s=Distribution.of(
             gap / _tokens_per_chunk(other) for other, found in gaps for gap in found
         ),
     )
+
+
+def _decoding(outcomes: Sequence[Outcome], when: float) -> int:
+    return sum(bool(o.chunk_times) and o.chunk_times[0] <= when < o.chunk_times[-1] for o in outcomes)
 
 
 def _overlapping(outcome: Outcome, start: float, end: float) -> Iterator[float]:
@@ -330,5 +336,12 @@ def _notes(
         yield f"{silent} of {len(whole)} streams had no usage: output counted in chunks, prompts as asked."
     if connects is not None and connects.max > SLOW_CONNECT:
         yield f"Connecting took up to {duration(connects.max)}, within the time to first token."
-    if long_prompt is not None and recording.long is None:
+    if recording.long is not None:
+        begun = [outcome for outcome in whole if outcome.started <= recording.long.started < outcome.ended]
+        if (decoding := _decoding(begun, recording.long.started)) < len(begun) or not begun:
+            yield (
+                f"{decoding} of {len(begun)} streams were decoding when the long prompt was sent: "
+                "for the cost to all of them send it later, or lengthen the outputs."
+            )
+    elif long_prompt is not None:
         yield f"The run ended before {long_prompt.at:g} s, so the long prompt was not sent: make it longer."

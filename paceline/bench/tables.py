@@ -12,11 +12,11 @@ from paceline.bench.report import Distribution, LongPromptReport, Ratio, Report,
 
 def summary_table(of: Report) -> Table:
     """What happened, in totals."""
-    table = Table(
-        title=escape(f"{of.label}: {of.model} at {of.url}"), title_justify="left", show_header=False
-    )
+    table = Table(title=escape(of.label), title_justify="left", show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
+    table.add_row("address", escape(of.url))
+    table.add_row("model", escape(of.model))
     table.add_row("requests", f"{of.ok} ok, {sum(of.errors.values())} failed")
     for kind, count in of.errors.items():
         table.add_row(f"  {kind}", f"{count}  [dim]{escape(of.error_examples[kind])}[/dim]")
@@ -77,5 +77,5 @@ def long_prompt_line(of: LongPromptReport) -> str:
         return f"The long prompt ({size:,} tokens) failed: {of.failure or 'an empty answer'}."
     return (
         f"The long prompt ({size:,} tokens) was sent at {duration(of.sent_at_s)} and waited "
-        f"{duration(of.ttft_s)} for its first token, beside {of.streams_in_window} streams."
+        f"{duration(of.ttft_s)} for its first token; {of.streams_decoding} streams were decoding then."
     )

@@ -29,3 +29,8 @@ class Grouping:
 ROWS = Grouping(0)
 PADDED = Grouping(float("inf"))
 SIMILAR = Grouping(4.0)
+
+# What each setting means, and what "auto" tries on each device, best first (docs/benchmarks.md has the figures).
+LAYOUTS = {"rows": [ROWS], "padded": [PADDED], "similar": [SIMILAR]}
+AUTO = {"cpu": [ROWS, PADDED], "cuda": [SIMILAR, PADDED], "metal": [SIMILAR, PADDED]}
+NAMES = {ROWS: "rows", PADDED: "padded", SIMILAR: "similar"}

@@ -1,13 +1,10 @@
-"""Pictures in messages: where they are, and what each decodes to. Hostile bytes end in `InvalidRequest`."""
+"""Pictures: from the address a client writes to upright RGB. Hostile bytes end in `InvalidRequest`."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
 import numpy as np
@@ -17,50 +14,6 @@ from paceline.errors import InvalidRequest
 
 # Pillow reads many more; some of them start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
-
-TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
-IMAGE_PARTS = frozenset({"image_url", "input_image"})
-OTHER_MEDIA = {
-    "input_audio": "audio",
-    "audio": "audio",
-    "audio_url": "audio",
-    "video": "video",
-    "video_url": "video",
-    "input_video": "video",
-    "file": "files",
-    "input_file": "files",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePart:
-    """One picture's place in the conversation, and its address as the client wrote it."""
-
-    message: int
-    part: int
-    url: str
-
-    @property
-    def field(self) -> str:
-        return f"messages[{self.message}].content[{self.part}].image_url"
-
-
-def image_parts(messages: Sequence[Mapping[str, Any]]) -> list[ImagePart]:
-    """The pictures of an OpenAI conversation in reading order. Audio, video and files are refused."""
-    found = []
-    for i, message in enumerate(messages):
-        content = message.get("content")
-        if content is None or isinstance(content, str):
-            continue
-        if not isinstance(content, Sequence):
-            raise InvalidRequest(
-                f"messages[{i}].content must be text or a list of parts.", field=f"messages[{i}].content"
-            )
-        for j, part in enumerate(content):
-            url = _image_url(part, f"messages[{i}].content[{j}]")
-            if url is not None:
-                found.append(ImagePart(message=i, part=j, url=url))
-    return found
 
 
 def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
@@ -86,29 +39,6 @@ def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "ima
         raise _too_many_pixels(field, "has far more", max_pixels) from error
     except Exception as error:  # a decoder that reads hostile bytes raises nearly anything
         raise InvalidRequest(f"{field} is a damaged image: {error}", field=field) from error
-
-
-def _image_url(part: Any, field: str) -> str | None:
-    """The address in an image part, None for text."""
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind in TEXT_PARTS:
-        return None
-    if kind in OTHER_MEDIA:
-        raise InvalidRequest(
-            f"{field} is of type {kind!r}, and this model takes no {OTHER_MEDIA[kind]}.", field=field
-        )
-    if kind not in IMAGE_PARTS:
-        raise InvalidRequest(
-            f"{field} has the unknown type {kind!r}; known are text and image_url.", field=field
-        )
-    address = part.get("image_url")
-    url = address.get("url") if isinstance(address, Mapping) else address
-    if not isinstance(url, str) or not url:
-        raise InvalidRequest(
-            f"{field}.image_url must hold the image's address: a string, or an object with a url.",
-            field=f"{field}.image_url",
-        )
-    return url
 
 
 def _data_of(url: str, max_bytes: int, field: str) -> bytes:

@@ -108,17 +108,18 @@ class Engine:
 
     def _loop(self, runner: Runner) -> None:
         launched: Launched | None = None
-        self._failing = 0
-        while self._admit(wait=launched is None):
-            plan = self.scheduler.plan()
-            following = self._attempt(partial(self._launch, runner, plan))
-            if launched is not None and not self._attempt(partial(self._deliver, runner, launched)):
-                self._fail_step(launched)
-            launched = following or None
-            if self._failing >= PATIENCE:
-                return
-            self._tidy(plan)
-            self._after_step()
+        while self._admit(wait=launched is None) and self.failure is None:
+            launched = self.step(runner, launched)
+
+    def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
+        """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one."""
+        plan = self.scheduler.plan()
+        following: Launched | None = self._attempt(partial(self._launch, runner, plan))
+        if launched is not None and not self._attempt(partial(self._deliver, runner, launched)):
+            self._fail_step(launched)
+        self._tidy(plan)
+        self._after_step()
+        return following
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
         """Whatever a step raises must not end the thread; but a step that keeps failing must not go on for ever."""
@@ -295,6 +296,7 @@ class Engine:
         self._setup = _gone
         gc.collect()
         mx.clear_cache()
+        mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
 
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from paceline import platform
-from paceline.cache.grouping import PADDED, ROWS, SIMILAR, Grouping
+from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.runner import Runner
 from paceline.models import check, default
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from paceline.engine.engine import Engine
 
 log = logging.getLogger("paceline")
-LAYOUTS = {"rows": [ROWS], "padded": [PADDED]}
-AUTO = {"cpu": [ROWS, PADDED], "cuda": [SIMILAR, PADDED], "metal": [SIMILAR, PADDED]}  # by measurement; see docs
-NAMES = {ROWS: "rows", PADDED: "padded", SIMILAR: "similar"}
 
 
 class Startup:

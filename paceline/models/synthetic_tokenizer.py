@@ -1,7 +1,7 @@
 """The tokenizer and chat template that every synthetic checkpoint carries.
 
 A byte-level BPE trained on the few lines below. They hold no accents, no CJK and no emoji on purpose: such
-characters fall to single bytes, so one character spans several tokens and a detokenizer that streams has to wait.
+characters fall to single bytes, so one character spans several tokens and a detokenizer has to wait for it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ when the leader tires the next one comes through. Nobody waits for the slowest w
 When a rider joins late, the line opens a gap; when a rider leaves early, the line closes it again.
 What is the capital of the country? Which colour is the bird in this picture, and what does it eat?
 You are a helpful assistant. Answer the question in one or two short sentences, then stop.
-The weather in the mountains changes quickly: at nine there was sun, at ten there was rain, at noon there was snow.
+The weather in the mountains changes quickly: at nine there was sun, at ten rain, at noon there was snow.
 She wrote the number 42 on the board, then 7, 13, 256, 1024 and 2025, and asked them to find the largest.
 def read(path: str) -> list[str]:
     with open(path) as file:
         return [line.strip() for line in file if line and not line.startswith("#")]
-class Row: length = 0; tokens = []; self.tokens.append(token); return None; import json; for index in range(8): pass
+class Row: length = 0; tokens = []; self.tokens.append(token); return None; import json; for i in range(8):
 {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 {"name": "get_weather", "arguments": {"city": "Lisbon", "unit": "celsius", "days": 3}} true false null
 system user assistant tool developer message content text image think answer
@@ -139,7 +139,8 @@ def write(folder: Path, *, vocab: int = SIZE, max_length: int = 32768) -> Vocabu
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in MARKUP])
     tokenizer.save(str(folder / "tokenizer.json"))
 
-    ids = {text: tokenizer.token_to_id(text) for text in added}
+    known = tokenizer.get_vocab()
+    ids = {text: known[text] for text in added}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "added_tokens_decoder": {str(ids[text]): _describe(text) for text in added},

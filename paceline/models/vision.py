@@ -8,18 +8,20 @@ from __future__ import annotations
 import hashlib
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
 from numpy.typing import NDArray
-from PIL.Image import Image as Picture
 
 from paceline.engine.request import Image
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.positions import image_positions
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 VISION_FAMILIES = ("qwen3_5", "qwen3_5_moe")
 
@@ -44,7 +46,7 @@ class Vision:
         shared = dict(tree_flatten(language.parameters()))
         try:
             view = family.Model(family.ModelConfig.from_dict(config))
-            tower = view.sanitize(dict(weights))
+            tower = view.vision_tower.sanitize(view.sanitize(dict(weights)))
             if any(name.endswith(".scales") for name in [*shared, *tower]):
                 _quantize(view, config, {**shared, **tower})
             view.load_weights([*shared.items(), *tower.items()], strict=True)

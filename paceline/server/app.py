@@ -7,7 +7,7 @@ import logging
 import shlex
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,10 +23,10 @@ from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
+KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
 
-logger = logging.getLogger("paceline.server")
-Started = Callable[[BaseException | None], None]
+Started = Callable[[Exception | None], None]
 
 
 def create_app(
@@ -34,29 +34,31 @@ def create_app(
 ) -> FastAPI:
     """The routes over a backend that the app starts and stops.
 
-    The app listens while the model loads (503 with the reason, and `/health` answers); `started` is called
-    when the backend can be used, or with what prevented it.
+    With `started`, the app listens while the model loads (503 with the reason, and `/health` answers), and
+    calls it when the backend can be used, or with what prevented that. Without, it listens after loading.
     """
 
-    async def start() -> None:
-        failure: BaseException | None = None
+    async def start(started: Started) -> None:
         try:
             await backend.start()
         except Exception as error:
-            logger.error("the model could not be loaded: %s", error)
-            failure = error
-        if started is not None:
-            started(failure)
+            started(error)
+        else:
+            started(None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        starting = asyncio.create_task(start())
+        starting = None
+        if started is None:
+            await backend.start()
+        else:
+            starting = asyncio.create_task(start(started))
         try:
             yield
         finally:
-            starting.cancel()
-            with suppress(asyncio.CancelledError):
-                await starting
+            if starting is not None:
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
 
     app = FastAPI(title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -75,9 +77,9 @@ def run(backend: Backend, settings: Settings) -> None:
     """Serve until a signal: drain, stop, return. Raises what kept the model from loading."""
     listener = listen(settings)
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
-    def started(failure: BaseException | None) -> None:
+    def started(failure: Exception | None) -> None:
         if failure is None:
             announce(settings, backend)
         else:
@@ -87,8 +89,10 @@ def run(backend: Backend, settings: Settings) -> None:
     gate = Gate()
     config = uvicorn.Config(
         create_app(backend, settings, gate=gate, started=started),
+        log_config=None,  # its lines go where the program's own go
         log_level=settings.log_level,
         timeout_graceful_shutdown=FLUSH_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from paceline.engine.request import Delta, RequestId
+from paceline.engine.request import Delta
 from paceline.errors import EngineUnavailable
 from paceline.server.drain import Gate
 from paceline.server.errors import ModelNotFound
@@ -32,8 +32,8 @@ class Backend(Protocol):
     """The facade as HTTP sees it.
 
     `model_name` and `stats` can be read at any time; `tokenizer`, `context_length` and `takes_images` once
-    `ready`. A stream raises what is wrong with its request from its first `__anext__`; closing it, or
-    `abort`, frees its rows. `abort` of an unknown id and a second `stop` do nothing.
+    `ready`. A stream raises what is wrong with its request from its first `__anext__`, and closing it frees
+    its rows. `stop` ends what runs with finish reason "abort"; a second one does nothing.
     """
 
     @property
@@ -50,9 +50,8 @@ class Backend(Protocol):
     def tokenizer(self) -> Tokenizer: ...
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
-    def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]: ...
-    def stream_generate(self, request: GenerateRequest) -> AsyncIterator[Delta]: ...
-    def abort(self, request_id: RequestId) -> None: ...
+    def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]: ...
+    def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]: ...
     def stats(self) -> Mapping[str, Any]: ...
     def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -13,6 +14,7 @@ from paceline.errors import InvalidRequest
 from paceline.server.errors import BodyTooLarge, error_response, invalid_fields
 
 Body = TypeVar("Body", bound=BaseModel)
+SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class BodyLimit:
@@ -60,7 +62,7 @@ async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str
 def parse_json(body: bytes) -> Any:
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
-        if b"\\u" in body:
+        if SURROGATE_ESCAPE.search(body):
             _refuse_lone_surrogates(value)
         return value
     except RecursionError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
+from paceline.engine.request import Delta, FinishReason, PromptInfo, TokenLogprob
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.server.backend import Serving
 
@@ -21,28 +21,24 @@ Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its p
 
 
 async def follow(
-    serving: Serving, request_id: RequestId, stream: AsyncIterator[Delta], choices: int
+    serving: Serving, stream: AsyncGenerator[Delta, None], choices: int
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
     watch = serving.metrics.watch(choices)
-    finished = refused = False
+    refused = False
     try:
-        async for delta in stream:
-            watch.see(delta)
-            if delta.finish_reason == "error":
-                raise RequestFailed(delta.error or "The request failed while it ran.")
-            if delta.finish_reason == "abort":
-                raise EngineUnavailable("The server ended this request before it was finished.")
-            yield delta
-        finished = True
+        async with aclosing(stream):
+            async for delta in stream:
+                watch.see(delta)
+                if delta.finish_reason == "error":
+                    raise RequestFailed(delta.error or "The request failed while it ran.")
+                if delta.finish_reason == "abort":
+                    raise EngineUnavailable("The server ended this request before it was finished.")
+                yield delta
     except (InvalidRequest, EngineUnavailable):
         refused = watch.unfinished == choices
         raise
     finally:
-        if not finished:
-            serving.backend.abort(request_id)
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
         watch.end(refused=refused)
 
 

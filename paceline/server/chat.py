@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.engine.request import Delta
+from paceline.engine.request import Delta, TokenLogprob
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import (
@@ -57,7 +57,7 @@ class Chat:
         self.request = ChatRequest(
             messages=fields["messages"],  # as the client wrote them: the template may use more than we check
             sampling=chat_sampling(body, serving),
-            n=choices(body, serving),
+            n=choices(body),
             template_options=body.chat_template_kwargs or {},
             request_id=self.envelope.id,
         )
@@ -90,7 +90,7 @@ class Chat:
 
     def _deltas(self) -> Deltas:
         stream = self.serving.backend.stream_chat(self.request)
-        return merge([follow(self.serving, self.envelope.id, stream, self.request.n)])
+        return merge([follow(self.serving, stream, self.request.n)])
 
     def _choices(self, collected: Collected) -> list[dict[str, Any]]:
         return [self._choice(index, output) for (_, index), output in sorted(collected.outputs.items())]
@@ -113,7 +113,7 @@ class Chat:
             chunk["stop_reason"] = delta.stop_reason
         return chunk
 
-    def _logprobs(self, entries: Any) -> dict[str, Any]:
+    def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
         return chat_logprobs(self.serving.backend.tokenizer, entries)
 
 

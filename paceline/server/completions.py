@@ -25,7 +25,7 @@ from paceline.server.calls import (
 )
 from paceline.server.envelope import Envelope
 from paceline.server.logprobs import CompletionLogprobs, joined
-from paceline.server.sampling import check_token_ids, choices, completion_sampling
+from paceline.server.sampling import choices, completion_sampling
 from paceline.server.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, refuse_unsupported
 from paceline.server.streaming import start_stream
 from paceline.service import GenerateRequest
@@ -58,17 +58,14 @@ class Completions:
         self.serving = serving
         self.body = body
         self.envelope = Envelope("cmpl", serving.model_name)
-        self.n = choices(body, serving)
-        sampling = completion_sampling(body, serving)
+        self.n = choices(body)
+        sampling = completion_sampling(body)
         if len(body.prompt) > MAX_PROMPTS:
             raise InvalidRequest(
                 f"prompt holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed.",
                 field="prompt",
             )
         prompts: Sequence[str | list[int]] = body.prompt
-        for prompt in prompts:
-            if not isinstance(prompt, str):
-                check_token_ids(prompt, "prompt", serving)
         self.requests = [
             GenerateRequest(prompt, sampling, self.n, RequestId(f"{self.envelope.id}-{place}"))
             for place, prompt in enumerate(prompts)
@@ -106,12 +103,8 @@ class Completions:
             yield encode([], tally.usage())
 
     def _deltas(self) -> Deltas:
-        return merge([self._follow(request) for request in self.requests])
-
-    def _follow(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
-        assert request.request_id is not None
-        stream = self.serving.backend.stream_generate(request)
-        return follow(self.serving, request.request_id, stream, self.n)
+        streams = map(self.serving.backend.stream_generate, self.requests)
+        return merge([follow(self.serving, stream, self.n) for stream in streams])
 
     def _printer(self, place: int, prompt: PromptInfo) -> Printer:
         return Printer(self.serving, self.body, self.body.prompt[place], prompt)

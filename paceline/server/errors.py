@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError
 
@@ -98,7 +99,7 @@ def install(app: FastAPI) -> None:
     """Give the app one answer for each kind of error."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        if status_of(error) >= 500 and not isinstance(error, EngineUnavailable):
+        if status_of(error) == 500:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
         return error_response(error)
 
@@ -114,4 +115,31 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, answer)
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(RequestValidationError, answer_validation)
-    app.add_exception_handler(Exception, answer)
+    app.add_middleware(LastResort)
+
+
+class LastResort:
+    """ASGI middleware for what nobody raised on purpose.
+
+    Starlette's own handler for `Exception` raises it again after answering, and uvicorn then cuts the
+    connection, which a client may already be using for its next request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = False
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception as error:
+            if answered or scope["type"] != "http":
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            await error_response(error)(scope, receive, send)

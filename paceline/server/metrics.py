@@ -86,11 +86,13 @@ class Watch:
         self.started = time.perf_counter()
         self.last: dict[int, float] = {}  # per choice: when it last brought a token
         self.unfinished = choices
+        self.prompt_seen = False
 
     def see(self, delta: Delta) -> None:
         now = time.perf_counter()
         metrics = self.metrics
-        if delta.prompt is not None and not self.last:
+        if delta.prompt is not None and not self.prompt_seen:
+            self.prompt_seen = True
             metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
         if delta.token_ids:
             metrics.generation_tokens.inc(len(delta.token_ids))

@@ -1,18 +1,17 @@
 """What clients send, field by field. What is not here is tolerated; what is, is honoured or refused.
 
 Types are strict (the string "0.5" is not a number), null means "not given", NaN and infinity are never valid.
+Ranges are not checked here but by the service, for every caller alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from paceline.errors import InvalidRequest
-
-Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 # Names that belong to the call that renders the template, not to the template.
 RESERVED_TEMPLATE_OPTIONS = frozenset(
@@ -31,19 +30,6 @@ RESERVED_TEMPLATE_OPTIONS = frozenset(
         "truncation",
     }
 )
-
-
-def _content(value: Any) -> Any:
-    if value is None or isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        raise ValueError("content must be text or a list of parts")
-    for i, part in enumerate(value):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise ValueError(f"content part {i} must be an object with a type")
-        if part["type"] == "text" and not isinstance(part.get("text"), str):
-            raise ValueError(f"content part {i} is of type text and must hold its text")
-    return value
 
 
 def _one_or_many(value: Any) -> Any:
@@ -77,11 +63,6 @@ class Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
 
-class Message(Lenient):
-    role: Role
-    content: Annotated[Any, BeforeValidator(_content)] = None
-
-
 class StreamOptions(Lenient):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
@@ -91,40 +72,39 @@ class SamplingFields(Lenient):
     """What /v1/chat/completions and /v1/completions have in common."""
 
     model: str | None = None
-    temperature: Annotated[float, Field(ge=0)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1)] | None = None  # -1 and 0: off
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None  # -1 and 0: off
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: Annotated[dict[str, float], Field(max_length=1024)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
     stop: Annotated[list[str] | None, BeforeValidator(_one_or_many)] = None
-    stop_token_ids: list[int] | None = None
-    min_tokens: Annotated[int, Field(ge=0)] | None = None
+    stop_token_ids: Annotated[list[int], Field(max_length=1024)] | None = None
+    min_tokens: int | None = None
+    max_tokens: int | None = None
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
-    n: Annotated[int, Field(ge=1)] | None = None
+    n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
 
 class ChatBody(SamplingFields):
-    messages: Annotated[list[Message], Field(min_length=1)]
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    messages: list[Any]
+    max_completion_tokens: int | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0)] | None = None
+    top_logprobs: int | None = None
     chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
 
 
 class CompletionBody(SamplingFields):
     prompt: Annotated[list[str] | list[list[int]], BeforeValidator(_prompts)]
-    max_tokens: Annotated[int, Field(ge=0)] | None = None
-    logprobs: Annotated[int, Field(ge=0)] | None = None
+    logprobs: int | None = None
     echo: bool | None = None
-    best_of: Annotated[int, Field(ge=1)] | None = None
+    best_of: int | None = None
 
 
 class TokenizeBody(Lenient):
@@ -132,7 +112,7 @@ class TokenizeBody(Lenient):
 
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    messages: list[Any] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
     return_token_strs: bool | None = None

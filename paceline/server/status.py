@@ -13,7 +13,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from paceline.errors import EngineUnavailable, InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
-from paceline.server.sampling import check_token_ids
 from paceline.server.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
 
 
@@ -77,7 +76,11 @@ def routes(serving: Serving) -> APIRouter:
         body, _ = await read_body(request, DetokenizeBody)
         serving.check_ready()
         serving.check_model(body.model)
-        check_token_ids(body.tokens, "tokens", serving)
+        vocab_size = backend.tokenizer.vocab_size
+        if unknown := [token_id for token_id in body.tokens if not 0 <= token_id < vocab_size]:
+            raise InvalidRequest(
+                f"tokens holds {unknown[0]}; this model's tokens are 0 to {vocab_size - 1}.", field="tokens"
+            )
         return JSONResponse({"prompt": await asyncio.to_thread(backend.tokenizer.decode, body.tokens, False)})
 
     return router

@@ -100,7 +100,7 @@ def test_the_long_prompts_window_has_every_gap_that_overlaps_it() -> None:
     run = figures(before_and_into, across, after, long=long)
     assert run.long_prompt is not None
     assert run.long_prompt.chunk_gap_s == Distribution.of([1.5, 8.0])
-    assert run.long_prompt.streams_in_window == 2
+    assert (run.long_prompt.streams_decoding, run.long_prompt.streams_in_window) == (2, 2)
     assert (run.long_prompt.sent_at_s, run.long_prompt.ttft_s) == (2.0, 4.0)
     assert (run.long_prompt.asked_prompt_tokens, run.long_prompt.prompt_tokens) == (4096, 10)
     assert run.chunk_gap_s is not None
@@ -125,6 +125,15 @@ def test_notes_warn_of_what_makes_figures_mislead() -> None:
     assert early == "1 of 2 streams met an end token before their output length."
     assert cached.startswith("50% of the prompt tokens were cached")
     assert slow.startswith("Connecting took up to 1.01 s")
+
+
+def test_a_long_prompt_that_came_before_the_streams_decoded_is_noted() -> None:
+    decoding, waiting, later = (
+        stream(*times, tokens=2) for times in ((0.0, 1.0, 9.0), (1.0, 3.0, 4.0), (7.0, 8.0))
+    )
+    assert figures(decoding, later, long=stream(2.0, 6.0, tokens=1)).notes == ()
+    [note] = figures(decoding, waiting, later, long=stream(2.0, 6.0, tokens=1)).notes
+    assert note.startswith("1 of 2 streams were decoding when the long prompt was sent")
 
 
 def test_ratios_are_medians_of_pairs() -> None:

@@ -18,6 +18,11 @@ def service() -> FakeService:
     return FakeService(SETTINGS)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_hangs_yet(service: FakeService) -> None:
+    service.hanging.clear()
+
+
 @pytest.fixture(scope="session")
 def address(service: FakeService) -> Iterator[Address]:
     """A real uvicorn on a loopback port, one for all tests."""

@@ -1,16 +1,18 @@
-"""A service without a model: tokens are bytes, the answer is written down, and tests decide when it goes on."""
+"""A service without a model: tokens are bytes, the answer is fixed, and tests decide when it goes on."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.media import decode_image, image_parts
+from paceline.conversation.media import decode_image
+from paceline.conversation.messages import checked
+from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
-from paceline.errors import LoadError, PromptTooLong
+from paceline.errors import InvalidRequest, LoadError, PromptTooLong
 from paceline.service import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 
@@ -37,7 +39,8 @@ class ByteTokenizer:
 
 
 class FakeService:
-    """A prompt may hold a command: `!hang 3`, `!fail 3`, `!abort 3` after three tokens, or `!crash`."""
+    """A prompt may hold a command, given after so many tokens: `!hang 3` (until aborted or released),
+    `!fail 3`, `!abort 3`; or `!crash`."""
 
     def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
         self.settings = settings or Settings()
@@ -72,6 +75,11 @@ class FakeService:
             self.aborted.append(request_id)
             self.running[request_id].set()
 
+    def release(self) -> None:
+        """Let the rows that hang go on."""
+        for event in self.running.values():
+            event.set()
+
     def stats(self) -> dict[str, Any]:
         return {"running": len(self.running), "waiting": 0, "model": self.model_name}
 
@@ -85,22 +93,31 @@ class FakeService:
         text += "|assistant: " if options.get("add_generation_prompt", True) else ""
         return self.tokenizer.encode(text)
 
-    async def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]:
-        for part in image_parts(request.messages):
-            decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.field)
-        prompt = self.render(request.messages, **request.template_options)
-        async for delta in self._stream(request, prompt, "messages"):
-            yield delta
+    def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        return self._stream(lambda: self._conversation(request), request, "messages")
 
-    async def stream_generate(self, request: GenerateRequest) -> AsyncIterator[Delta]:
+    def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
+        return self._stream(lambda: self._text(request), request, "prompt")
+
+    def _conversation(self, request: ChatRequest) -> list[int]:
+        for part in checked(request.messages, takes_images=True)[1]:
+            decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.place)
+        return self.render(request.messages, **request.template_options)
+
+    def _text(self, request: GenerateRequest) -> list[int]:
         prompt = request.prompt
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        async for delta in self._stream(request, ids, "prompt"):
-            yield delta
+        if not all(0 <= token_id < self.tokenizer.vocab_size for token_id in ids):
+            raise InvalidRequest("tokens are 0 to 257", field="prompt")
+        return ids
 
     async def _stream(
-        self, request: ChatRequest | GenerateRequest, prompt: list[int], field: str
-    ) -> AsyncIterator[Delta]:
+        self, build: Callable[[], list[int]], request: ChatRequest | GenerateRequest, field: str
+    ) -> AsyncGenerator[Delta, None]:
+        limits = Limits(self.context_length, self.tokenizer.vocab_size, self.settings.max_choices)
+        validate_choices(request.n, limits)
+        validate(request.sampling, limits)
+        prompt = build()
         if len(prompt) >= self.context_length:
             raise PromptTooLong(len(prompt), self.context_length, field=field)
         command, after = _command(self.tokenizer.decode(prompt))
@@ -108,7 +125,7 @@ class FakeService:
             raise RuntimeError("a secret detail")
         assert request.request_id is not None
         self.requests.append(request)
-        aborted = self.running[request.request_id] = asyncio.Event()
+        self.running[request.request_id] = asyncio.Event()
         self.idle.clear()
         try:
             rows = [_Row(index, prompt, request.sampling) for index in range(request.n)]
@@ -116,11 +133,14 @@ class FakeService:
             while any(row.finished is None for row in rows):
                 if step == after and command in ("fail", "abort"):
                     reason: Any = {"fail": "error", "abort": "abort"}[command]
-                    yield Delta(finish_reason=reason, error="the sampler broke" if command == "fail" else None)
+                    yield Delta(
+                        finish_reason=reason, error="the sampler broke" if command == "fail" else None
+                    )
                     return
                 if step == after and command == "hang":
                     self.hanging.set()
-                    await aborted.wait()
+                    await self.running[request.request_id].wait()
+                if request.request_id in self.aborted:
                     yield Delta(finish_reason="abort")
                     return
                 for row in rows:

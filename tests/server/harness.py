@@ -16,7 +16,7 @@ from paceline.server.backend import Backend
 from paceline.settings import Settings
 
 Address = str
-WAIT = 5.0  # seconds until a test that waits for an event has failed
+WAIT = 20.0  # seconds until a test that waits for an event has failed
 
 
 @contextlib.contextmanager

@@ -29,7 +29,9 @@ def test_an_answer_validates_as_openais_type(http: httpx.Client) -> None:
 
 
 def test_the_openai_client_reads_an_answer(client: openai.OpenAI) -> None:
-    completion = client.chat.completions.create(model="fake/model", messages=[{"role": "user", "content": "hi"}])
+    completion = client.chat.completions.create(
+        model="fake/model", messages=[{"role": "user", "content": "hi"}]
+    )
     assert completion.choices[0].message.content == REPLY
 
 
@@ -146,9 +148,10 @@ def test_every_sampling_field_reaches_the_engine(http: httpx.Client, service: Fa
 
 def test_null_is_the_same_as_not_given(http: httpx.Client, service: FakeService) -> None:
     names = (
-        "model temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty logit_bias seed "
-        "stop stop_token_ids min_tokens max_tokens max_completion_tokens ignore_eos n stream stream_options logprobs "
-        "top_logprobs skip_special_tokens chat_template_kwargs tools tool_choice response_format user audio"
+        "model temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty "
+        "logit_bias seed stop stop_token_ids min_tokens max_tokens max_completion_tokens ignore_eos n stream "
+        "stream_options logprobs top_logprobs skip_special_tokens chat_template_kwargs tools tool_choice "
+        "response_format user audio"
     )
     assert post_chat(http, "hi", **dict.fromkeys(names.split())).status_code == 200
     assert service.requests[-1].sampling == Sampling()
@@ -237,7 +240,9 @@ def test_what_is_not_built_yet_is_refused_by_name(http: httpx.Client, field: str
         ({"logit_bias": {"word": 1}}, "logit_bias"),
         ({"logit_bias": {"²": 1}}, "logit_bias"),
         ({"logit_bias": {str(i): 1 for i in range(100_000)}}, "logit_bias"),
-        ({"logit_bias": {"65": 101}}, "logit_bias.65"),
+        ({"logit_bias": {"65": 101}}, "logit_bias"),
+        ({"logit_bias": {"65": "x"}}, "logit_bias.65"),
+        ({"temperature": 10**400}, "temperature"),
         ({"top_logprobs": 5}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
@@ -246,7 +251,9 @@ def test_what_is_not_built_yet_is_refused_by_name(http: httpx.Client, field: str
         ({"stream": "yes"}, "stream"),
     ],
 )
-def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
+def test_a_value_out_of_range_is_refused_by_name(
+    http: httpx.Client, fields: dict[str, Any], param: str
+) -> None:
     refused(post_chat(http, "hi", **fields), 400, param, param.split(".")[0])
 
 
@@ -261,11 +268,16 @@ def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dic
         (["hi"], "messages[0]"),
         ([{"role": "user", "content": 5}], "messages[0].content"),
         ([{"role": "user", "content": {"type": "text"}}], "messages[0].content"),
-        ([{"role": "user", "content": ["hi"]}], "messages[0].content"),
-        (user("a") + [{"role": "user", "content": [{"type": "text", "text": 5}]}], "messages[1].content"),
+        ([{"role": "user", "content": ["hi"]}], "messages[0].content[0]"),
+        (
+            user("a") + [{"role": "user", "content": [{"type": "text", "text": 5}]}],
+            "messages[1].content[0].text",
+        ),
     ],
 )
-def test_messages_of_the_wrong_shape_are_refused_by_name(http: httpx.Client, messages: Any, param: str) -> None:
+def test_messages_of_the_wrong_shape_are_refused_by_name(
+    http: httpx.Client, messages: Any, param: str
+) -> None:
     refused(http.post("/v1/chat/completions", json={"messages": messages}), 400, param)
 
 

@@ -15,7 +15,9 @@ def scrape(http: httpx.Client) -> dict[str, float]:
     samples = {}
     for family in text_string_to_metric_families(http.get("/metrics").text):
         for sample in family.samples:
-            labels = {name: value for name, value in sample.labels.items() if name not in ("model_name", "le")}
+            labels = {
+                name: value for name, value in sample.labels.items() if name not in ("model_name", "le")
+            }
             samples[sample.name + "".join(f" {value}" for value in labels.values())] = sample.value
     return samples
 
@@ -47,7 +49,8 @@ def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         body = {"messages": user("!hang 2"), "stream": True}
         with http.stream("POST", "/v1/chat/completions", json=body) as response:
-            next(response.iter_bytes())
+            chunks = response.iter_bytes()  # kept: httpx closes the response with it
+            next(chunks)
             assert scrape(http)["paceline_num_requests_running"] == 1
         assert service.idle.wait(WAIT)
         after = scrape(http)

@@ -9,11 +9,6 @@ from tests.server.fake_service import FakeService
 from tests.server.harness import WAIT, Address, post_chat, user
 
 
-def wait_for_hang(service: FakeService) -> None:
-    assert service.hanging.wait(WAIT)
-    service.hanging.clear()
-
-
 def open_request(address: Address, body: bytes) -> socket.socket:
     """A request on a bare socket, which can be closed at any moment."""
     host, port = address.removeprefix("http://").split(":")
@@ -29,27 +24,31 @@ def test_a_client_that_goes_away_frees_its_row(
     address: Address, service: FakeService, stream: bool, tokens: int
 ) -> None:
     request = httpx.Request("POST", address, json={"messages": user(f"!hang {tokens}"), "stream": stream})
-    connection = open_request(address, request.content)
-    wait_for_hang(service)
-    assert not service.idle.is_set()
-    connection.close()
+    with open_request(address, request.content):
+        assert service.hanging.wait(WAIT)
+        assert not service.idle.is_set()
     assert service.idle.wait(WAIT)
 
 
-def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(address: Address, service: FakeService) -> None:
+def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(
+    address: Address, service: FakeService
+) -> None:
     with (
         httpx.Client(base_url=address) as http,
         http.stream("POST", "/v1/completions", json={"prompt": ["!hang 1"] * 3, "stream": True}) as response,
     ):
-        next(response.iter_bytes())
-        wait_for_hang(service)
+        chunks = response.iter_bytes()  # kept: httpx closes the response with it
+        next(chunks)
+        assert service.hanging.wait(WAIT)
     assert service.idle.wait(WAIT)
 
 
 def test_headers_wait_for_the_first_token_and_then_go_at_once(address: Address, service: FakeService) -> None:
     with (
         httpx.Client(base_url=address) as http,
-        http.stream("POST", "/v1/chat/completions", json={"messages": user("!hang 1"), "stream": True}) as response,
+        http.stream(
+            "POST", "/v1/chat/completions", json={"messages": user("!hang 1"), "stream": True}
+        ) as response,
     ):
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")

@@ -1,0 +1,234 @@
+"""`paceline bench offline`: the engine against the bare loop, and rows together against one after another.
+
+The bare loop is the same module over mlx-lm's own caches on the same batch, argmax, the next step submitted before
+the last is read: what nobody can beat without changing the model. Both run in one process, in turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.generate import generate_step
+from mlx_lm.models.cache import make_prompt_cache
+
+from paceline import platform
+from paceline.cache.grouping import AUTO, LAYOUTS
+from paceline.bench.shapes import SHAPES, random_model
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.engine import Engine
+from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.runner import Runner
+from paceline.engine.scheduler import Scheduler
+from paceline.models import check
+from paceline.models.loader import LoadedModel, load
+
+
+def model_of(source: str) -> LoadedModel:
+    """A shape by name, or a folder or Hugging Face id."""
+    return random_model(source) if source in SHAPES else load(source)
+
+
+def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
+    rng = np.random.default_rng(seed)
+    return [tuple(rng.integers(0, vocab, tokens).tolist()) for _ in range(rows)]
+
+
+@dataclass(slots=True)
+class Trace:
+    """When each row's tokens came out of the engine."""
+
+    times: dict[int, list[float]] = field(default_factory=dict)
+    tokens: dict[int, list[int]] = field(default_factory=dict)
+    done: threading.Event = field(default_factory=threading.Event)
+    open_rows: int = 0
+
+    def sink(self, row: int) -> Callable[[Delta], None]:
+        self.times[row], self.tokens[row] = [], []
+        self.open_rows += 1
+
+        def take(delta: Delta) -> None:
+            now = time.perf_counter()
+            self.times[row] += [now] * len(delta.token_ids)
+            self.tokens[row] += delta.token_ids
+            if delta.finish_reason is not None:
+                self.open_rows -= 1
+                if self.open_rows == 0:
+                    self.done.set()
+
+        return take
+
+    def rate(self) -> float:
+        """Tokens per second while all rows decoded: from the last row's first token to the first row's last."""
+        begin = max(times[0] for times in self.times.values())
+        end = min(times[-1] for times in self.times.values())
+        count = sum(begin < moment <= end for times in self.times.values() for moment in times)
+        return count / (end - begin)
+
+
+class Bench:
+    """One model, one engine thread that owns it; the bare loop runs on the same thread, between the engine's runs."""
+
+    def __init__(self, source: str, layout: str = "auto", prefill_chunk: int | None = None) -> None:
+        self.source = source
+        self.layout = layout
+        self.prefill_chunk = prefill_chunk
+        self.scheduler = Scheduler(64, prefill_chunk or 256)
+        self.engine = Engine(self._setup, self.scheduler, self._between)
+        self._jobs: list[tuple[Callable[[], Any], list[Any], threading.Event]] = []
+        self.model: LoadedModel
+
+    def __enter__(self) -> Bench:
+        self.engine.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.engine.stop()
+
+    def _setup(self) -> Runner:
+        self.model = model_of(self.source)
+        choices = AUTO[platform.device_kind()] if self.layout == "auto" else LAYOUTS[self.layout]
+        grouping = check.choose_layout(self.model.language, choices)
+        if self.prefill_chunk is None:
+            self.scheduler.prefill_budget = check.prefill_chunk(self.model.language, grouping)
+        return Runner(self.model, grouping, self.engine.ends)
+
+    def _between(self) -> None:
+        while self._jobs:
+            work, result, done = self._jobs.pop()
+            result.append(work())
+            done.set()
+
+    def on_engine_thread(self, work: Callable[[], Any]) -> Any:
+        """Run something on the thread that owns MLX, while the engine is idle."""
+        result: list[Any] = []
+        done = threading.Event()
+        self._jobs.append((work, result, done))
+        self.engine.abort(RequestId("wake"))
+        if not done.wait(timeout=3600):
+            raise TimeoutError("the engine's thread did not answer")
+        return result[0]
+
+    # -- what is measured
+
+    def engine_run(self, prompts: Sequence[tuple[int, ...]], tokens: int) -> tuple[Trace, float]:
+        """All prompts at once through the engine; returns the trace and the seconds to the last token."""
+        trace = Trace()
+        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True)
+        begun = time.perf_counter()
+        rows = [
+            Row(
+                RequestId(f"bench-{place}"),
+                Prompt(prompt),
+                sampling,
+                tokens,
+                TextStream(ByteDetokenizer(lambda _: b"x")),
+                trace.sink(place),
+            )
+            for place, prompt in enumerate(prompts)
+        ]
+        for row in rows:
+            self.engine.submit(row)
+        trace.done.wait(timeout=3600)
+        return trace, time.perf_counter() - begun
+
+    def bare_rate(self, prompts: Sequence[tuple[int, ...]], tokens: int) -> float:
+        """Tokens per second of the bare loop, prefill not counted."""
+        module = self.model.language.module
+
+        def run() -> float:
+            cache = make_prompt_cache(module)
+            inputs = mx.array(prompts)
+            logits = module(inputs, cache=cache)
+            current = mx.argmax(logits[:, -1], axis=-1)
+            mx.eval(current)
+            begun = time.perf_counter()
+            for _ in range(tokens):
+                following = mx.argmax(module(current[:, None], cache=cache)[:, -1], axis=-1)
+                mx.async_eval(following)
+                current.tolist()
+                current = following
+            current.tolist()
+            return len(prompts) * tokens / (time.perf_counter() - begun)
+
+        rate: float = self.on_engine_thread(run)
+        return rate
+
+    def one_after_another(self, prompts: Sequence[tuple[int, ...]], tokens: int) -> float:
+        """Seconds that mlx-lm's own generation takes for the prompts, one by one."""
+        module = self.model.language.module
+
+        def run() -> float:
+            begun = time.perf_counter()
+            for prompt in prompts:
+                for _ in generate_step(mx.array(prompt), module, max_tokens=tokens):
+                    pass
+            return time.perf_counter() - begun
+
+        seconds: float = self.on_engine_thread(run)
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    rows: int
+    engine: float  # tokens per second, medians over the pairs
+    bare: float
+    ratio: float  # median of the pairs' ratios
+
+
+def against_bare_loop(
+    bench: Bench, rows: Sequence[int], prompt_tokens: int, tokens: int, pairs: int
+) -> list[Line]:
+    """For each number of rows: engine and bare loop in turns, `pairs` times, after one turn to warm up."""
+    lines = []
+    vocab = bench.model.language.vocab_size
+    for count in rows:
+        prompts = random_prompts(count, prompt_tokens, vocab)
+        ours, bares = [], []
+        for turn in range(pairs + 1):
+            order = (0, 1) if turn % 2 else (1, 0)
+            figures = [0.0, 0.0]
+            for which in order:
+                if which == 0:
+                    figures[0] = bench.engine_run(prompts, tokens)[0].rate()
+                else:
+                    figures[1] = bench.bare_rate(prompts, tokens)
+            if turn:
+                ours.append(figures[0])
+                bares.append(figures[1])
+        ratio = statistics.median(a / b for a, b in zip(ours, bares, strict=True))
+        lines.append(Line(count, statistics.median(ours), statistics.median(bares), ratio))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    requests: int
+    tokens: int
+    together: float  # seconds, medians
+    apart: float
+    ratio: float
+
+
+def against_one_after_another(
+    bench: Bench, requests: int, prompt_tokens: int, tokens: int, pairs: int
+) -> Together:
+    """The same requests through the engine at once, and through mlx-lm's generation one after another."""
+    prompts = random_prompts(requests, prompt_tokens, bench.model.language.vocab_size)
+    together, apart = [], []
+    bench.engine_run(prompts, min(tokens, 16))
+    bench.one_after_another(prompts[:1], min(tokens, 16))
+    for _ in range(pairs):
+        together.append(bench.engine_run(prompts, tokens)[1])
+        apart.append(bench.one_after_another(prompts, tokens))
+    ratio = statistics.median(a / t for a, t in zip(apart, together, strict=True))
+    return Together(requests, tokens, statistics.median(together), statistics.median(apart), ratio)

@@ -1,0 +1,84 @@
+"""Synthetic models for every test, built once a session or kept in $PACELINE_TEST_MODELS across sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+# Before anything imports MLX: a BLAS that is loaded later is not used.
+with contextlib.suppress(ImportError):
+    from paceline.platform import prepare
+
+    prepare()
+
+from paceline.models import synthetic, synthetic_tokenizer, synthetic_weights  # noqa: E402
+
+Tiny = Callable[..., Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes more than about ten seconds on two cores")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """`tiny("llama", layers=2)` is the folder of such a checkpoint."""
+    kept = os.environ.get("PACELINE_TEST_MODELS")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("models")
+
+    def folder(family: str, **overrides: Any) -> Path:
+        path = home / f"{family}-{_fingerprint(overrides)}"
+        if not path.exists():
+            try:
+                synthetic.build(family, path, **overrides)
+            except OSError:
+                # Another test process may have built it first.
+                if not (path / "config.json").exists():
+                    raise
+        return path
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hybrid(tiny: Tiny) -> Path:
+    return tiny("hybrid")
+
+
+@pytest.fixture(scope="session")
+def hybrid_moe(tiny: Tiny) -> Path:
+    return tiny("hybrid_moe")
+
+
+@pytest.fixture(scope="session")
+def llama(tiny: Tiny) -> Path:
+    return tiny("llama")
+
+
+@pytest.fixture(scope="session")
+def qwen3(tiny: Tiny) -> Path:
+    return tiny("qwen3")
+
+
+@pytest.fixture(scope="session")
+def window(tiny: Tiny) -> Path:
+    return tiny("window")
+
+
+def _fingerprint(overrides: dict[str, Any]) -> str:
+    """Changes with the overrides and with the builder, so that a kept folder is never a stale one."""
+    digest = hashlib.sha256(json.dumps(overrides, sort_keys=True).encode())
+    for module in (synthetic, synthetic_tokenizer, synthetic_weights):
+        assert module.__file__ is not None
+        digest.update(Path(module.__file__).read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,93 @@
+"""An engine stepped by hand on the test's own thread: scripts say what happens between which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paceline.cache.grouping import PADDED, ROWS, SIMILAR, Grouping
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.engine import Engine
+from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.runner import Launched, Runner
+from paceline.engine.scheduler import Scheduler
+from paceline.models.loader import LoadedModel, load
+
+LAYOUTS: dict[str, Grouping] = {"rows": ROWS, "padded": PADDED, "similar": SIMILAR}
+_models: dict[str, LoadedModel] = {}
+
+
+def loaded(folder: Path | str) -> LoadedModel:
+    """The model at `folder`, loaded once in the test process."""
+    if str(folder) not in _models:
+        _models[str(folder)] = load(str(folder))
+    return _models[str(folder)]
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one request's caller hears."""
+
+    deltas: list[Delta] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for delta in self.deltas for token in delta.token_ids]
+
+    @property
+    def finish_reason(self) -> str | None:
+        return self.deltas[-1].finish_reason if self.deltas else None
+
+
+class Stepper:
+    def __init__(
+        self,
+        folder: Path | str,
+        layout: str = "rows",
+        chunk: int = 32,
+        max_rows: int = 64,
+        end_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        self.model = loaded(folder)
+        self.engine = Engine(self._never, Scheduler(max_rows, chunk))
+        self.engine.end_ids = end_ids
+        self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends)
+        self.engine._open = True
+        self.launched: Launched | None = None
+        self.heard: dict[str, Heard] = {}
+
+    @staticmethod
+    def _never() -> Runner:
+        raise AssertionError("this engine is stepped by hand")
+
+    def submit(self, name: str, prompt: Prompt | Sequence[int], sampling: Sampling) -> Heard:
+        if not isinstance(prompt, Prompt):
+            prompt = Prompt(tuple(prompt))
+        heard = self.heard[name] = Heard()
+        limit = sampling.max_tokens if sampling.max_tokens is not None else 64
+        text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
+        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append))
+        return heard
+
+    def greedy(self, name: str, prompt: Prompt | Sequence[int], tokens: int) -> Heard:
+        return self.submit(name, prompt, Sampling(temperature=0, max_tokens=tokens, ignore_eos=True))
+
+    def abort(self, name: str) -> None:
+        self.engine.abort(RequestId(name))
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.engine._admit(wait=False)
+            self.launched = self.engine.step(self.runner, self.launched)
+
+    def finish(self, limit: int = 20_000) -> None:
+        """Step until nothing is left to do."""
+        for _ in range(limit):
+            self.step()
+            scheduler = self.engine.scheduler
+            if self.launched is None and not scheduler.running and not scheduler.waiting:
+                return
+        raise AssertionError("the engine did not come to rest")

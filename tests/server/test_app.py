@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import paceline.server
+from paceline.errors import LoadError, PacelineError
+from paceline.server.app import announce, create_app, listen
+from paceline.settings import Settings
+from tests.server.fake_service import FakeService
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
+def test_the_announcement_has_an_address_that_works_and_a_command(
+    capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    announce(Settings(host=host, port=8123, served_model_name="[pretty]"), FakeService())
+    said = capsys.readouterr().out
+    assert "[pretty]" in said
+    assert "http://127.0.0.1:8123 " in said
+    [command] = re.findall(r"^curl .*$", said, re.MULTILINE)
+    assert "http://127.0.0.1:8123/v1/chat/completions" in command and '"messages"' in command
+
+
+def test_an_ipv6_address_is_written_in_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    announce(Settings(host="::", port=8123), FakeService())
+    assert "http://[::1]:8123" in capsys.readouterr().out
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with listen(Settings(port=0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            PacelineError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+        ):
+            listen(Settings(port=port))
+
+
+def test_a_host_that_is_not_ours_is_one_clear_line() -> None:
+    with pytest.raises(PacelineError, match="cannot listen on 192.0.2.1"):
+        listen(Settings(host="192.0.2.1", port=0))
+
+
+def test_no_file_of_the_server_imports_mlx() -> None:
+    for file in Path(paceline.server.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.startswith("mlx") for name in names), file
+
+
+async def test_without_a_callback_the_app_listens_after_loading() -> None:
+    service = FakeService()
+    app = create_app(service, Settings())
+    async with app.router.lifespan_context(app):
+        assert service.ready
+    assert service.stops == 1
+
+
+async def test_without_a_callback_a_model_that_cannot_be_loaded_stops_the_app() -> None:
+    app = create_app(FakeService(load_error="no such file"), Settings())
+    with pytest.raises(LoadError, match="no such file"):
+        async with app.router.lifespan_context(app):
+            pass

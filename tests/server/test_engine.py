@@ -1,0 +1,145 @@
+"""The server over the real service: what only an engine can show."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from openai.types import Completion
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from paceline.server.backend import Backend
+from paceline.service import Service
+from paceline.settings import Settings
+from tests.server.harness import WAIT, events, post_chat, post_completion, refused, serve, user
+from tests.server.test_completions import lm_eval_parse, score
+from tests.server.test_images import png, url
+
+
+@pytest.fixture(scope="module")
+def http(hybrid: Path) -> Iterator[httpx.Client]:
+    settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
+    backend: Backend = Service(settings)
+    with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def text_of(chunks: list[dict[str, object]]) -> str:
+    parsed = [ChatCompletionChunk.model_validate(chunk) for chunk in chunks]
+    return "".join(chunk.choices[0].delta.content or "" for chunk in parsed if chunk.choices)
+
+
+def until_idle(http: httpx.Client) -> None:
+    """The row leaves at its next step, of which nobody tells the client that left."""
+    deadline = time.monotonic() + WAIT
+    while (status := http.get("/v1/status").json())["running"] + status["waiting"]:
+        assert time.monotonic() < deadline
+
+
+def test_the_service_is_ready_when_it_has_started(http: httpx.Client) -> None:
+    assert http.get("/ready").status_code == 200
+    status = http.get("/v1/status").json()
+    assert type(status["running"]) is int and type(status["waiting"]) is int
+
+
+def test_a_stream_adds_up_to_the_whole_answer(http: httpx.Client) -> None:
+    for fields in ({"temperature": 0}, {"seed": 7}, {"seed": -7, "top_p": 0.9, "stop": ["e", "zz"]}):
+        whole = post_chat(http, "Tell me", max_tokens=20, **fields)
+        completion = ChatCompletion.model_validate(whole.json(), strict=True)
+        options = {"include_usage": True}
+        streamed = events(
+            post_chat(http, "Tell me", max_tokens=20, stream=True, stream_options=options, **fields)
+        )
+        assert text_of(streamed) == completion.choices[0].message.content
+        assert streamed[-1]["usage"] == whole.json()["usage"]
+
+
+def test_requests_in_company_answer_as_alone(http: httpx.Client) -> None:
+    def ask(place: int) -> str:
+        response = post_chat(
+            http, f"Question {place}", max_tokens=10 + place, temperature=0, stream=place % 2 == 0
+        )
+        if place % 2 == 0:
+            return text_of(events(response))
+        return str(response.json()["choices"][0]["message"]["content"])
+
+    alone = [ask(place) for place in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(4))) == alone
+
+
+def test_lm_eval_finds_the_likeliest_token_greedy_and_another_not(http: httpx.Client) -> None:
+    def tokens(text: str) -> list[int]:
+        ids: list[int] = http.post("/tokenize", json={"prompt": text}).json()["tokens"]
+        return ids
+
+    for prompt in (tokens(f"Once upon a {word}") for word in ("time", "day", "tree", "house")):
+        answer = post_completion(http, prompt, max_tokens=1, temperature=0, ignore_eos=True, logprobs=2)
+        Completion.model_validate(answer.json(), strict=True)
+        [labels] = answer.json()["choices"][0]["logprobs"]["top_logprobs"]
+        best, second = (tokens(label) for label in labels)
+        if len(best) == len(second) == 1:  # each label is a token by itself: not so for a part of a character
+            break
+    ids = [prompt + best, prompt + second]
+    response = http.post("/v1/completions", json=score(ids)).json()
+    [(likely, greedy), (unlikely, other)] = lm_eval_parse(response, [len(prompt)] * 2)
+    assert (greedy, other) == (True, False)
+    assert [likely, unlikely] == pytest.approx(list(labels.values()), abs=1e-4)
+    only_scored = http.post("/v1/completions", json=score(ids, max_tokens=0)).json()
+    for choice, longer in zip(only_scored["choices"], response["choices"], strict=True):
+        assert choice["logprobs"]["tokens"] == longer["logprobs"]["tokens"][:-1]
+        assert choice["logprobs"]["token_logprobs"][0] is None
+
+
+def test_a_picture_is_answered(http: httpx.Client) -> None:
+    parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url(png(64, 64))}}]
+    with_picture = post_chat(http, parts, max_tokens=5, temperature=0).json()
+    without = post_chat(http, "What?", max_tokens=5, temperature=0).json()
+    assert with_picture["usage"]["prompt_tokens"] > without["usage"]["prompt_tokens"]
+
+
+def test_a_bad_picture_is_refused_and_named(http: httpx.Client) -> None:
+    parts = [{"type": "image_url", "image_url": {"url": url(b"no picture")}}]
+    refused(
+        post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url"
+    )
+
+
+def test_limits_hold(http: httpx.Client) -> None:
+    context = http.get("/v1/models").json()["data"][0]["max_model_len"]
+    refused(post_completion(http, [5] * context), 400, "prompt", str(context))
+    refused(post_completion(http, [10**6]), 400, "prompt")
+    refused(post_chat(http, max_tokens=10**12), 400, "max_tokens", str(10**12))
+    refused(post_chat(http, n=1000), 400, "n")
+    refused(post_chat(http, stop=["x"] * 10_000), 400, "stop")
+    refused(post_chat(http, logit_bias={"1000000": 1}), 400, "logit_bias")
+    refused(post_completion(http, ""), 400, "prompt")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, stream: bool) -> None:
+    body = {"messages": user("Go on"), "stream": stream, "ignore_eos": True}
+    with httpx.Client(base_url=http.base_url, timeout=1 if not stream else 60) as leaver:
+        if stream:
+            with leaver.stream("POST", "/v1/chat/completions", json=body) as response:
+                next(response.iter_bytes())
+        else:
+            with pytest.raises(httpx.ReadTimeout):
+                leaver.post("/v1/chat/completions", json=body)
+    until_idle(http)
+    assert http.get("/v1/status").json()["finished"]["abort"] >= 1
+
+
+def test_the_openai_client_speaks_to_it(http: httpx.Client) -> None:
+    with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none") as client:
+        answer = client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "Hi"}], max_completion_tokens=5, n=2
+        )
+        assert [choice.index for choice in answer.choices] == [0, 1]
+        with pytest.raises(openai.NotFoundError):
+            client.chat.completions.create(model="huge", messages=[{"role": "user", "content": "Hi"}])

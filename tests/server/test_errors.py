@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed
+from paceline.server.errors import (
+    BodyTooLarge,
+    ModelNotFound,
+    error_object,
+    error_response,
+    field_path,
+    invalid_fields,
+)
+from paceline.server.schema import ChatBody
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (InvalidRequest("bad", field="n", code="c"), 400, "invalid_request_error"),
+        (PromptTooLong(10, 5), 400, "invalid_request_error"),
+        (ModelNotFound("a", "b"), 404, "invalid_request_error"),
+        (BodyTooLarge(2**20), 413, "invalid_request_error"),
+        (RequestFailed("broke"), 500, "server_error"),
+        (EngineUnavailable("busy"), 503, "service_unavailable"),
+        (HTTPException(405), 405, "invalid_request_error"),
+        (ValueError("internal"), 500, "server_error"),
+    ],
+)
+def test_each_error_has_its_status_and_openais_object(error: Exception, status: int, kind: str) -> None:
+    response = error_response(error)
+    assert response.status_code == status
+    assert ("retry-after" in response.headers) == (status == 503)
+    body = error_object(error)["error"]
+    assert body["type"] == kind
+    assert set(body) == {"message", "type", "param", "code"}
+
+
+def test_an_error_that_nobody_wrote_for_the_user_is_not_shown() -> None:
+    assert "internal" not in error_object(ValueError("internal"))["error"]["message"]
+
+
+def test_a_fields_path_is_written_as_a_client_writes_it() -> None:
+    assert field_path(("messages", 0, "content", 2, "type")) == "messages[0].content[2].type"
+    assert field_path(()) == ""
+
+
+def test_a_validation_error_does_not_quote_what_the_client_said() -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatBody.model_validate({"messages": [], "temperature": "a private matter"})
+    error = invalid_fields(caught.value)
+    assert error.field == "temperature"
+    assert "private" not in str(error)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from paceline.errors import InvalidRequest
+from paceline.server.schema import (
+    UNSUPPORTED,
+    UNSUPPORTED_IN_CHAT,
+    UNSUPPORTED_IN_COMPLETIONS,
+    ChatBody,
+    CompletionBody,
+    refuse_unsupported,
+)
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted({*ChatBody.model_fields, "invented"})), ANYTHING))
+def test_any_json_is_a_request_or_a_refusal(fields: dict[str, Any]) -> None:
+    for model in (ChatBody, CompletionBody):
+        try:
+            model.model_validate(fields)
+        except ValidationError as error:
+            assert error.errors()[0]["loc"]
+
+
+@given(st.dictionaries(st.sampled_from(sorted({*UNSUPPORTED, *UNSUPPORTED_IN_CHAT, "guided_x"})), ANYTHING))
+def test_an_unsupported_field_is_harmless_or_refused_by_name(fields: dict[str, Any]) -> None:
+    try:
+        refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
+    except InvalidRequest as error:
+        assert error.field in fields and error.field in str(error)
+
+
+def test_every_harmless_value_is_accepted() -> None:
+    for table in (UNSUPPORTED, UNSUPPORTED_IN_CHAT, UNSUPPORTED_IN_COMPLETIONS):
+        for name, values in table.items():
+            for value in values:
+                refuse_unsupported({name: value}, table)
