@@ -202,8 +202,7 @@ class _Running:
     """All that lives between `start` and `stop`."""
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
-        blas = platform.prepare(settings.blas)
-        log.info(blas.line())
+        platform.prepare(settings.blas)
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
         from paceline.engine.engine import Engine
@@ -257,7 +256,11 @@ class _Running:
         self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index)))
 
     def stats(self) -> dict[str, Any]:
-        return {"state": "failed" if self.engine.failure else "ready", **self.startup.about, **self.engine.stats()}
+        return {
+            "state": "failed" if self.engine.failure else "ready",
+            **self.startup.about,
+            **self.engine.stats(),
+        }
 
 
 class _Post:

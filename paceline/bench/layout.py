@@ -82,7 +82,9 @@ def step_times(model: Adapted, case: Case, rounds: int, steps: int) -> dict[str,
     return {name: values[1:] for name, values in times.items()}
 
 
-def compare(model: Adapted, cases: Sequence[Case] = CASES, rounds: int = 7, steps: int = 8) -> dict[str, dict[str, float]]:
+def compare(
+    model: Adapted, cases: Sequence[Case] = CASES, rounds: int = 7, steps: int = 8
+) -> dict[str, dict[str, float]]:
     """Milliseconds a step (medians) by case and layout."""
     return {
         case.name: {

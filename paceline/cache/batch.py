@@ -30,10 +30,11 @@ class LayerPlan:
 
 @dataclass(slots=True)
 class _Step:
-    """Per-step values that all layers share, computed once."""
+    """Per-step values that all layers share, computed once. `ends` is set in a step of fixed shape only."""
 
     width: int
     offset: Any
+    ends: dict[int | None, mx.array] | None = None
     masks: dict[tuple[int | None, int], Any] = field(default_factory=dict)
     slots: dict[tuple[int | None, int], Any] = field(default_factory=dict)
 
@@ -71,15 +72,37 @@ class Batch:
 
     def begin(self, width: int, positions: Any = None) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
-        for lane in self.lanes.values():
-            for change in lane.reserve(self.lengths, width):
-                for cache in self._attention(lane):
-                    cache.change(change)
+        self.reserve(width)
         offset = positions if positions is not None else self._offset()
         self._step = _Step(width, offset)
         for cache in self.flat:
             if isinstance(cache, StateCache):
                 cache.pending = {}
+
+    def begin_fixed(self, offset: mx.array, ends: dict[int | None, mx.array]) -> None:
+        """Open a step of one token a row whose lengths are arrays and whose buffers are read whole.
+
+        Its graph depends on shapes only, so that it can be traced once and run many times (engine/compiled). The
+        caller has reserved the room. `ends` has, for each lane, the slot that each row writes next.
+        """
+        self._step = _Step(1, offset, ends)
+
+    def reserve(self, width: int) -> None:
+        """Make room for `width` more tokens in every row."""
+        for lane in self.lanes.values():
+            for change in lane.reserve(self.lengths, width):
+                for cache in self._attention(lane):
+                    cache.change(change)
+
+    def ends(self, lane: Lane) -> list[int]:
+        """For each row, the slot that its next token is written to."""
+        starts = [start for group in lane.groups for start in group.starts]
+        return [n - start for n, start in zip(self.lengths, starts, strict=True)]
+
+    @property
+    def places(self) -> list[int]:
+        """For each row, the position of its next token."""
+        return [n + d for n, d in zip(self.lengths, self.deltas, strict=True)]
 
     def commit(self, kept: Sequence[int] | None = None) -> None:
         """Close the step: row i keeps its first `kept[i]` new tokens (all of them without `kept`)."""
@@ -90,8 +113,12 @@ class Batch:
         self.lengths = [n + k for n, k in zip(self.lengths, counts, strict=True)]
         self._step = None
 
+    def close(self) -> None:
+        """End a step that `commit` does not end: its lengths are the caller's."""
+        self._step = None
+
     def _offset(self) -> int | mx.array:
-        places = [n + d for n, d in zip(self.lengths, self.deltas, strict=True)]
+        places = self.places
         return places[0] if len(set(places)) == 1 else mx.array(places, dtype=mx.int32)
 
     def _open_step(self) -> _Step:
@@ -109,10 +136,16 @@ class Batch:
         step = self._open_step()
         key = (lane.window, index)
         if key not in step.masks:
-            step.masks[key] = lane.mask(lane.groups[index], self.lengths, step.width)
+            group = lane.groups[index]
+            if step.ends is not None:
+                step.masks[key] = lane.fixed_mask(group, step.ends[lane.window])
+            else:
+                step.masks[key] = lane.mask(group, self.lengths, step.width)
         return step.masks[key]
 
     def view(self, lane: Lane, index: int) -> tuple[int, int]:
+        if self._open_step().ends is not None:
+            return 0, lane.groups[index].capacity
         return lane.view(lane.groups[index], self.lengths, self._open_step().width)
 
     def slots(self, lane: Lane, index: int) -> int | mx.array:
@@ -121,6 +154,10 @@ class Batch:
         key = (lane.window, index)
         if key not in step.slots:
             group = lane.groups[index]
+            if step.ends is not None:
+                mine = step.ends[lane.window][group.first : group.first + group.count]
+                step.slots[key] = mine[:, None, None, None]
+                return mine[:, None, None, None]
             rows = self.lengths[group.first : group.first + group.count]
             ends = [n - s for n, s in zip(rows, group.starts, strict=True)]
             if len(set(ends)) == 1:

@@ -93,3 +93,12 @@ class Lane:
         if self.window is not None:
             mask = mask & (slots > queries - self.window)
         return mask
+
+    def fixed_mask(self, group: Group, ends: mx.array) -> mx.array:
+        """The same over the whole buffer, for one token a row, from an array of the rows' next slots."""
+        slots = mx.arange(group.capacity)[None, None, None, :]
+        queries = ends[group.first : group.first + group.count][:, None, None, None]
+        mask = slots <= queries
+        if self.window is not None:
+            mask = mask & (slots > queries - self.window)
+        return mask

@@ -40,7 +40,9 @@ def checked(
             )
         content, found = _content(message, place, takes_images)
         images += found
-        conversation.append({**message, "role": "system" if role == "developer" else role, "content": content})
+        conversation.append(
+            {**message, "role": "system" if role == "developer" else role, "content": content}
+        )
     return conversation, images
 
 
@@ -64,9 +66,7 @@ def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tupl
     return parts, images
 
 
-def _part(
-    part: Any, place: str, parts: list[dict[str, Any]], images: list[Part], takes_images: bool
-) -> None:
+def _part(part: Any, place: str, parts: list[dict[str, Any]], images: list[Part], takes_images: bool) -> None:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in TEXT_PARTS:
         text = part.get("text")

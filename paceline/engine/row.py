@@ -21,7 +21,13 @@ class Row:
     input of decoding, so that every row's first token is sampled in the common batch."""
 
     def __init__(
-        self, request_id: RequestId, prompt: Prompt, sampling: Sampling, limit: int, text: TextStream, sink: Sink
+        self,
+        request_id: RequestId,
+        prompt: Prompt,
+        sampling: Sampling,
+        limit: int,
+        text: TextStream,
+        sink: Sink,
     ) -> None:
         self.id = request_id
         self.prompt = prompt
@@ -54,7 +60,12 @@ class Row:
 
     @property
     def decodes(self) -> bool:
-        return self.finished is None and self.remaining == 0 and not self.images_left and self.launched < self.limit
+        return (
+            self.finished is None
+            and self.remaining == 0
+            and not self.images_left
+            and self.launched < self.limit
+        )
 
     @property
     def usage(self) -> Usage:

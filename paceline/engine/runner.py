@@ -15,6 +15,7 @@ import numpy as np
 
 from paceline.cache.batch import Batch
 from paceline.cache.grouping import Grouping
+from paceline.engine.compiled import CompiledStep
 from paceline.engine.request import TokenLogprob
 from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler, token_logprobs
@@ -43,11 +44,16 @@ class Launched:
 
 class Runner:
     def __init__(
-        self, model: LoadedModel, grouping: Grouping, end_ids: Callable[[Row], frozenset[int]]
+        self,
+        model: LoadedModel,
+        grouping: Grouping,
+        end_ids: Callable[[Row], frozenset[int]],
+        compiled: CompiledStep | None = None,
     ) -> None:
         self.model = model
         self.language = model.language
         self.grouping = grouping
+        self.compiled = compiled
         self.sampler = Sampler(self.language.vocab_size, end_ids)
         self.batch: Batch | None = None
         self.rows: list[Row] = []
@@ -132,19 +138,26 @@ class Runner:
         batch = self.batch
         if batch is None:
             return Launched()
-        positions = None
-        if self.language.dynamic_rope:
-            lengths = mx.array(batch.lengths)[:, None]
-            positions = Positions(lengths, lengths + 1)
-        batch.begin(1, positions)
-        logits = self.language.module(self.tokens[:, None], cache=batch.layers)
-        sampled = self.sampler(logits[:, -1])
-        batch.commit()
+        sampled = self.sampler(self._logits(batch))
         self.tokens = sampled.tokens
         mx.async_eval(*sampled.arrays(), *batch.states(), *self.sampler.state())
         for row in self.rows:
             row.launched += 1
         return Launched(list(self.rows), sampled)
+
+    def _logits(self, batch: Batch) -> mx.array:
+        if self.compiled is not None:
+            logits = self.compiled(self.tokens, batch)
+            if logits is not None:
+                return logits
+        positions = None
+        if self.language.dynamic_rope:
+            lengths = mx.array(batch.lengths)[:, None]
+            positions = Positions(lengths, lengths + 1)
+        batch.begin(1, positions)
+        logits = self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1]
+        batch.commit()
+        return logits
 
     def collect(self, launched: Launched) -> list[Token]:
         """The step's tokens: the one host read."""

@@ -37,7 +37,8 @@ def choose_layout(model: Adapted, choices: list[Grouping]) -> Grouping:
             return grouping
         complaints.append(f"logits differ by {error:.2g} of the largest")
     raise LoadError(
-        "This model does not give the same answers in a batch as alone, so it is not served: " + "; ".join(complaints)
+        "This model does not give the same answers in a batch as alone, so it is not served: "
+        + "; ".join(complaints)
     )
 
 

@@ -81,9 +81,7 @@ def chunked(
     w, u, reads, attention, writes, carry = _within(q, k, v, c[..., 0], b[..., 0])
     outputs = []
     for index in range(q.shape[2]):
-        out, state = _across(
-            state, *(part[:, :, index] for part in (w, u, reads, attention, writes, carry))
-        )
+        out, state = _across(state, *(part[:, :, index] for part in (w, u, reads, attention, writes, carry)))
         outputs.append(out)
     joined = outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=2)
     return joined[:, :, :tokens].transpose(0, 2, 1, 3), state
@@ -118,7 +116,14 @@ def _within(
     u = inverse @ (beta[..., None] * v)
     w = inverse @ (beta[..., None] * scale * k)
     last = c[..., -1:]
-    return w, u, q * scale, (q @ transposed) * between, k * mx.exp(last - c)[..., None], mx.exp(last)[..., None]
+    return (
+        w,
+        u,
+        q * scale,
+        (q @ transposed) * between,
+        k * mx.exp(last - c)[..., None],
+        mx.exp(last)[..., None],
+    )
 
 
 @mx.compile
@@ -156,4 +161,3 @@ def _inverse(a: mx.array) -> mx.array:
         inverse = mx.concatenate([top, mx.concatenate([corner, lower], axis=-1)], axis=-2)
         block *= 2
     return inverse.reshape(*lead, size, size)
-

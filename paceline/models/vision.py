@@ -84,7 +84,9 @@ class Vision:
         features, _ = tower(pixels, mx.array([image.grid]))
         return features
 
-    def positions(self, token_ids: tuple[int, ...], images: tuple[Image, ...]) -> tuple[NDArray[np.int32], int]:
+    def positions(
+        self, token_ids: tuple[int, ...], images: tuple[Image, ...]
+    ) -> tuple[NDArray[np.int32], int]:
         return image_positions(token_ids, [image.grid for image in images], self.image_token, self.merge)
 
 
