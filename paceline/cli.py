@@ -95,9 +95,7 @@ def _print_version(wanted: bool) -> None:
 def paceline(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the versions and leave."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and leave."),
     ] = False,
 ) -> None:
     """Serve language and vision-language models on MLX to many users at once.
@@ -166,9 +164,7 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
 
 
 def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
-    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
 
 
 @app.command(epilog=SETTINGS_HELP)
@@ -195,9 +191,7 @@ def serve(
     settings = _start(settings)
     taken = {"--continuous-batching": continuous_batching, "--enable-mtp": enable_mtp, "--mllm": mllm}
     if given := [flag for flag, on in taken.items() if on]:
-        logger.info(
-            "%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given)
-        )
+        logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 
     from paceline.server import app as server
     from paceline.service import Service
@@ -210,9 +204,7 @@ def serve(
 def chat(
     settings: Settings,
     *,
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)
-    ] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)] = None,
     temperature: Annotated[
         float, typer.Option(min=0.0, metavar="T", help="0 takes the most likely token every time.")
     ] = 0.7,

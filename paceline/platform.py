@@ -180,9 +180,7 @@ def load_named(path: Path) -> BlasReport:
         raise SettingsError(f"--blas: cannot use {path}: {error}") from error
 
 
-def blas_environment(
-    name: str, env: MutableMapping[str, str], *, cpuinfo: str, machine: str, cpus: int
-) -> None:
+def blas_environment(name: str, env: MutableMapping[str, str], *, cpuinfo: str, machine: str, cpus: int) -> None:
     """Set what a BLAS reads when it is loaded, unless the user has."""
     variables = _THREAD_VARIABLES.get(name, ())
     if variables and not any(variable in env for variable in variables):
@@ -284,9 +282,7 @@ def device_info() -> dict[str, str | int]:
     return dict(mx.device_info())
 
 
-def memory_limit(
-    kind: DeviceKind | None = None, info: DeviceInfo | None = None, root: Path = Path("/")
-) -> MemoryLimit:
+def memory_limit(kind: DeviceKind | None = None, info: DeviceInfo | None = None, root: Path = Path("/")) -> MemoryLimit:
     """The bytes that weights, caches and activations together may take on the device.
 
     On CUDA that is what is free now: call it before loading a model, or add what MLX already holds.

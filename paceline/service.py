@@ -244,9 +244,7 @@ class _Running:
                 field=place,
             )
 
-    def submit(
-        self, choice_id: RequestId, prompt: Prompt, sampling: Sampling, mailbox: _Mailbox, index: int
-    ) -> None:
+    def submit(self, choice_id: RequestId, prompt: Prompt, sampling: Sampling, mailbox: _Mailbox, index: int) -> None:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
 

@@ -15,7 +15,7 @@ from paceline.errors import SettingsError as SettingsError
 PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
-KVLayout = Literal["auto", "rows", "padded"]
+KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -38,9 +38,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    model: str | None = Field(
-        default=None, description="A folder or a Hugging Face id. Default: the built-in model."
-    )
+    model: str | None = Field(default=None, description="A folder or a Hugging Face id. Default: the built-in model.")
     served_model_name: str | None = Field(
         default=None, description="The name clients use for the model. Default: MODEL as you gave it."
     )
@@ -57,9 +55,7 @@ class Settings(BaseModel):
         default="info", description="The least important line that is logged."
     )
 
-    max_rows: Count = Field(
-        default=64, description="Requests that run together; later ones wait in arrival order."
-    )
+    max_rows: Count = Field(default=64, description="Requests that run together; later ones wait in arrival order.")
     prefill_chunk: AutoCount = Field(
         default=None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
     )

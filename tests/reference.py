@@ -75,13 +75,9 @@ def greedy_images(
     )
     ids = inputs["input_ids"]
     extras = {
-        name: value
-        for name, value in inputs.items()
-        if name not in ("input_ids", "pixel_values", "attention_mask")
+        name: value for name, value in inputs.items() if name not in ("input_ids", "pixel_values", "attention_mask")
     }
-    features = model.get_input_embeddings(
-        ids, inputs.get("pixel_values"), mask=inputs.get("attention_mask"), **extras
-    )
+    features = model.get_input_embeddings(ids, inputs.get("pixel_values"), mask=inputs.get("attention_mask"), **extras)
     length = ids.shape[1]
     delta = int(features.rope_deltas.reshape(-1)[0].item())
     language = model.language_model

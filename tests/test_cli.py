@@ -109,9 +109,7 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
     ],
 )
-def test_a_bad_setting_is_one_line_and_exit_code_2(
-    started: list[Settings], arguments: list[str], words: str
-) -> None:
+def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], arguments: list[str], words: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("paceline: error: ")
@@ -146,9 +144,7 @@ def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(
     assert "Traceback" not in result.output
 
 
-def test_without_a_model_the_built_in_one_is_served(
-    started: list[Settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_model_the_built_in_one_is_served(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paceline.models.default.ensure", lambda: Path("/built/in"))
     assert invoke("serve").exit_code == 0
     assert started[0].model == "/built/in"

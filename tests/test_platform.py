@@ -156,13 +156,9 @@ def test_a_library_without_plain_cblas_names_is_refused() -> None:
 
 def in_a_fresh_process(code: str) -> dict[str, object]:
     """What `code` leaves in `result`; MLX must not have been imported yet."""
-    script = (
-        f"import json, sys\nfrom paceline import platform\nresult = {{}}\n{code}\nprint(json.dumps(result))"
-    )
+    script = f"import json, sys\nfrom paceline import platform\nresult = {{}}\n{code}\nprint(json.dumps(result))"
     env = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
-    output = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
-    )
+    output = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     answer: dict[str, object] = json.loads(output.stdout)
     return answer
 
@@ -270,9 +266,7 @@ def test_on_cpu_the_limit_is_ram(tmp_path: Path) -> None:
 
 
 def test_without_proc_the_limit_is_ram_as_the_system_tells_it(tmp_path: Path) -> None:
-    assert memory_limit("cpu", root=tmp_path).bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-        "SC_PHYS_PAGES"
-    )
+    assert memory_limit("cpu", root=tmp_path).bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_this_machines_own_limit_is_a_sensible_number() -> None:
@@ -333,9 +327,7 @@ def test_the_usable_cores_are_those_of_the_affinity(monkeypatch: pytest.MonkeyPa
     ("quota", "expected"),
     [("300000 100000", 3), ("50000 100000", 1), ("max 100000", 8), ("9900000 100000", 8)],
 )
-def test_a_cpu_quota_cuts_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quota: str, expected: int
-) -> None:
+def test_a_cpu_quota_cuts_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quota: str, expected: int) -> None:
     files = {"proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/cpu.max": f"{quota}\n"}
     assert cpus(monkeypatch, tmp_path, 8, files) == expected
 

@@ -41,24 +41,16 @@ def _option(panel: str, metavar: str, text: str, *, default: int | None = None, 
 @app.command()
 def serve(
     url: Annotated[str, _option("Server", "URL", "Base address of the server.")] = "http://127.0.0.1:8000",
-    model: Annotated[
-        str | None, _option("Server", "NAME", "Its model. Default: the first that it lists.")
-    ] = None,
+    model: Annotated[str | None, _option("Server", "NAME", "Its model. Default: the first that it lists.")] = None,
     endpoint: Annotated[Endpoint, _option("Server", "chat|completions", "What to call.")] = "chat",
     api_key: Annotated[str | None, _option("Server", "KEY", "Sent as a bearer token.")] = None,
-    label: Annotated[
-        str | None, _option("Server", "TEXT", "Its name in tables. Default: its address.")
-    ] = None,
+    label: Annotated[str | None, _option("Server", "TEXT", "Its name in tables. Default: its address.")] = None,
     concurrency: Annotated[
         int | None, _option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
     ] = None,
     rate: Annotated[float | None, _option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
-    requests: Annotated[
-        int | None, _option("Load", "N", "Stop after so many.", default=REQUESTS, min=1)
-    ] = None,
-    duration: Annotated[
-        float | None, _option("Load", "SECONDS", "Instead, or too: start none after this.")
-    ] = None,
+    requests: Annotated[int | None, _option("Load", "N", "Stop after so many.", default=REQUESTS, min=1)] = None,
+    duration: Annotated[float | None, _option("Load", "SECONDS", "Instead, or too: start none after this.")] = None,
     ramp: Annotated[
         float, _option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")
     ] = 0.1,
@@ -75,13 +67,9 @@ def serve(
     ] = True,
     shared_prefix: Annotated[
         float,
-        _option(
-            "Requests", "SHARE", "Of each prompt, common to all (chat: the system message).", min=0, max=1
-        ),
+        _option("Requests", "SHARE", "Of each prompt, common to all (chat: the system message).", min=0, max=1),
     ] = 0.0,
-    image_share: Annotated[
-        float, _option("Requests", "SHARE", "Of requests, with a picture.", min=0, max=1)
-    ] = 0.0,
+    image_share: Annotated[float, _option("Requests", "SHARE", "Of requests, with a picture.", min=0, max=1)] = 0.0,
     image_size: Annotated[int, _option("Requests", "PIXELS", "A picture's side.", min=8, max=4096)] = 128,
     temperature: Annotated[float, _option("Requests", "T", "0 is greedy.", min=0)] = 0.0,
     extra_body: Annotated[
@@ -164,9 +152,7 @@ def serve(
     to_stdout = json_file is not None and str(json_file) == "-"
     console = Console(stderr=to_stdout)
     with _Progress(schedule.requests) as progress:
-        reports = asyncio.run(
-            bench(targets, workload, schedule, pairs=pairs, warmup=warmup, watch=progress.watch)
-        )
+        reports = asyncio.run(bench(targets, workload, schedule, pairs=pairs, warmup=warmup, watch=progress.watch))
     compared = ratios(*reports) if compare is not None else None
     runs = [run for turn in zip(*reports, strict=True) for run in turn]
     _show(console, runs, compared)
@@ -177,9 +163,7 @@ def serve(
         settings = {
             "schedule": asdict(schedule),
             "workload": {
-                name: value
-                for name, value in asdict(workload).items()
-                if name not in ("model", "calibration")
+                name: value for name, value in asdict(workload).items() if name not in ("model", "calibration")
             },
             "warmup": warmup,
             "pairs": pairs,

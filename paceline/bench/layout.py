@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import PADDED, ROWS, SIMILAR, Grouping
+from paceline.cache.grouping import LAYOUTS, Grouping
 from paceline.cache.layers import AttentionCache, resize
 from paceline.models.adapter import Adapted
-
-GROUPINGS = {"rows": ROWS, "similar": SIMILAR, "padded": PADDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def made_up_row(model: Adapted, grouping: Grouping, length: int) -> Batch:
 def step_times(model: Adapted, case: Case, rounds: int, steps: int) -> dict[str, list[float]]:
     """Seconds a step, for each layout, measured in turns. Layouts that come to the same for these rows still run."""
     batches = {}
-    for name, grouping in GROUPINGS.items():
+    for name, grouping in LAYOUTS.items():
         batch: Batch | None = None
         for length in case.lengths:
             row = made_up_row(model, grouping, length)
@@ -88,8 +86,7 @@ def compare(
     """Milliseconds a step (medians) by case and layout."""
     return {
         case.name: {
-            name: statistics.median(values) * 1e3
-            for name, values in step_times(model, case, rounds, steps).items()
+            name: statistics.median(values) * 1e3 for name, values in step_times(model, case, rounds, steps).items()
         }
         for case in cases
     }

@@ -19,10 +19,11 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
-from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.bench.shapes import SHAPES, random_model
+from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
+from paceline.engine.compiled import compiled_step
 from paceline.engine.engine import Engine
 from paceline.engine.request import Delta, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
@@ -77,8 +78,11 @@ class Trace:
 class Bench:
     """One model, one engine thread that owns it; the bare loop runs on the same thread, between the engine's runs."""
 
-    def __init__(self, source: str, layout: str = "auto", prefill_chunk: int | None = None) -> None:
+    def __init__(
+        self, source: str, layout: str = "auto", prefill_chunk: int | None = None, compile: bool = True
+    ) -> None:
         self.source = source
+        self.compile = compile
         self.layout = layout
         self.prefill_chunk = prefill_chunk
         self.scheduler = Scheduler(64, prefill_chunk or 256)
@@ -95,11 +99,12 @@ class Bench:
 
     def _setup(self) -> Runner:
         self.model = model_of(self.source)
-        choices = AUTO[platform.device_kind()] if self.layout == "auto" else LAYOUTS[self.layout]
+        choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget = check.prefill_chunk(self.model.language, grouping)
-        return Runner(self.model, grouping, self.engine.ends)
+        step = compiled_step(self.model.language, grouping, platform.device_kind()) if self.compile else None
+        return Runner(self.model, grouping, self.engine.ends, step)
 
     def _between(self) -> None:
         while self._jobs:
@@ -185,9 +190,7 @@ class Line:
     ratio: float  # median of the pairs' ratios
 
 
-def against_bare_loop(
-    bench: Bench, rows: Sequence[int], prompt_tokens: int, tokens: int, pairs: int
-) -> list[Line]:
+def against_bare_loop(bench: Bench, rows: Sequence[int], prompt_tokens: int, tokens: int, pairs: int) -> list[Line]:
     """For each number of rows: engine and bare loop in turns, `pairs` times, after one turn to warm up."""
     lines = []
     vocab = bench.model.language.vocab_size
@@ -219,9 +222,7 @@ class Together:
     ratio: float
 
 
-def against_one_after_another(
-    bench: Bench, requests: int, prompt_tokens: int, tokens: int, pairs: int
-) -> Together:
+def against_one_after_another(bench: Bench, requests: int, prompt_tokens: int, tokens: int, pairs: int) -> Together:
     """The same requests through the engine at once, and through mlx-lm's generation one after another."""
     prompts = random_prompts(requests, prompt_tokens, bench.model.language.vocab_size)
     together, apart = [], []

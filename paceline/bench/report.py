@@ -276,9 +276,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
-def _long_prompt(
-    recording: Recording, asked: LongPrompt | None, others: Sequence[Outcome]
-) -> LongPromptReport | None:
+def _long_prompt(recording: Recording, asked: LongPrompt | None, others: Sequence[Outcome]) -> LongPromptReport | None:
     long = recording.long
     if long is None or asked is None:
         return None
@@ -293,9 +291,7 @@ def _long_prompt(
         streams_decoding=_decoding(others, long.started),
         streams_in_window=sum(bool(found) for _, found in gaps),
         chunk_gap_s=Distribution.of(gap for _, found in gaps for gap in found),
-        inter_token_s=Distribution.of(
-            gap / _tokens_per_chunk(other) for other, found in gaps for gap in found
-        ),
+        inter_token_s=Distribution.of(gap / _tokens_per_chunk(other) for other, found in gaps for gap in found),
     )
 
 

@@ -60,9 +60,7 @@ async def bench(
         for one, kept in zip(ready, reports, strict=True):
             name = f"run {turn} of {one.target.label}" if to_itself else f"run {turn}"
             title = f"{one.target.label}: run {turn + 1} of {pairs}" if pairs > 1 else one.target.label
-            recording = await run_load(
-                one.target.address, one.workload, schedule, name=name, finished=watch(title)
-            )
+            recording = await run_load(one.target.address, one.workload, schedule, name=name, finished=watch(title))
             kept.append(
                 report(
                     recording,
@@ -78,9 +76,7 @@ async def bench(
 
 async def _prepare(target: Target, workload: Workload, schedule: Schedule) -> _Ready:
     model, notes = (
-        (target.model, ())
-        if target.model is not None
-        else await find_model(target.address, timeout=schedule.timeout)
+        (target.model, ()) if target.model is not None else await find_model(target.address, timeout=schedule.timeout)
     )
     probed = await probe(target.address, replace(workload, model=model), timeout=schedule.timeout)
     return _Ready(target, probed.workload, (*notes, *probed.notes))

@@ -65,9 +65,7 @@ def compare_table(compared: Sequence[Ratio], labels: tuple[str, str], pairs: int
     for ratio in compared:
         shown = duration if ratio.figure.unit == "s" else "{:,.1f}".format
         ahead = {True: labels[0], False: labels[1], None: "-"}[ratio.first_is_ahead]
-        table.add_row(
-            ratio.figure.name, shown(ratio.first), shown(ratio.second), f"{ratio.median:.3f}", escape(ahead)
-        )
+        table.add_row(ratio.figure.name, shown(ratio.first), shown(ratio.second), f"{ratio.median:.3f}", escape(ahead))
     return table
 
 

@@ -97,9 +97,7 @@ class Reply:
             return None
 
 
-async def exchange(
-    address: Address, method: str, path: str, body: bytes | None = None, *, timeout: float
-) -> Exchange:
+async def exchange(address: Address, method: str, path: str, body: bytes | None = None, *, timeout: float) -> Exchange:
     """Send one request on its own connection and record what comes back until the server ends it.
 
     Never raises for what a network or a server does: `failure` says it, so that a run goes on.
@@ -200,9 +198,7 @@ class _Recorder(asyncio.Protocol):
             self.finished.set_exception(error)
 
 
-def _encode(
-    connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None
-) -> bytes:
+def _encode(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None) -> bytes:
     # "Connection: close" makes the end of the connection the end of the answer: nothing to decode meanwhile.
     headers = [("Host", address.authority), ("Connection", "close"), ("Accept", "*/*")]
     if body is not None:

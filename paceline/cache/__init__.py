@@ -1,1 +1,1 @@
-"""What rows remember: attention keys and values, sliding windows, recurrent state. Data only; lengths live in `Batch`."""
+"""What rows remember: keys and values, sliding windows, recurrent state. Data only; lengths live in `Batch`."""

@@ -158,9 +158,7 @@ class AttentionCache(LayerCache):
             buffers = []
             for index, rows, capacity in kept:
                 buffer = store[index] if rows is None else store[index][rows]
-                buffers.append(
-                    buffer if buffer.shape[2] <= capacity else mx.contiguous(buffer[:, :, :capacity])
-                )
+                buffers.append(buffer if buffer.shape[2] <= capacity else mx.contiguous(buffer[:, :, :capacity]))
             setattr(self, name, buffers)
 
     def arrays(self) -> Iterator[mx.array]:

@@ -22,9 +22,7 @@ class Part:
     place: str
 
 
-def checked(
-    messages: Sequence[Mapping[str, Any]], *, takes_images: bool
-) -> tuple[list[dict[str, Any]], list[Part]]:
+def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tuple[list[dict[str, Any]], list[Part]]:
     """The conversation for the template (images as `{"type": "image"}` parts) and its images in order."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
@@ -40,9 +38,7 @@ def checked(
             )
         content, found = _content(message, place, takes_images)
         images += found
-        conversation.append(
-            {**message, "role": "system" if role == "developer" else role, "content": content}
-        )
+        conversation.append({**message, "role": "system" if role == "developer" else role, "content": content})
     return conversation, images
 
 

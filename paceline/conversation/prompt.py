@@ -46,20 +46,13 @@ class PromptBuilder:
         return Prompt(self._expanded(ids, images), images)
 
     def text(self, prompt: str | Sequence[int]) -> Prompt:
-        if isinstance(prompt, str):
-            ids = self.tokenizer.encode(prompt)
-        else:
-            ids = list(prompt)
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         return Prompt(self._expanded(ids, ()))
 
     def _image(self, part: Part) -> Image:
         if self.eyes is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
-        try:
-            picture = decode_image(part.url, self.max_pixels, self.max_bytes)
-            return self.eyes.preprocess(picture)
-        except InvalidRequest as error:
-            raise InvalidRequest(f"{part.place}: {error}", field=part.place, code=error.code) from error
+        return self.eyes.preprocess(decode_image(part.url, self.max_pixels, self.max_bytes, field=part.place))
 
     def _expanded(self, ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
         """Each picture's one placeholder becomes as many as the picture has tokens."""

@@ -92,9 +92,7 @@ class Tokenizer:
         try:
             text = self._wrapped.apply_chat_template(list(messages), tokenize=False, **arguments)
         except TemplateError as error:
-            raise InvalidRequest(
-                f"The model's chat template refuses this: {error}", field="messages"
-            ) from error
+            raise InvalidRequest(f"The model's chat template refuses this: {error}", field="messages") from error
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise InvalidRequest(f"The model's chat template fails: {error}", field="messages") from error
         return str(text)

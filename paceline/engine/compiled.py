@@ -7,19 +7,37 @@ plain step computes; the start-up check compares them before it is used.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
+from paceline.cache.grouping import Grouping
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.models import check
 from paceline.models.adapter import Adapted
 
+log = logging.getLogger("paceline")
+DEVICES = ("cuda", "metal")  # on CPU the arithmetic takes the time, not the host
 PATIENCE = 12  # steps of one shape before it is traced
 MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
 
 Shape = tuple[tuple[int | None, tuple[tuple[int, int], ...]], ...]
+
+
+def compiled_step(model: Adapted, grouping: Grouping, device: str) -> CompiledStep | None:
+    """A compiled step where it helps, and only if it agrees with the plain one on this machine."""
+    if device not in DEVICES or model.dynamic_rope:
+        return None
+    try:
+        if check.agrees(model, grouping, CompiledStep(model, patience=1)):
+            return CompiledStep(model)
+        log.warning("the compiled decode step disagrees with the plain one, and is not used")
+    except Exception as error:  # noqa: BLE001  a model that cannot be traced is served without
+        log.warning("the decode step of this model cannot be compiled, and runs as it is: %s", error)
+    return None
 
 
 class CompiledStep:
@@ -65,9 +83,7 @@ class CompiledStep:
         self._traced.add(shape)
 
     def _function(self) -> Callable[..., list[mx.array]]:
-        def step(
-            tokens: mx.array, places: mx.array, ends: list[mx.array], arrays: list[mx.array]
-        ) -> list[mx.array]:
+        def step(tokens: mx.array, places: mx.array, ends: list[mx.array], arrays: list[mx.array]) -> list[mx.array]:
             batch = self._batch
             before = batch.arrays()
             try:  # while it is traced, the batch holds placeholders; it must never keep them
@@ -86,8 +102,7 @@ class CompiledStep:
 
 def _shape(batch: Batch) -> Shape:
     return tuple(
-        (lane.window, tuple((group.count, group.capacity) for group in lane.groups))
-        for lane in batch.lanes.values()
+        (lane.window, tuple((group.count, group.capacity) for group in lane.groups)) for lane in batch.lanes.values()
     )
 
 

@@ -67,9 +67,7 @@ class Engine:
     def start(self) -> None:
         """Returns when the engine is ready to step; raises what `setup` raised."""
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(
-            target=self._main, args=(started,), name="paceline-engine", daemon=True
-        )
+        self._thread = threading.Thread(target=self._main, args=(started,), name="paceline-engine", daemon=True)
         self._thread.start()
         error = started.get()
         if error is not None:

@@ -44,9 +44,7 @@ def validate(sampling: Sampling, limits: Limits) -> None:
             f"stop has {len(s.stop)} strings; at most {limits.max_stop_strings} are taken.", field="stop"
         )
     if any(not stop or len(stop) > limits.max_stop_length for stop in s.stop):
-        raise InvalidRequest(
-            f"A stop string must have 1 to {limits.max_stop_length} characters.", field="stop"
-        )
+        raise InvalidRequest(f"A stop string must have 1 to {limits.max_stop_length} characters.", field="stop")
     for token in s.stop_token_ids:
         _token("stop_token_ids", token, limits)
     for token, bias in s.logit_bias.items():

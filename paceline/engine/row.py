@@ -60,12 +60,7 @@ class Row:
 
     @property
     def decodes(self) -> bool:
-        return (
-            self.finished is None
-            and self.remaining == 0
-            and not self.images_left
-            and self.launched < self.limit
-        )
+        return self.finished is None and self.remaining == 0 and not self.images_left and self.launched < self.limit
 
     @property
     def usage(self) -> Usage:

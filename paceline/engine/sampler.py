@@ -44,9 +44,7 @@ class Sampler:
         self._top: int | None = None
 
     def arrange(self, rows: Sequence[Row]) -> None:
-        self._adjusted = _Adjusted(
-            [(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self
-        )
+        self._adjusted = _Adjusted([(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self)
         self._drawn = _Drawn([(i, row) for i, row in enumerate(rows) if row.sampling.temperature > 0])
         asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
@@ -116,8 +114,7 @@ class _Adjusted:
         self.prompted = mx.stack([_prompted(row, size) for row in self.rows])
         known = {id(row): i for i, row in enumerate(before.rows)} if before else {}
         counts = [
-            before.counts[known[id(row)]] if before and id(row) in known else _counts(row, size)
-            for row in self.rows
+            before.counts[known[id(row)]] if before and id(row) in known else _counts(row, size) for row in self.rows
         ]
         self.counts = mx.stack(counts)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paceline import platform
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.compiled import compiled_step
 from paceline.engine.runner import Runner
 from paceline.models import check, default
 from paceline.models.loader import LoadedModel, Progress, load
@@ -44,6 +45,7 @@ class Startup:
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
+        compiled = compiled_step(model.language, grouping, platform.device_kind())
         engine = self.engine
         engine.scheduler.prefill_budget = chunk
         engine.end_ids = self.tokenizer.eos_ids
@@ -53,6 +55,7 @@ class Startup:
             "device": platform.device_kind(),
             "kv_layout": NAMES[grouping],
             "prefill_chunk": chunk,
+            "compiled_step": compiled is not None,
             "context_length": self.context_length,
             "max_rows": settings.max_rows,
             "weights_bytes": model.nbytes,
@@ -69,11 +72,11 @@ class Startup:
             self.about["kv_layout"],
             chunk,
         )
-        return Runner(model, grouping, engine.ends)
+        return Runner(model, grouping, engine.ends, compiled)
 
     def _layout(self, model: LoadedModel) -> Grouping:
         wanted = self.settings.kv_layout
-        choices = LAYOUTS[wanted] if wanted != "auto" else AUTO[platform.device_kind()]
+        choices = (LAYOUTS[wanted],) if wanted != "auto" else AUTO[platform.device_kind()]
         grouping = check.choose_layout(model.language, choices)
         if grouping is not choices[0]:
             model.notes.append(f"{model.config['model_type']} needs the padded layout.")

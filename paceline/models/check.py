@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
+from paceline.cache.batch import Batch
 from paceline.cache.grouping import Grouping
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted
@@ -24,7 +26,7 @@ STEPS = 3
 TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the largest logit
 
 
-def choose_layout(model: Adapted, choices: list[Grouping]) -> Grouping:
+def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
     """The first layout under which the model is right. Also corrects the vocabulary size to the logits' own."""
     complaints = []
     for grouping in choices:
@@ -37,19 +39,30 @@ def choose_layout(model: Adapted, choices: list[Grouping]) -> Grouping:
             return grouping
         complaints.append(f"logits differ by {error:.2g} of the largest")
     raise LoadError(
-        "This model does not give the same answers in a batch as alone, so it is not served: "
-        + "; ".join(complaints)
+        "This model does not give the same answers in a batch as alone, so it is not served: " + "; ".join(complaints)
     )
 
 
 def batched_error(model: Adapted, grouping: Grouping) -> float | None:
     """Two rows, prefilled in chunks and decoded together, against mlx-lm's own caches. None: they agree."""
-    rng = np.random.default_rng(0)
-    prompts = [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in PROMPTS]
+    prompts = _prompts(model)
     expected = [_alone(model, prompt) for prompt in prompts]
     model.vocab_size = expected[0][0].shape[-1]
-    batch = None
-    for prompt in prompts:
+    batch = two_rows(model, grouping)
+    tokens = mx.array([prompt[-1] for prompt in prompts])
+    worst = 0.0
+    for step in range(STEPS):
+        logits = decode(model, batch, tokens)
+        for row, reference in enumerate(expected):
+            worst = max(worst, _difference(logits[row], reference[step]))
+        tokens = mx.stack([mx.argmax(reference[step]) for reference in expected])
+    return None if worst <= tolerance(expected[0][0]) else worst
+
+
+def two_rows(model: Adapted, grouping: Grouping) -> Batch:
+    """A batch of two rows of different lengths, each prefilled in chunks up to its last token."""
+    batch: Batch | None = None
+    for prompt in _prompts(model):
         row = model.batch(grouping)
         body = prompt[:-1]
         for start in range(0, len(body), 3):
@@ -66,23 +79,52 @@ def batched_error(model: Adapted, grouping: Grouping) -> float | None:
         elif batch.join(row) != batch.rows - 1:
             raise LoadError("rows joined out of order")
     assert batch is not None
-    tokens = mx.array([prompt[-1] for prompt in prompts])
-    worst = 0.0
-    for step in range(STEPS):
-        positions = None
-        if model.dynamic_rope:
-            lengths = mx.array(batch.lengths)[:, None]
-            positions = Positions(lengths, lengths + 1)
-        batch.begin(1, positions)
-        logits = model.module(tokens[:, None], cache=batch.layers)[:, -1]
-        batch.commit()
-        mx.eval(logits, batch.arrays())
-        for row_index, reference in enumerate(expected):
-            scale = mx.abs(reference[step]).max()
-            worst = max(worst, (mx.abs(logits[row_index] - reference[step]).max() / scale).item())
-        tokens = mx.stack([mx.argmax(reference[step]) for reference in expected])
-    tolerance = TOLERANCE.get(expected[0][0].dtype, 0.1)
-    return None if worst <= tolerance else worst
+    mx.eval(batch.arrays())
+    return batch
+
+
+def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
+    """One plain decode step, evaluated."""
+    positions = None
+    if model.dynamic_rope:
+        lengths = mx.array(batch.lengths)[:, None]
+        positions = Positions(lengths, lengths + 1)
+    batch.begin(1, positions)
+    logits = model.module(tokens[:, None], cache=batch.layers)[:, -1]
+    batch.commit()
+    mx.eval(logits, batch.arrays())
+    return logits
+
+
+def agrees(model: Adapted, grouping: Grouping, step: Callable[[mx.array, Batch], mx.array | None]) -> bool:
+    """Does another way to run a decode step give what the plain one gives?"""
+    plain, other = two_rows(model, grouping), two_rows(model, grouping)
+    tokens = mx.array([prompt[-1] for prompt in _prompts(model)])
+    for _ in range(STEPS):
+        expected = decode(model, plain, tokens)
+        logits = step(tokens, other)
+        if logits is None or logits.shape != expected.shape:
+            return False
+        mx.eval(logits, other.arrays())
+        if _difference(logits, expected) > tolerance(expected):
+            return False
+        tokens = mx.argmax(expected, axis=-1)
+    return plain.lengths == other.lengths
+
+
+def tolerance(logits: mx.array) -> float:
+    return TOLERANCE.get(logits.dtype, 0.1)
+
+
+def _prompts(model: Adapted) -> list[list[int]]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in PROMPTS]
+
+
+def _difference(logits: mx.array, reference: mx.array) -> float:
+    """The largest difference, as a share of the largest logit; NaN counts as infinite."""
+    share = (mx.abs(logits - reference).max() / mx.abs(reference).max()).item()
+    return float(share) if share == share else float("inf")
 
 
 def _alone(model: Adapted, prompt: list[int]) -> list[mx.array]:

@@ -20,22 +20,16 @@ def resolve(source: str) -> Path:
     if folder.exists():
         raise LoadError(f"{source} is a file; give the folder that holds config.json and the weights.")
     if source.startswith((".", "/", "~")) or source.count("/") != 1:
-        raise LoadError(
-            f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name)."
-        )
+        raise LoadError(f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name).")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(source, allow_patterns=WANTED))
     except LocalEntryNotFoundError as error:
-        raise LoadError(
-            f"{source} is neither a folder here nor cached, and the hub cannot be reached."
-        ) from error
+        raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
-        raise LoadError(
-            f"{source} is no folder here, and cannot be downloaded: {_first_line(error)}"
-        ) from error
+        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {_first_line(error)}") from error
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -103,9 +103,7 @@ def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
 
         def sanitize(self: nn.Module, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             for name, array in weights.items():
-                if name.startswith(
-                    ("model.visual.", "visual.", "vision_tower.", "model.language_model.visual.")
-                ):
+                if name.startswith(("model.visual.", "visual.", "vision_tower.", "model.language_model.visual.")):
                     kept.vision[name] = array
                 elif name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
                     kept.mtp[name[name.index("mtp.") + 4 :]] = array
@@ -157,9 +155,7 @@ def _vision(
     if "vision_config" not in config:
         return None
     if config["model_type"] not in VISION_FAMILIES:
-        notes.append(
-            f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only."
-        )
+        notes.append(f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only.")
         return None
     if not weights:
         notes.append(f"{folder.name} has no vision weights: text only.")

@@ -341,9 +341,7 @@ def build(family: str, folder: str | os.PathLike[str], **overrides: Any) -> Path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description="Write a synthetic checkpoint; unset options are the family's own."
-    )
+    parser = argparse.ArgumentParser(description="Write a synthetic checkpoint; unset options are the family's own.")
     parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("folder", type=Path)
     for field in fields(Shape):

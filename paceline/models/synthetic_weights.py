@@ -194,9 +194,7 @@ class Weights:
     def attention(self, prefix: str, *, normed: bool, gated: bool = False, gain: float = 3.0) -> None:
         shape = self.shape
         queries = shape.heads * shape.head_dim
-        self.linear(
-            f"{prefix}.q_proj", queries * (2 if gated else 1), shape.hidden, 1.0 if normed else shape.focus
-        )
+        self.linear(f"{prefix}.q_proj", queries * (2 if gated else 1), shape.hidden, 1.0 if normed else shape.focus)
         self.linear(f"{prefix}.k_proj", shape.kv_heads * shape.head_dim, shape.hidden)
         self.linear(f"{prefix}.v_proj", shape.kv_heads * shape.head_dim, shape.hidden)
         self.residual(f"{prefix}.o_proj.weight", queries, gain * (2 if gated else 1))

@@ -36,9 +36,7 @@ class Vision:
         self.merge = int(config["vision_config"]["spatial_merge_size"])
 
     @classmethod
-    def build(
-        cls, folder: Path, config: dict[str, Any], language: nn.Module, weights: dict[str, mx.array]
-    ) -> Vision:
+    def build(cls, folder: Path, config: dict[str, Any], language: nn.Module, weights: dict[str, mx.array]) -> Vision:
         """The vision-language view: mlx-vlm's model, filled with the same language arrays and the tower's."""
         family = importlib.import_module(f"mlx_vlm.models.{config['model_type']}")
         from mlx_vlm.utils import load_processor
@@ -84,9 +82,7 @@ class Vision:
         features, _ = tower(pixels, mx.array([image.grid]))
         return features
 
-    def positions(
-        self, token_ids: tuple[int, ...], images: tuple[Image, ...]
-    ) -> tuple[NDArray[np.int32], int]:
+    def positions(self, token_ids: tuple[int, ...], images: tuple[Image, ...]) -> tuple[NDArray[np.int32], int]:
         return image_positions(token_ids, [image.grid for image in images], self.image_token, self.merge)
 
 

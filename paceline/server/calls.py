@@ -20,9 +20,7 @@ T = TypeVar("T")
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
-async def follow(
-    serving: Serving, stream: AsyncGenerator[Delta, None], choices: int
-) -> AsyncGenerator[Delta, None]:
+async def follow(serving: Serving, stream: AsyncGenerator[Delta, None], choices: int) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
     watch = serving.metrics.watch(choices)
     refused = False

@@ -131,9 +131,7 @@ class Completions:
 class Printer:
     """Text and logprobs of one choice, in front of them the prompt where it is echoed."""
 
-    def __init__(
-        self, serving: Serving, body: CompletionBody, written: str | list[int], prompt: PromptInfo
-    ) -> None:
+    def __init__(self, serving: Serving, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:
         tokenizer = serving.backend.tokenizer
         self.prompt = prompt
         self.echo = ""

@@ -83,9 +83,7 @@ def invalid_fields(error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = field_path(first["loc"])
     message = first["msg"].removeprefix("Value error, ")
-    return InvalidRequest(
-        f"{field}: {message[:1].lower()}{message[1:]}." if field else message, field=field or None
-    )
+    return InvalidRequest(f"{field}: {message[:1].lower()}{message[1:]}." if field else message, field=field or None)
 
 
 def field_path(location: tuple[int | str, ...]) -> str:

@@ -47,9 +47,7 @@ class CompletionLogprobs:
         self.offset = 0
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def prompt(
-        self, text: str, token_ids: Iterable[int], entries: Iterable[TokenLogprob | None]
-    ) -> dict[str, Any]:
+    def prompt(self, text: str, token_ids: Iterable[int], entries: Iterable[TokenLogprob | None]) -> dict[str, Any]:
         """The echoed prompt. Its first token has no probability: nothing comes before it."""
         lists = _empty()
         for position, (token_id, entry) in enumerate(zip(token_ids, entries, strict=True)):
@@ -67,9 +65,7 @@ class CompletionLogprobs:
             self._append(lists, entry.token_id, entry, printed=entry.token_id not in self.unprinted)
         return lists
 
-    def _append(
-        self, lists: dict[str, Any], token_id: int, entry: TokenLogprob | None, *, printed: bool
-    ) -> None:
+    def _append(self, lists: dict[str, Any], token_id: int, entry: TokenLogprob | None, *, printed: bool) -> None:
         lists["tokens"].append(token_label(self.tokenizer, token_id))
         lists["text_offset"].append(self.offset)
         if printed:

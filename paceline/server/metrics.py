@@ -34,9 +34,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         for state in ("running", "waiting"):
-            gauge = Gauge(
-                f"paceline_num_requests_{state}", f"Requests {state} now.", LABELS, registry=self.registry
-            )
+            gauge = Gauge(f"paceline_num_requests_{state}", f"Requests {state} now.", LABELS, registry=self.registry)
             gauge.labels(model_name).set_function(partial(_number, stats, state))
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of started requests.", model_name)
         self.generation_tokens = self._counter("generation_tokens", "Tokens generated.", model_name)
@@ -46,18 +44,14 @@ class Metrics:
         self.next_token = self._histogram(
             "inter_token_latency_seconds", "Between two deliveries of one choice.", NEXT_TOKEN, model_name
         )
-        self.whole = self._histogram(
-            "e2e_request_latency_seconds", "From arrival to the end.", WHOLE, model_name
-        )
+        self.whole = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", WHOLE, model_name)
         success = Counter(
             "paceline_request_success",
             "Choices by how they ended.",
             (*LABELS, "finished_reason"),
             registry=self.registry,
         )
-        self.finished = {
-            reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")
-        }
+        self.finished = {reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)

@@ -22,9 +22,7 @@ def chat_sampling(body: ChatBody, serving: Serving) -> Sampling:
         _within(max_tokens, 1, serving.backend.context_length, "max_completion_tokens")
     if body.top_logprobs is not None:
         _within(body.top_logprobs, 0, serving.settings.max_logprobs, "top_logprobs")
-    return _sampling(
-        body, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None
-    )
+    return _sampling(body, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None)
 
 
 def completion_sampling(body: CompletionBody) -> Sampling:
@@ -78,8 +76,6 @@ def _logit_bias(bias: dict[str, float]) -> dict[int, float]:
     by_id = {}
     for key, value in bias.items():
         if not key.isascii() or not key.isdigit() or len(key) > 10:
-            raise InvalidRequest(
-                f"logit_bias has the key {key[:40]!r}, which is no token id.", field="logit_bias"
-            )
+            raise InvalidRequest(f"logit_bias has the key {key[:40]!r}, which is no token id.", field="logit_bias")
         by_id[int(key)] = value
     return by_id

@@ -129,9 +129,7 @@ class FakeServer:
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            length = next(
-                (int(line[15:]) for line in head.splitlines() if line.startswith("Content-Length:")), 0
-            )
+            length = next((int(line[15:]) for line in head.splitlines() if line.startswith("Content-Length:")), 0)
             body = json.loads(await reader.readexactly(length) or b"{}")
             await self._route(head.split()[1], Reply(body, writer))
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -117,9 +117,7 @@ async def test_so_many_requests_are_in_flight_and_so_many_are_sent(
 
 async def test_a_duration_ends_the_run_without_cutting_streams(fake: Serve) -> None:
     server = fake()
-    recording = await run_load(
-        Address.parse(server.url), WORKLOAD, Schedule(concurrency=2, duration=0.3, timeout=20)
-    )
+    recording = await run_load(Address.parse(server.url), WORKLOAD, Schedule(concurrency=2, duration=0.3, timeout=20))
     assert recording.outcomes
     assert {outcome.failure for outcome in recording.outcomes} == {None}
     assert len(server.bodies) == len(recording.outcomes)
@@ -225,9 +223,7 @@ async def test_a_run_that_ends_before_its_long_prompt_says_so(fake: Serve) -> No
     assert any("not sent" in note for note in figures.notes)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("4096@5", LongPrompt(4096, 5.0)), ("1@0", LongPrompt(1, 0.0))]
-)
+@pytest.mark.parametrize(("text", "expected"), [("4096@5", LongPrompt(4096, 5.0)), ("1@0", LongPrompt(1, 0.0))])
 def test_a_long_prompt_is_tokens_at_seconds(text: str, expected: LongPrompt) -> None:
     assert LongPrompt.parse(text) == expected
 

@@ -97,9 +97,7 @@ def test_a_body_streams_asks_for_usage_and_sends_no_seed() -> None:
 
 
 def test_what_a_server_refuses_is_left_out_and_extra_fields_win() -> None:
-    sent = body(
-        replace(CHAT, ignore_eos=False, include_usage=False, extra={"temperature": 1, "top_p": 0.5}), "a"
-    )
+    sent = body(replace(CHAT, ignore_eos=False, include_usage=False, extra={"temperature": 1, "top_p": 0.5}), "a")
     assert "ignore_eos" not in sent
     assert "stream_options" not in sent
     assert (sent["temperature"], sent["top_p"]) == (1, 0.5)

@@ -76,9 +76,7 @@ def test_without_usage_tokens_are_chunks_and_the_report_says_so() -> None:
 
 
 def test_a_failed_stream_counts_as_an_error_and_nowhere_else() -> None:
-    failed = [
-        Outcome(0.0, 9.0, failure=kind, message=f"{kind}!") for kind in ("timeout", "connect", "timeout")
-    ]
+    failed = [Outcome(0.0, 9.0, failure=kind, message=f"{kind}!") for kind in ("timeout", "connect", "timeout")]
     run = figures(stream(0.0, 1.0, 2.0, tokens=2), *failed)
     assert (run.ok, run.errors) == (1, {"timeout": 2, "connect": 1})
     assert run.error_examples == {"timeout": "timeout!", "connect": "connect!"}
@@ -128,9 +126,7 @@ def test_notes_warn_of_what_makes_figures_mislead() -> None:
 
 
 def test_a_long_prompt_that_came_before_the_streams_decoded_is_noted() -> None:
-    decoding, waiting, later = (
-        stream(*times, tokens=2) for times in ((0.0, 1.0, 9.0), (1.0, 3.0, 4.0), (7.0, 8.0))
-    )
+    decoding, waiting, later = (stream(*times, tokens=2) for times in ((0.0, 1.0, 9.0), (1.0, 3.0, 4.0), (7.0, 8.0)))
     assert figures(decoding, later, long=stream(2.0, 6.0, tokens=1)).notes == ()
     [note] = figures(decoding, waiting, later, long=stream(2.0, 6.0, tokens=1)).notes
     assert note.startswith("1 of 2 streams were decoding when the long prompt was sent")

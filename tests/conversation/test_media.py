@@ -93,9 +93,7 @@ def test_transparency_is_laid_on_white() -> None:
     image.putpixel((1, 0), (0, 0, 0, 0))
     image.putpixel((2, 0), (0, 0, 0, 128))
     decoded = decode(saved(image))
-    assert (
-        near(decoded, (0, 0), RED) and near(decoded, (1, 0), WHITE) and near(decoded, (2, 0), (127,) * 3, 1)
-    )
+    assert near(decoded, (0, 0), RED) and near(decoded, (1, 0), WHITE) and near(decoded, (2, 0), (127,) * 3, 1)
 
 
 def test_a_transparent_palette_entry_is_white() -> None:
@@ -146,9 +144,7 @@ def claimed_png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 
-@pytest.mark.parametrize(
-    ("width", "height"), [(1001, 1000), (10_000, 10_000), (30_000, 30_000), (2**31 - 1,) * 2]
-)
+@pytest.mark.parametrize(("width", "height"), [(1001, 1000), (10_000, 10_000), (30_000, 30_000), (2**31 - 1,) * 2])
 def test_too_many_pixels_are_refused_from_the_header(width: int, height: int) -> None:
     with pytest.raises(InvalidRequest, match="at most 1000000 pixels"):
         decode(claimed_png(width, height))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paceline.cache.grouping import PADDED, ROWS, SIMILAR, Grouping
+from paceline.cache.grouping import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
@@ -16,7 +16,6 @@ from paceline.engine.runner import Launched, Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.models.loader import LoadedModel, load
 
-LAYOUTS: dict[str, Grouping] = {"rows": ROWS, "padded": PADDED, "similar": SIMILAR}
 _models: dict[str, LoadedModel] = {}
 
 

@@ -133,9 +133,7 @@ class FakeService:
             while any(row.finished is None for row in rows):
                 if step == after and command in ("fail", "abort"):
                     reason: Any = {"fail": "error", "abort": "abort"}[command]
-                    yield Delta(
-                        finish_reason=reason, error="the sampler broke" if command == "fail" else None
-                    )
+                    yield Delta(finish_reason=reason, error="the sampler broke" if command == "fail" else None)
                     return
                 if step == after and command == "hang":
                     self.hanging.set()

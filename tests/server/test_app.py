@@ -33,9 +33,7 @@ def test_an_ipv6_address_is_written_in_brackets(capsys: pytest.CaptureFixture[st
 def test_a_port_in_use_is_one_clear_line() -> None:
     with listen(Settings(port=0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            PacelineError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"
-        ):
+        with pytest.raises(PacelineError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
             listen(Settings(port=port))
 
 

@@ -29,9 +29,7 @@ def test_an_answer_validates_as_openais_type(http: httpx.Client) -> None:
 
 
 def test_the_openai_client_reads_an_answer(client: openai.OpenAI) -> None:
-    completion = client.chat.completions.create(
-        model="fake/model", messages=[{"role": "user", "content": "hi"}]
-    )
+    completion = client.chat.completions.create(model="fake/model", messages=[{"role": "user", "content": "hi"}])
     assert completion.choices[0].message.content == REPLY
 
 
@@ -251,9 +249,7 @@ def test_what_is_not_built_yet_is_refused_by_name(http: httpx.Client, field: str
         ({"stream": "yes"}, "stream"),
     ],
 )
-def test_a_value_out_of_range_is_refused_by_name(
-    http: httpx.Client, fields: dict[str, Any], param: str
-) -> None:
+def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
     refused(post_chat(http, "hi", **fields), 400, param, param.split(".")[0])
 
 
@@ -275,9 +271,7 @@ def test_a_value_out_of_range_is_refused_by_name(
         ),
     ],
 )
-def test_messages_of_the_wrong_shape_are_refused_by_name(
-    http: httpx.Client, messages: Any, param: str
-) -> None:
+def test_messages_of_the_wrong_shape_are_refused_by_name(http: httpx.Client, messages: Any, param: str) -> None:
     refused(http.post("/v1/chat/completions", json={"messages": messages}), 400, param)
 
 

@@ -63,9 +63,7 @@ def test_a_prompt_is_text_or_token_ids_alone_or_in_a_list(
     assert [request.prompt for request in requests] == seen
 
 
-@pytest.mark.parametrize(
-    "prompt", [None, 5, [], [[]], ["a", 5], [97, "a"], [97, [98]], [True], [1.5], [["a"]], {}]
-)
+@pytest.mark.parametrize("prompt", [None, 5, [], [[]], ["a", 5], [97, "a"], [97, [98]], [True], [1.5], [["a"]], {}])
 def test_any_other_prompt_is_refused(http: httpx.Client, prompt: Any) -> None:
     refused(post_completion(http, prompt), 400, "prompt")
 
@@ -99,9 +97,7 @@ def test_streamed_prompts_are_told_apart_by_index(http: httpx.Client) -> None:
     assert texts == {0: "aHel", 1: "aHel", 2: "bHel", 3: "bHel"}
 
 
-def test_one_bad_prompt_refuses_the_list_and_frees_the_others(
-    http: httpx.Client, service: FakeService
-) -> None:
+def test_one_bad_prompt_refuses_the_list_and_frees_the_others(http: httpx.Client, service: FakeService) -> None:
     refused(post_completion(http, ["!hang 0", "x" * 5000]), 400, "prompt", "4096", "5001")
     assert service.idle.wait(10)
 
@@ -204,9 +200,7 @@ def test_an_end_token_in_the_prompt_is_echoed(http: httpx.Client) -> None:
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
     ],
 )
-def test_a_value_out_of_range_is_refused_by_name(
-    http: httpx.Client, fields: dict[str, Any], param: str
-) -> None:
+def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
     refused(post_completion(http, "hi", **fields), 400, param)
 
 

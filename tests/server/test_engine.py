@@ -52,18 +52,14 @@ def test_a_stream_adds_up_to_the_whole_answer(http: httpx.Client) -> None:
         whole = post_chat(http, "Tell me", max_tokens=20, **fields)
         completion = ChatCompletion.model_validate(whole.json(), strict=True)
         options = {"include_usage": True}
-        streamed = events(
-            post_chat(http, "Tell me", max_tokens=20, stream=True, stream_options=options, **fields)
-        )
+        streamed = events(post_chat(http, "Tell me", max_tokens=20, stream=True, stream_options=options, **fields))
         assert text_of(streamed) == completion.choices[0].message.content
         assert streamed[-1]["usage"] == whole.json()["usage"]
 
 
 def test_requests_in_company_answer_as_alone(http: httpx.Client) -> None:
     def ask(place: int) -> str:
-        response = post_chat(
-            http, f"Question {place}", max_tokens=10 + place, temperature=0, stream=place % 2 == 0
-        )
+        response = post_chat(http, f"Question {place}", max_tokens=10 + place, temperature=0, stream=place % 2 == 0)
         if place % 2 == 0:
             return text_of(events(response))
         return str(response.json()["choices"][0]["message"]["content"])
@@ -105,9 +101,7 @@ def test_a_picture_is_answered(http: httpx.Client) -> None:
 
 def test_a_bad_picture_is_refused_and_named(http: httpx.Client) -> None:
     parts = [{"type": "image_url", "image_url": {"url": url(b"no picture")}}]
-    refused(
-        post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url"
-    )
+    refused(post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url")
 
 
 def test_limits_hold(http: httpx.Client) -> None:

@@ -26,9 +26,7 @@ def test_usage_is_absent_null_or_there() -> None:
     envelope = Envelope("cmpl", "m")
     assert "usage" not in decoded(envelope.chunks("x", nullable_usage=False)([]))
     assert decoded(envelope.chunks("x", nullable_usage=True)([]))["usage"] is None
-    assert decoded(envelope.chunks("x", nullable_usage=True)([], {"total_tokens": 1}))["usage"] == {
-        "total_tokens": 1
-    }
+    assert decoded(envelope.chunks("x", nullable_usage=True)([], {"total_tokens": 1}))["usage"] == {"total_tokens": 1}
 
 
 def test_a_number_that_json_does_not_have_is_never_sent() -> None:

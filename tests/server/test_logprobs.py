@@ -33,9 +33,7 @@ def test_of_two_tokens_with_one_label_the_likelier_is_kept() -> None:
 
 
 def test_the_chosen_token_is_among_the_top_ones_even_when_it_is_unlikely() -> None:
-    lists = CompletionLogprobs(TOKENIZER, skip_special_tokens=True).output(
-        [TokenLogprob(98, -8.0, ((97, -0.1),))]
-    )
+    lists = CompletionLogprobs(TOKENIZER, skip_special_tokens=True).output([TokenLogprob(98, -8.0, ((97, -0.1),))])
     assert lists["top_logprobs"] == [{"a": -0.1, "b": -8.0}]
 
 

@@ -15,9 +15,7 @@ def scrape(http: httpx.Client) -> dict[str, float]:
     samples = {}
     for family in text_string_to_metric_families(http.get("/metrics").text):
         for sample in family.samples:
-            labels = {
-                name: value for name, value in sample.labels.items() if name not in ("model_name", "le")
-            }
+            labels = {name: value for name, value in sample.labels.items() if name not in ("model_name", "le")}
             samples[sample.name + "".join(f" {value}" for value in labels.values())] = sample.value
     return samples
 

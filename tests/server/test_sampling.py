@@ -36,9 +36,7 @@ def test_an_echo_of_nothing_new_asks_for_the_prompts_scores() -> None:
 
 
 def test_zero_is_a_value() -> None:
-    assert sampling(temperature=0, seed=0, logprobs=0) == Sampling(
-        temperature=0, seed=0, logprobs=0, max_tokens=16
-    )
+    assert sampling(temperature=0, seed=0, logprobs=0) == Sampling(temperature=0, seed=0, logprobs=0, max_tokens=16)
 
 
 @pytest.mark.parametrize("key", ["", " 1", "1.0", "-1", "1e3", "٣", "9" * 11])

@@ -30,9 +30,7 @@ def test_a_client_that_goes_away_frees_its_row(
     assert service.idle.wait(WAIT)
 
 
-def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(
-    address: Address, service: FakeService
-) -> None:
+def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(address: Address, service: FakeService) -> None:
     with (
         httpx.Client(base_url=address) as http,
         http.stream("POST", "/v1/completions", json={"prompt": ["!hang 1"] * 3, "stream": True}) as response,
@@ -46,9 +44,7 @@ def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(
 def test_headers_wait_for_the_first_token_and_then_go_at_once(address: Address, service: FakeService) -> None:
     with (
         httpx.Client(base_url=address) as http,
-        http.stream(
-            "POST", "/v1/chat/completions", json={"messages": user("!hang 1"), "stream": True}
-        ) as response,
+        http.stream("POST", "/v1/chat/completions", json={"messages": user("!hang 1"), "stream": True}) as response,
     ):
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
