@@ -99,6 +99,8 @@ def _prepare(blas: str | None) -> BlasReport:
     if sys.platform != "linux":
         return BlasReport("MLX brings its own on this system")
     if _has_cuda_build():
+        # MLX keeps the CUDA graphs it has built; a batch whose shape changes needs more than its 400.
+        os.environ.setdefault("MLX_CUDA_GRAPH_CACHE_SIZE", "4096")
         return BlasReport("not needed, MLX runs on CUDA")
     if blas == "none":
         return BlasReport("MLX's own reference BLAS, as --blas none asks")

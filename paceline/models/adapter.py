@@ -19,7 +19,7 @@ from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention
+from paceline.models import attention, gated_delta_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.positions import DynamicRoPE, PositionedRoPE
 
@@ -34,6 +34,15 @@ class Adapted:
     plans: tuple[LayerPlan, ...]
     dynamic_rope: bool  # positions must be explicit, with the reach of every token
     vocab_size: int
+
+    def use_kernels(self, on: bool) -> bool:
+        """Switch our own kernels on or off; returns whether that changed anything."""
+        changed = False
+        for _, part in self.module.named_modules():
+            if isinstance(part, RowGatedDelta) and gated_delta_cuda.fits(part.head_k_dim) and part.fused != on:
+                part.fused = on
+                changed = True
+        return changed
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch(self.plans, grouping, rows)
@@ -61,7 +70,9 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
         elif sections is not None and type(rope) is nn.RoPE:
             part.rope = PositionedRoPE(rope, sections)
     attention.install()
-    return Adapted(module, plans, dynamic, _vocab_size(config))
+    adapted = Adapted(module, plans, dynamic, _vocab_size(config))
+    adapted.use_kernels(True)
+    return adapted
 
 
 def _plan(cache: Any, family: str) -> LayerPlan:

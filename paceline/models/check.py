@@ -27,7 +27,10 @@ TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the lar
 
 
 def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
-    """The first layout under which the model is right. Also corrects the vocabulary size to the logits' own."""
+    """The first layout under which the model is right. Also corrects the vocabulary size to the logits' own.
+
+    Where no layout is right with our kernels, they are switched off and the plain forms are tried.
+    """
     complaints = []
     for grouping in choices:
         try:
@@ -38,6 +41,9 @@ def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
         if error is None:
             return grouping
         complaints.append(f"logits differ by {error:.2g} of the largest")
+    if model.use_kernels(False):
+        log.warning("our kernels disagree with their plain forms here and are not used: %s", "; ".join(complaints))
+        return choose_layout(model, choices)
     raise LoadError(
         "This model does not give the same answers in a batch as alone, so it is not served: " + "; ".join(complaints)
     )

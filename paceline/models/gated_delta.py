@@ -18,16 +18,23 @@ from mlx_lm.models.gated_delta import normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
 
 from paceline.cache.layers import StateCache
+from paceline.models import gated_delta_cuda
 
 CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
-    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream."""
+    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel."""
+
+    fused = False  # may a decode step run as one kernel? Set by the adapter, and checked at start-up
 
     def __call__(self, inputs: mx.array, mask: mx.array | None = None, cache: Any = None) -> mx.array:
         width = inputs.shape[1]
-        if not isinstance(cache, StateCache) or width == 1 or mx.metal.is_available():
+        if not isinstance(cache, StateCache):
+            return super().__call__(inputs, mask, cache)
+        if width == 1 and self.fused and cache[1] is not None:
+            return self._fused_step(inputs, cache)
+        if width == 1 or mx.metal.is_available():
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
@@ -41,6 +48,13 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(self.in_proj_b(inputs)), state)
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
+
+    def _fused_step(self, inputs: mx.array, cache: StateCache) -> mx.array:
+        rows = inputs.shape[0]
+        gates = self.in_proj_z(inputs).reshape(rows, 1, self.num_v_heads, self.head_v_dim)
+        a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
+        out, cache[0], cache[1] = gated_delta_cuda.step(self, self.in_proj_qkv(inputs), a, b, cache[0], cache[1])
+        return self.out_proj(self.norm(out, gates).reshape(rows, 1, -1))
 
     def _convolve(self, mixed: mx.array, cache: Any) -> mx.array:
         keep = self.conv_kernel_size - 1

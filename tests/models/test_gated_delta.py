@@ -1,0 +1,217 @@
+"""The chunked GatedDeltaNet against mlx-lm's own loop over tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.models.cache import ArraysCache
+from mlx_lm.models.gated_delta import compute_g, gated_delta_ops, normalize_qk
+from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
+
+from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.grouping import ROWS
+from paceline.models import gated_delta
+from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, log_decay
+
+ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
+
+Inputs = tuple[mx.array, mx.array, mx.array, mx.array, mx.array]
+
+
+def inputs(tokens: int, seed: int = 0, dtype: mx.Dtype = mx.float32) -> Inputs:
+    """Queries and keys normalized as the model does, values, log decays from short to long memory, beta."""
+    rng = np.random.default_rng([tokens, seed])
+
+    def normal(*shape: int) -> mx.array:
+        return mx.array(rng.standard_normal(shape).astype(np.float32)).astype(dtype)
+
+    queries, keys = normalize_qk(
+        normal(ROW_COUNT, tokens, KEY_HEADS, SIZE),
+        normal(ROW_COUNT, tokens, KEY_HEADS, SIZE),
+        inv_scale=SIZE**-0.5,
+        eps=1e-6,
+    )
+    values = normal(ROW_COUNT, tokens, VALUE_HEADS, SIZE)
+    a_log = mx.array(np.log(np.geomspace(0.005, 2.0, VALUE_HEADS)).astype(np.float32))
+    decay = log_decay(a_log, normal(ROW_COUNT, tokens, VALUE_HEADS), mx.zeros(VALUE_HEADS, dtype))
+    beta = mx.sigmoid(normal(ROW_COUNT, tokens, VALUE_HEADS))
+    return queries, keys, values, decay, beta
+
+
+def state(seed: int = 7) -> mx.array:
+    shape = (ROW_COUNT, VALUE_HEADS, SIZE, SIZE)
+    return mx.array(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def one_by_one(given: Inputs, before: mx.array) -> tuple[mx.array, mx.array]:
+    queries, keys, values, decay, beta = given
+    out, after = gated_delta_ops(queries, keys, values, mx.exp(decay), beta, before)
+    return out, after
+
+
+def far(ours: mx.array, theirs: mx.array) -> float:
+    return float(np.abs(np.array(ours.astype(mx.float32)) - np.array(theirs.astype(mx.float32))).max())
+
+
+def cut(given: Inputs, start: int, stop: int) -> Inputs:
+    queries, keys, values, decay, beta = (part[:, start:stop] for part in given)
+    return queries, keys, values, decay, beta
+
+
+def test_every_length_up_to_a_hundred_equals_the_loop_over_tokens() -> None:
+    given, before = inputs(100), state()
+    expected, _ = one_by_one(given, before)
+    states = [before]
+    for token in range(100):
+        states.append(one_by_one(cut(given, token, token + 1), states[-1])[1])
+    for length in range(1, 101):
+        out, after = chunked(*cut(given, 0, length), before)
+        assert out.shape == expected[:, :length].shape
+        assert far(out, expected[:, :length]) < 1e-5, f"{length} tokens"
+        assert far(after, states[length]) < 1e-5, f"the state after {length} tokens"
+
+
+@pytest.mark.parametrize("size", [1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 50])
+def test_a_state_carried_from_chunk_to_chunk_equals_one_pass(size: int) -> None:
+    given, before = inputs(97, seed=1), state()
+    expected, last = one_by_one(given, before)
+    outputs, running = [], before
+    for start in range(0, 97, size):
+        out, running = chunked(*cut(given, start, min(start + size, 97)), running)
+        outputs.append(out)
+    assert far(mx.concatenate(outputs, axis=1), expected) < 1e-5
+    assert far(running, last) < 1e-5
+
+
+@pytest.mark.parametrize("keys", ["same", "opposite", "two in turn", "nearly the same"])
+def test_repeated_keys_written_in_full_stay_finite_and_right(keys: str) -> None:
+    tokens = 96
+    queries, drawn, values, decay, _ = inputs(tokens, seed=2)
+    first = mx.broadcast_to(drawn[:, :1], drawn.shape)
+    signs = mx.where(mx.arange(tokens) % 2 == 0, 1.0, -1.0)[None, :, None, None]
+    second = mx.broadcast_to(drawn[:, 1:2], drawn.shape)
+    repeated = {
+        "same": first,
+        "opposite": first * signs,
+        "two in turn": mx.where(signs > 0, first, second),
+        "nearly the same": first + 1e-4 * drawn,
+    }[keys]
+    given = (queries, repeated, values, decay * 1e-4, mx.full((ROW_COUNT, tokens, VALUE_HEADS), 1 - 1e-6))
+    expected, last = one_by_one(given, state())
+    out, after = chunked(*given, state())
+    assert np.isfinite(np.array(out)).all() and np.isfinite(np.array(after)).all()
+    assert far(out, expected) < 1e-4
+    assert far(after, last) < 1e-4
+
+
+def test_a_decay_that_forgets_everything_underflows_to_zero_and_not_to_nan() -> None:
+    queries, keys, values, decay, beta = inputs(70, seed=3)
+    given = (queries, keys, values, mx.full(decay.shape, -60.0), beta)
+    expected, last = one_by_one(given, state())
+    out, after = chunked(*given, state())
+    assert far(out, expected) < 1e-5
+    assert far(after, last) < 1e-5
+
+
+def test_bfloat16_inputs_stay_within_their_own_rounding() -> None:
+    given = inputs(80, seed=4, dtype=mx.bfloat16)
+    expected, last = one_by_one(given, state())
+    out, after = chunked(*given, state())
+    assert expected.dtype == mx.bfloat16 and out.dtype == after.dtype == mx.float32
+    assert far(out, expected) < 0.01 * far(expected, mx.zeros_like(expected))
+    assert far(after, last) < 1e-4  # the state is float32 on both sides, from the same rounded inputs
+
+
+def test_the_log_of_the_decay_is_mlx_lms_decay() -> None:
+    rng = np.random.default_rng(5)
+    a_log, a, bias = (mx.array(rng.standard_normal(shape).astype(np.float32)) for shape in (4, (2, 9, 4), 4))
+    assert far(mx.exp(log_decay(a_log, a, bias)), compute_g(a_log, a, bias)) < 1e-6
+    narrow = [part.astype(mx.bfloat16) for part in (a, bias)]
+    assert far(mx.exp(log_decay(a_log, *narrow)), compute_g(a_log, *narrow)) < 1e-6
+
+
+@pytest.fixture(scope="module")
+def layers() -> tuple[Any, Any]:
+    """The same layer twice: mlx-lm's, and as the adapter makes it."""
+    mx.random.seed(0)
+    arguments = TextModelArgs(
+        hidden_size=32,
+        linear_num_key_heads=KEY_HEADS,
+        linear_num_value_heads=VALUE_HEADS,
+        linear_key_head_dim=SIZE,
+        linear_value_head_dim=SIZE,
+    )
+    theirs, ours = GatedDeltaNet(arguments), GatedDeltaNet(arguments)
+    theirs.A_log = mx.log(mx.array(np.geomspace(0.005, 2.0, VALUE_HEADS).astype(np.float32)))
+    ours.update(theirs.parameters())
+    ours.__class__ = RowGatedDelta
+    for layer in (theirs, ours):
+        layer.eval()
+    return theirs, ours
+
+
+@pytest.mark.parametrize("chunks", [(61,), (1, 60), (2, 3, 40, 16), (32, 29), (59, 1, 1)])
+def test_the_layer_prefilled_in_chunks_equals_mlx_lms_with_its_own_cache(
+    layers: tuple[Any, Any], chunks: tuple[int, ...]
+) -> None:
+    theirs, ours = layers
+    hidden = mx.array(np.random.default_rng(6).standard_normal((1, sum(chunks), 32)).astype(np.float32))
+    own = ArraysCache(size=2)
+    expected = theirs(hidden, None, own)
+    batch = Batch([LayerPlan("state", size=2)], ROWS)
+    [cache] = batch.layers
+    outputs, start = [], 0
+    for width in chunks:
+        batch.begin(width)
+        outputs.append(ours(hidden[:, start : start + width], None, cache))
+        batch.commit()
+        start += width
+    assert far(mx.concatenate(outputs, axis=1), expected) < 1e-5
+    for place, array in enumerate(batch.arrays()):
+        assert far(array, own[place]) < 1e-5
+
+
+def test_a_step_that_is_not_committed_leaves_the_state_alone(layers: tuple[Any, Any]) -> None:
+    _, ours = layers
+    batch = Batch([LayerPlan("state", size=2)], ROWS)
+    batch.begin(5)
+    ours(mx.ones((1, 5, 32)), None, batch.layers[0])
+    assert batch.arrays() == []
+    batch.commit()
+    assert [array.shape for array in batch.arrays()] == [(1, 3, 128), (1, VALUE_HEADS, SIZE, SIZE)]
+
+
+def test_with_any_other_cache_the_layer_is_mlx_lms_own(
+    layers: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = layers
+
+    def not_here(*arguments: Any) -> Any:
+        raise AssertionError("the chunked form ran")
+
+    monkeypatch.setattr(gated_delta, "chunked", not_here)
+    hidden = mx.array(np.random.default_rng(8).standard_normal((1, 9, 32)).astype(np.float32))
+    assert far(ours(hidden, None, ArraysCache(size=2)), theirs(hidden, None, ArraysCache(size=2))) == 0
+    assert far(ours(hidden), theirs(hidden)) == 0
+
+
+def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.engine.stepper import Stepper
+
+    widths: list[int] = []
+    plain = gated_delta.chunked
+
+    def seen(queries: mx.array, *others: mx.array) -> tuple[mx.array, mx.array]:
+        widths.append(queries.shape[1])
+        return plain(queries, *others)
+
+    monkeypatch.setattr(gated_delta, "chunked", seen)
+    monkeypatch.setattr(mx.metal, "is_available", lambda: False)
+    stepper = Stepper(hybrid, chunk=20)
+    stepper.greedy("row", range(40), 2)
+    stepper.finish()
+    assert set(widths) == {20, 19}
