@@ -238,3 +238,112 @@ class _Progress:
             self.bars.remove_task(done)
         task = self.bars.add_task(title, total=self.requests)
         return lambda: self.bars.advance(task)
+
+
+@app.command()
+def offline(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="A folder, a Hugging Face id, or a shape of random weights.")
+    ] = "hybrid-120m",
+    rows: Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")] = "1,4,8,16",
+    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
+    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=8)] = 32,
+    pairs: Annotated[int, _option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)] = 7,
+    together: Annotated[
+        int, _option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
+    ] = 0,
+    together_tokens: Annotated[int, _option("Load", "N", "Tokens each of those generates.", min=8)] = 1024,
+    layout: Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")] = "auto",
+    compile: Annotated[bool, typer.Option(help="Compile the decode step, where that helps.")] = True,
+    output: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+    ] = None,
+) -> None:
+    """The engine against the bare loop: same module, same batch, argmax, in turns, in one process.
+
+    Shapes of random weights: llama-120m, hybrid-120m (CPU), qwen3.5-4b (a GPU).
+    """
+    import dataclasses
+
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+    from rich.table import Table
+
+    from paceline.bench import offline as bench
+
+    counts = [int(count) for count in rows.split(",") if count.strip()]
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"loading {model}"):
+        running = bench.Bench(model, layout, compile=compile).__enter__()
+    try:
+        with console.status("measuring"):
+            lines = bench.against_bare_loop(running, counts, prompt_tokens, output_tokens, pairs)
+            apart = None
+            if together:
+                apart = bench.against_one_after_another(running, together, prompt_tokens, together_tokens, pairs)
+    finally:
+        running.engine.stop()
+    table = Table(title=f"{model} on {platform.device_kind()}, tokens per second, medians of {pairs} pairs")
+    for column in ("rows", "engine", "bare loop", "engine / bare", "engine / its 1 row"):
+        table.add_column(column, justify="right")
+    alone = next((line.engine for line in lines if line.rows == 1), None)
+    for line in lines:
+        gain = f"{line.engine / alone:.2f}" if alone else "-"
+        table.add_row(str(line.rows), f"{line.engine:.1f}", f"{line.bare:.1f}", f"{line.ratio:.3f}", gain)
+    console.print(table)
+    if apart is not None:
+        console.print(
+            f"{apart.requests} requests of {apart.tokens} tokens: together {apart.together:.1f} s, one after another "
+            f"through mlx-lm {apart.apart:.1f} s: {apart.ratio:.2f} times faster"
+        )
+    figures = {"model": model, "lines": [dataclasses.asdict(line) for line in lines]}
+    if apart is not None:
+        figures["together"] = dataclasses.asdict(apart)
+    _write_json(output, figures)
+
+
+@app.command()
+def layout(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    rounds: Annotated[int, _option("Load", "N", "Rounds over the layouts.", min=1)] = 7,
+    output: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+    ] = None,
+) -> None:
+    """What a decode step costs with rows of different lengths, under each layout of keys and values."""
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+    from rich.table import Table
+
+    from paceline.bench import layout as bench
+    from paceline.bench.offline import Bench
+
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"measuring {model}"), Bench(model) as running:
+        figures = running.on_engine_thread(lambda: bench.compare(running.model.language, rounds=rounds))
+    table = Table(title=f"{model} on {platform.device_kind()}: milliseconds a decode step, medians of {rounds}")
+    table.add_column("rows of cached tokens")
+    names = list(next(iter(figures.values())))
+    for name in [*names, "best / 8000 alone"]:
+        table.add_column(name, justify="right")
+    alone = min(figures["8000 alone"].values())
+    for case, times in figures.items():
+        ratio = f"{min(times.values()) / alone:.2f}"
+        table.add_row(case, *(f"{times[name]:.1f}" for name in names), ratio)
+    console.print(table)
+    _write_json(output, {"model": model, "milliseconds": figures})
+
+
+def _write_json(output: Path | None, figures: dict[str, Any]) -> None:
+    import json
+
+    if output is not None:
+        text = json.dumps(figures, indent=1)
+        if output == Path("-"):
+            print(text)
+        else:
+            output.write_text(text + "\n")

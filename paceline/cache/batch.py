@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from paceline.cache.grouping import Grouping
 from paceline.cache.lane import STEP, Group, Lane
-from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
+from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache, UnsupportedUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,8 @@ class Batch:
         """Close the step: row i keeps its first `kept[i]` new tokens (all of them without `kept`)."""
         step = self._open_step()
         counts = [step.width] * self.rows if kept is None else list(kept)
+        if min(counts) < step.width and any(isinstance(cache, StateCache) and cache.pending for cache in self.flat):
+            raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
         for cache in self.flat:
             cache.commit(counts)
         self.lengths = [n + k for n, k in zip(self.lengths, counts, strict=True)]

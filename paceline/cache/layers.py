@@ -153,6 +153,8 @@ class AttentionCache(LayerCache):
 
     def keep_groups(self, kept: list[tuple[int, mx.array | None, int]]) -> None:
         """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
+        if not self.keys:  # no row has a token yet
+            return
         for name in ("keys", "values"):
             store: list[mx.array] = getattr(self, name)
             buffers = []
@@ -184,6 +186,7 @@ class StateCache(LayerCache):
         return None
 
     def commit(self, kept: Sequence[int]) -> None:
+        """All of the step's tokens: `Batch.commit` refuses less, for a state has folded them in."""
         for index, value in self.pending.items():
             self.current[index] = value
         self.pending = {}

@@ -55,7 +55,10 @@ class WindowDetokenizer:
         return self._emit(self._decode(self._window)) if len(self._window) > self._known else ""
 
     def _emit(self, text: str) -> str:
-        new = text[len(self._known_text) :]
+        if text.startswith(self._known_text):
+            new = text[len(self._known_text) :]
+        else:  # bytes that are no character spoil, in some decoders, the characters right before them
+            new = self._decode(self._window[self._known :])
         if new:
             self._window = self._window[self._known :]
             self._known = len(self._window)

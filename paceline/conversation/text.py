@@ -29,7 +29,10 @@ class _Token:
 
 
 class TextStream:
-    """Tokens go in, pieces come out. A token comes out with the piece that completes its text."""
+    """Tokens go in, pieces come out. A token comes out with the piece that completes its text.
+
+    The text ends before the first stop string to be complete, wherever the borders between tokens lie.
+    """
 
     def __init__(self, detokenizer: Detokenizer, stops: Sequence[str] = ()) -> None:
         self._detokenizer = detokenizer
@@ -54,12 +57,14 @@ class TextStream:
         self._held += text
         if found:
             return self._cut(*found)
-        return self._show(len(self._held))
+        return self._show(len(self._held), ahead=1)
 
     def _take(self, text: str, token: _Token, may_stop: bool) -> Piece:
-        before = len(self._held)
         self._held += text
-        self._tokens.append(_Token(token.token_id, token.logprob, token.begin, self._shown + len(self._held)))
+        end = self._shown + len(self._held)
+        if self._stops and may_stop and not text:  # part of a character, which may begin a stop string
+            end += 1
+        self._tokens.append(_Token(token.token_id, token.logprob, token.begin, end))
         if not self._stops:
             return self._show(len(self._held))
         if may_stop and text:
@@ -68,14 +73,15 @@ class TextStream:
                 return self._cut(*found)
         elif not may_stop:  # a stop string may not begin in what is out of bounds for stopping
             return self._show(len(self._held))
-        return self._show(self._safe(before))
+        return self._show(self._safe())
 
     def _find(self, text: str) -> tuple[int, str] | None:
+        """The stop string that is complete first; of several that are, the longest."""
         hits = [(text.find(stop), stop) for stop in self._stops]
         hits = [hit for hit in hits if hit[0] >= 0]
-        return min(hits, key=lambda hit: hit[0]) if hits else None
+        return min(hits, key=lambda hit: (hit[0] + len(hit[1]), hit[0])) if hits else None
 
-    def _safe(self, before: int) -> int:
+    def _safe(self) -> int:
         """How much of the held text cannot be the beginning of a stop string."""
         held = self._held
         longest = 0
@@ -86,10 +92,10 @@ class TextStream:
                     break
         return len(held) - longest
 
-    def _show(self, count: int) -> Piece:
+    def _show(self, count: int, ahead: int = 0) -> Piece:
         text, self._held = self._held[:count], self._held[count:]
         self._shown += len(text)
-        return Piece(text, *self._release(self._shown))
+        return Piece(text, *self._release(self._shown + ahead))
 
     def _cut(self, at: int, stop: str) -> Piece:
         end = self._shown + at

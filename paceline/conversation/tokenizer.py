@@ -22,7 +22,7 @@ class Tokenizer:
         self._backend = wrapped.backend_tokenizer
         self.eos_ids = eos_ids
         self.vocab_size = len(wrapped)
-        self._special = frozenset(wrapped.all_special_ids)
+        self._special = _special_ids(wrapped)
 
     @classmethod
     def load(cls, folder: Path, config: Mapping[str, Any]) -> Tokenizer:
@@ -128,7 +128,13 @@ def _turn_end(wrapped: Any) -> int | None:
         return None
     tail = str(text).partition(MARK)[2]
     ids = wrapped.backend_tokenizer.encode(tail, add_special_tokens=False).ids if tail else []
-    return int(ids[0]) if ids and ids[0] in set(wrapped.all_special_ids) else None
+    return int(ids[0]) if ids and ids[0] in _special_ids(wrapped) else None
+
+
+def _special_ids(wrapped: Any) -> frozenset[int]:
+    """As the backend's own `decode` skips them: transformers lists only those that have a role."""
+    added = wrapped.backend_tokenizer.get_added_tokens_decoder()
+    return frozenset(token_id for token_id, token in added.items() if token.special)
 
 
 def _is_byte_level(decoder: Any) -> bool:

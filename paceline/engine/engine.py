@@ -152,9 +152,9 @@ class Engine:
 
     def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
+        launched = runner.decode(plan.decode)
         if plan.empty:
             return None
-        launched = runner.decode(plan.decode)
         if plan.decode:
             self._failing = 0
         for chunk in plan.prefill:

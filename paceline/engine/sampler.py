@@ -16,6 +16,8 @@ import numpy as np
 from paceline.engine.row import MASK64, Row
 
 NOT_A_NUMBER = -1  # the token of a row whose logits are broken
+COLDEST = 1e-5  # a lower temperature is greedy: to divide by it overflows
+EVERYTHING = 1 << 30  # a top_k that no vocabulary reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Sampler:
 
     def arrange(self, rows: Sequence[Row]) -> None:
         self._adjusted = _Adjusted([(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self)
-        self._drawn = _Drawn([(i, row) for i, row in enumerate(rows) if row.sampling.temperature > 0])
+        self._drawn = _Drawn([(i, row) for i, row in enumerate(rows) if row.sampling.temperature >= COLDEST])
         asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
         self.rows = list(rows)
@@ -137,7 +139,7 @@ class _Adjusted:
 
 
 class _Drawn:
-    """Rows that sample (temperature above 0)."""
+    """Rows that sample (all but the greedy ones)."""
 
     def __init__(self, rows: list[tuple[int, Row]]) -> None:
         self.rows = [row for _, row in rows]
@@ -147,7 +149,7 @@ class _Drawn:
         rules = [row.sampling for row in self.rows]
         self.temperature = _column([s.temperature for s in rules])
         self.filters = any(s.top_k > 0 or s.top_p < 1 for s in rules)
-        self.top_k = mx.array([s.top_k or (1 << 30) for s in rules])[:, None]
+        self.top_k = mx.array([min(s.top_k or EVERYTHING, EVERYTHING) for s in rules])[:, None]
         self.top_p = _column([s.top_p if s.top_p < 1 else 2.0 for s in rules])
         self.has_min_p = any(s.min_p > 0 for s in rules)
         self.min_p = _column([float(np.log(s.min_p)) if s.min_p > 0 else -np.inf for s in rules])
@@ -197,7 +199,7 @@ def _bias(row: Row, end_ids: frozenset[int], size: int) -> mx.array:
     for token, value in row.sampling.logit_bias.items():
         bias[token] += value
     if row.launched < row.sampling.min_tokens:
-        bias[list(end_ids)] = -np.inf
+        bias[[token for token in end_ids if token < size]] = -np.inf  # some checkpoints name ends beyond it
     return mx.array(bias)
 
 

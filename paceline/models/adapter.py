@@ -93,7 +93,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 
 def _vocab_size(config: dict[str, Any]) -> int:
     text = config.get("text_config") or {}
-    return int(text.get("vocab_size") or config["vocab_size"])
+    return int(text.get("vocab_size") or config.get("vocab_size") or 1000)  # the start-up check corrects it
 
 
 def windows(plans: Sequence[LayerPlan]) -> set[int]:

@@ -29,7 +29,7 @@ def resolve(source: str) -> Path:
     except LocalEntryNotFoundError as error:
         raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
-        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {_first_line(error)}") from error
+        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {one_line(error)}") from error
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise LoadError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise LoadError(f"{path} cannot be read: {one_line(error)}") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise LoadError(f"{path} names no model_type.")
     return config
@@ -52,9 +52,9 @@ def check_weights(folder: Path) -> list[Path]:
     if index.is_file():
         try:
             names = set(json.loads(index.read_text())["weight_map"].values())
-        except (OSError, ValueError, KeyError, AttributeError) as error:
-            raise LoadError(f"{index} is damaged: {_first_line(error)}") from error
-        missing = sorted(name for name in names if not (folder / name).is_file())
+            missing = sorted(name for name in names if not (folder / name).is_file())
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise LoadError(f"{index} is damaged: {one_line(error)}. Download it again.") from error
         if missing:
             raise LoadError(f"{folder} lacks {len(missing)} of its weight files, {missing[0]} first.")
     if not files:
@@ -75,9 +75,11 @@ def _check_file(file: Path) -> None:
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         if 8 + length + max(ends, default=0) != size:
             raise ValueError(f"it should have {8 + length + max(ends, default=0)} bytes and has {size}")
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
-        raise LoadError(f"{file} is damaged: {_first_line(error)}. Download it again.") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error) as error:
+        raise LoadError(f"{file} is damaged: {one_line(error)}. Download it again.") from error
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def one_line(error: BaseException, limit: int = 240) -> str:
+    """What a library complains about, in one line: theirs name the culprit in the second, and may go on for pages."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -15,12 +15,12 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
+from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
-from paceline.models.files import check_weights, read_config, resolve
+from paceline.models.files import check_weights, one_line, read_config, resolve
 from paceline.models.vision import VISION_FAMILIES, Vision
 
 log = logging.getLogger("paceline")
@@ -66,17 +66,16 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
     except LoadError:
         raise
     except Exception as error:  # the library raises whatever a strange config makes it stumble over
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {line}") from error
+        raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
     wanted = _dtype(dtype)
     if wanted is not None:
-        module.set_dtype(wanted)
+        _cast_module(module, wanted)
         kept.vision = {name: _cast(array, wanted) for name, array in kept.vision.items()}
         kept.mtp = {name: _cast(array, wanted) for name, array in kept.mtp.items()}
     try:
         _evaluate(module, kept, progress)
     except RuntimeError as error:
-        raise LoadError(f"The weights in {files[0].parent} cannot be read: {error}") from error
+        raise LoadError(f"The weights in {files[0].parent} cannot be read: {one_line(error)}") from error
     notes: list[str] = []
     vision = _vision(folder, config, module, kept.vision, notes)
     for note in notes:
@@ -128,10 +127,21 @@ def _cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
     return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
 
 
+def _cast_module(module: nn.Module, dtype: mx.Dtype) -> None:
+    """All of the model, but for what it keeps in float32 whatever the rest is (GatedDeltaNet's decays)."""
+    casts = getattr(module, "cast_predicate", lambda name: True)
+
+    def cast(name: str, array: mx.array) -> mx.array:
+        return _cast(array, dtype if casts(name) else mx.float32)
+
+    module.update(tree_map_with_path(cast, module.parameters()))
+
+
 def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None:
     """Read the weights a slice at a time, so that a conversion never holds two copies of more than a slice."""
     arrays = [array for _, array in tree_flatten(module.parameters())]
     arrays += [*kept.vision.values(), *kept.mtp.values()]
+    arrays.sort(key=lambda array: array.nbytes, reverse=True)  # the largest have their two forms while little is held
     total, done, pending = sum(array.nbytes for array in arrays), 0, []
     size = 0
     for array in arrays:

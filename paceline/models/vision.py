@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from paceline.engine.request import Image
 from paceline.errors import InvalidRequest, LoadError
+from paceline.models.files import one_line
 from paceline.models.positions import image_positions
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Vision:
             mx.eval(view.vision_tower.parameters())
             processor = load_processor(folder, add_detokenizer=False)
         except Exception as error:  # a tower that cannot be built must say so in one line, whatever broke
-            raise LoadError(f"The vision tower of {folder} cannot be built: {error}") from error
+            raise LoadError(f"The vision tower of {folder} cannot be built: {one_line(error)}") from error
         return cls(view, processor.image_processor, config)
 
     @property

@@ -1,0 +1,469 @@
+"""Random scripts of joins, leaves, steps and rollbacks, against a list of each row's own tokens.
+
+A token is a number; its key and its value hold that number. What a row can attend to is then read off the buffers,
+through the mask and the view, and must be the last tokens of that row and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.cache import batch as batch_module
+from paceline.cache import grouping as grouping_module
+from paceline.cache import lane as lane_module
+from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR, Grouping
+from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache, UnsupportedUse
+
+FULL = LayerPlan("attention")
+STATE = LayerPlan("state", size=2)
+MODELS = {
+    "full": (FULL, FULL),
+    "windows": (LayerPlan("attention", window=5), FULL, LayerPlan("attention", window=11), LayerPlan("attention", 5)),
+    "narrow": (LayerPlan("attention", window=1),),
+    "hybrid": (STATE, FULL, STATE),
+    "state": (STATE,),
+    "list": (LayerPlan("list", parts=(STATE, LayerPlan("attention", window=7))), FULL),
+}
+HEADS, SIZE = 2, 4
+PRIME = 10_007  # states stay small integers
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_steps() -> Iterator[None]:
+    """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lane_module, "STEP", 4)
+        patch.setattr(lane_module, "MARGIN", 2)
+        patch.setattr(batch_module, "STEP", 4)
+        patch.setattr(grouping_module, "SMALL", 6)
+        yield
+
+
+def vectors(tokens: Sequence[Sequence[int]]) -> mx.array:
+    """(rows, heads, width, size): each entry says its token, head and channel."""
+    ids = np.asarray(tokens, dtype=np.float32)[:, None, :, None]
+    return mx.array(ids * 100 + np.arange(HEADS)[:, None, None] * 10 + np.arange(SIZE))
+
+
+def folded(state: int, tokens: Sequence[int]) -> int:
+    for token in tokens:
+        state = (31 * state + token + 1) % PRIME
+    return state
+
+
+@dataclass(slots=True)
+class Person:
+    """The naive model of a row."""
+
+    tokens: list[int] = field(default_factory=list)
+    delta: int = 0
+
+    def visible(self, new: Sequence[int], window: int | None) -> list[list[int]]:
+        text = [*self.tokens, *new]
+        ends = range(len(self.tokens) + 1, len(text) + 1)
+        return [text[0 if window is None else max(0, end - window) : end] for end in ends]
+
+
+class World:
+    """A batch and its naive twin, moved together and compared at every step."""
+
+    def __init__(self, plans: Sequence[LayerPlan], grouping: Grouping, rows: int = 1) -> None:
+        self.plans, self.grouping = plans, grouping
+        self.batch = Batch(plans, grouping, rows)
+        self.people = [Person() for _ in range(rows)]
+        self.names = count(1)
+
+    # -- moves
+
+    def step(self, width: int, kept: Sequence[int] | None = None) -> None:
+        new = self.attempt(width)
+        self.batch.commit(kept)
+        counts = [width] * len(self.people) if kept is None else kept
+        for person, tokens, size in zip(self.people, new, counts, strict=True):
+            person.tokens += tokens[:size]
+        self.check_rest()
+
+    def attempt(self, width: int) -> list[list[int]]:
+        """A step up to its commit."""
+        new = self.new(width)
+        self.batch.begin(width)
+        self.check_positions()
+        self.forward(new)
+        return new
+
+    def fixed_step(self) -> None:
+        """A decode step as `engine/compiled` takes it."""
+        new, batch = self.new(1), self.batch
+        batch.reserve(1)
+        ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
+        batch.begin_fixed(mx.array(batch.places, dtype=mx.int32), ends)
+        assert np.array(batch.offset).tolist() == batch.places
+        self.forward(new)
+        for cache in batch.flat:
+            cache.commit([1] * batch.rows)
+        batch.close()
+        batch.lengths = [n + 1 for n in batch.lengths]
+        for person, tokens in zip(self.people, new, strict=True):
+            person.tokens += tokens
+        self.check_rest()
+
+    def join(self, chunks: Sequence[int], delta: int = 0) -> int:
+        """A row arrives that was prefilled in chunks of these sizes."""
+        other = World(self.plans, self.grouping)
+        other.names = self.names
+        for width in chunks:
+            other.step(width)
+        other.people[0].delta = other.batch.deltas[0] = delta
+        place = self.batch.join(other.batch)
+        self.people.insert(place, other.people[0])
+        self.check_rest()
+        return place
+
+    def keep(self, rows: Sequence[int]) -> None:
+        whole = [
+            (cache, index, group.first, group.first + group.count)
+            for cache in self.attention()
+            for index, group in enumerate(cache.lane.groups)
+            if cache.keys and all(row in rows for row in range(group.first, group.first + group.count))
+        ]
+        before = [(cache, cache.keys[i], cache.values[i], first - gone(rows, first)) for cache, i, first, _ in whole]
+        self.batch.keep(rows)
+        self.people = [self.people[row] for row in rows]
+        for cache, keys, values, first in before:  # a group that nobody left keeps its buffers: the same objects
+            index = next(i for i, group in enumerate(cache.lane.groups) if group.first == first)
+            if cache.lane.groups[index].capacity == keys.shape[2]:
+                assert cache.keys[index] is keys and cache.values[index] is values
+        self.check_rest()
+
+    # -- looks
+
+    def new(self, width: int) -> list[list[int]]:
+        return [[next(self.names) for _ in range(width)] for _ in self.people]
+
+    def attention(self) -> list[AttentionCache]:
+        return [cache for cache in self.batch.flat if isinstance(cache, AttentionCache)]
+
+    def forward(self, new: list[list[int]]) -> None:
+        for layer in self.batch.layers:
+            for cache in layer.parts if isinstance(layer, CacheGroup) else [layer]:
+                self.layer(cache, new)
+
+    def layer(self, cache: LayerCache, new: list[list[int]]) -> None:
+        if isinstance(cache, StateCache):
+            for index in range(2):
+                state = cache[index]
+                old = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
+                assert old == [folded(index, person.tokens) if person.tokens else 0 for person in self.people]
+                # As real models do, a row that has no state yet starts from zeros; here from `index`.
+                begun = [s if person.tokens else index for s, person in zip(old, self.people, strict=True)]
+                after = [folded(int(s), tokens) for s, tokens in zip(begun, new, strict=True)]
+                cache[index] = mx.array(after, dtype=mx.int32)[:, None] + mx.zeros((1, 3), dtype=mx.int32)
+            return
+        assert isinstance(cache, AttentionCache)
+        keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
+        mask = cache.make_mask(len(new[0]))
+        if len(cache.lane.groups) == 1:  # the library's own attention gets these
+            assert_same(keys, cache._view(0)[0])
+            assert_same(values, cache._view(0)[1])
+            assert mask is self.batch.mask(cache.lane, 0)
+        expected = [p.visible(tokens, cache.lane.window) for p, tokens in zip(self.people, new, strict=True)]
+        assert seen(cache, len(new[0])) == expected
+
+    def check_positions(self) -> None:
+        expected = [len(person.tokens) + person.delta for person in self.people]
+        offset = self.batch.offset
+        assert ([offset] * len(expected) if isinstance(offset, int) else offset.tolist()) == expected
+        assert isinstance(offset, int) or len(set(expected)) > 1
+
+    def check_rest(self) -> None:
+        batch = self.batch
+        assert batch.rows == len(self.people)
+        assert batch.lengths == [len(person.tokens) for person in self.people]
+        assert batch.deltas == [person.delta for person in self.people]
+        for lane in batch.lanes.values():
+            first = 0
+            for group in lane.groups:
+                assert group.first == first
+                first += group.count
+            assert first == batch.rows
+            if self.grouping is ROWS:
+                assert all(group.count == 1 for group in lane.groups)
+        for cache in self.attention():
+            for buffers in (cache.keys, cache.values):
+                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.lane.groups]
+                assert not buffers or [buffer.shape for buffer in buffers] == shapes
+
+
+def gone(kept: Sequence[int], row: int) -> int:
+    """How many rows before `row` leave."""
+    return row - sum(other < row for other in kept)
+
+
+def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
+    """For every row and new token, the tokens whose keys and values it can attend to."""
+    found: list[list[list[int]]] = []
+    for index, group in enumerate(cache.lane.groups):
+        keys, values = (np.array(part) for part in cache._view(index))
+        mask = cache.batch.mask(cache.lane, index)
+        slots = keys.shape[2]
+        shape = (group.count, 1, width, slots)
+        if mask is None:
+            allowed = np.ones(shape, dtype=bool)
+        elif isinstance(mask, str):
+            allowed = np.broadcast_to(np.tri(width, slots, slots - width, dtype=bool), shape)
+        else:
+            allowed = np.broadcast_to(np.array(mask), shape)
+        ids = keys[:, 0, :, 0] / 100
+        for row in range(group.count):
+            looks = []
+            for query in range(width):
+                places = np.flatnonzero(allowed[row, 0, query])
+                tokens = [int(n) for n in ids[row, places]]
+                whole = np.array(vectors([tokens]))[0]
+                assert np.array_equal(keys[row][:, places], whole) and np.array_equal(values[row][:, places], -whole)
+                looks.append(tokens)
+            found.append(looks)
+    return found
+
+
+def assert_same(one: mx.array, other: mx.array) -> None:
+    assert np.array_equal(np.array(one), np.array(other))
+
+
+JOIN = st.tuples(st.just("join"), st.lists(st.integers(1, 9), max_size=3), st.integers(-3, 3))
+STEP = st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5, 9]))
+ROLLBACK = st.tuples(st.just("rollback"), st.integers(1, 9))
+KEEP = st.tuples(st.just("keep"), st.integers(0, 63))
+FAIL = st.tuples(st.just("fail"), st.integers(1, 9))
+FIXED = st.tuples(st.just("fixed"))
+SCRIPTS = st.lists(st.one_of(JOIN, STEP, ROLLBACK, KEEP, FAIL, FIXED), max_size=14)
+
+
+def play(world: World, script: Sequence[tuple[Any, ...]], data: st.DataObject) -> None:
+    for kind, *arguments in script:
+        if kind == "join":
+            world.join(*arguments)
+        elif not world.people:
+            continue
+        elif kind == "step":
+            world.step(arguments[0])
+        elif kind == "rollback" and any(isinstance(cache, StateCache) for cache in world.batch.flat):
+            continue
+        elif kind == "rollback":
+            width, rows = arguments[0], len(world.people)
+            world.step(width, data.draw(st.lists(st.integers(0, width), min_size=rows, max_size=rows)))
+        elif kind == "keep":
+            world.keep([row for row in range(len(world.people)) if not arguments[0] >> row & 1])
+        elif kind == "fail":
+            world.attempt(arguments[0])
+        else:
+            world.fixed_step()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=25, deadline=None)
+@given(rows=st.integers(1, 3), script=SCRIPTS, data=st.data())
+def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
+    layout: str, model: str, rows: int, script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    world = World(MODELS[model], LAYOUTS[layout], rows)
+    play(world, script, data)
+    if world.people:
+        world.step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", ["full", "windows", "list"])
+@settings(max_examples=8, deadline=None)
+@given(script=SCRIPTS, data=st.data(), seed=st.integers(0, 1000))
+def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
+    layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, seed: int
+) -> None:
+    world = World(MODELS[model], LAYOUTS[layout])
+    play(world, script, data)
+    if not world.people:
+        world.join([3])
+    for width in (1, 4):
+        new = world.attempt(width)
+        noise = np.random.default_rng(seed).normal(size=(len(new), HEADS, width, SIZE)).astype(np.float32)
+        for cache in world.attention():
+            got = np.array(cache.attend(mx.array(noise), 0.01, None))
+            for row, person in enumerate(world.people):
+                for query, tokens in enumerate(person.visible(new[row], cache.lane.window)):
+                    known = np.array(vectors([tokens]))[0]
+                    scores = 0.01 * (known @ noise[row, :, query, :, None])[..., 0]
+                    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+                    weights /= weights.sum(axis=-1, keepdims=True)
+                    expected = -(weights[..., None] * known).sum(axis=1)
+                    np.testing.assert_allclose(got[row, :, query], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=8, deadline=None)
+@given(script=SCRIPTS, data=st.data(), width=st.integers(1, 9), layers=st.integers(0, 4))
+def test_a_step_that_fails_before_its_commit_changes_nothing(
+    layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, width: int, layers: int
+) -> None:
+    """It may fail after any of its layers, and the batch may be changed before it is tried again."""
+    world = World(MODELS[model], LAYOUTS[layout])
+    play(world, script, data)
+    if not world.people:
+        return
+    new = world.new(width)
+    world.batch.begin(width)
+    for cache in world.batch.flat[:layers]:
+        world.layer(cache, new)
+    if data.draw(st.booleans()):
+        world.join(data.draw(st.sampled_from([[], [3], [9, 9]])))
+    if data.draw(st.booleans()):
+        world.keep(range(1, len(world.people)))
+    if world.people:
+        world.step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=8, deadline=None)
+@given(script=SCRIPTS, data=st.data())
+def test_a_step_of_fixed_shape_is_the_same_step(
+    layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    world = World(MODELS[model], LAYOUTS[layout])
+    play(world, script, data)
+    if not world.people:
+        return
+    world.fixed_step()
+    world.fixed_step()
+    world.step(1)
+    world.step(3)
+
+
+def test_a_row_that_leaves_does_not_move_its_neighbours() -> None:
+    world = World(MODELS["full"], ROWS)
+    for length in (5, 30, 2):
+        world.join([length])
+    cache = world.attention()[0]
+    keys, values = list(cache.keys), list(cache.values)
+    world.keep([0, 2, 3])
+    assert all(now is before for now, before in zip(cache.keys, [keys[0], *keys[2:]], strict=True))
+    assert all(now is before for now, before in zip(cache.values, [values[0], *values[2:]], strict=True))
+
+
+def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
+    world = World(MODELS["full"], SIMILAR)
+    world.step(4)
+    for length in (40, 5, 50, 3):
+        world.join([length])
+    cache = world.attention()[0]
+    assert [group.count for group in cache.lane.groups] == [3, 2]
+    long = cache.keys[1]
+    world.keep([0, 2, 3, 4])
+    assert cache.keys[1] is long
+    world.step(1)
+
+
+def test_a_row_that_joins_the_first_group_moves_the_later_rows_back() -> None:
+    world = World(MODELS["hybrid"], SIMILAR)
+    world.step(4)
+    assert world.join([40]) == 1
+    assert world.join([5]) == 1
+    assert [len(person.tokens) for person in world.people] == [4, 5, 40]
+    world.step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_row_without_tokens_may_join_and_leave_again_before_any_step(layout: str, model: str) -> None:
+    world = World(MODELS[model], LAYOUTS[layout])
+    for chunks in ([], [], [7], []):
+        world.join(chunks)
+    world.step(1)
+    world = World(MODELS[model], LAYOUTS[layout])
+    for _ in range(3):
+        world.join([])
+    world.keep([1, 3])
+    world.join([])
+    world.keep([2])
+    world.step(2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_batch_that_everyone_left_takes_rows_again(layout: str, model: str) -> None:
+    world = World(MODELS[model], LAYOUTS[layout])
+    world.step(5)
+    world.keep([])
+    world.join([3])
+    world.join([20])
+    world.step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_group_gives_memory_back_when_its_long_row_has_left(layout: str) -> None:
+    world = World(MODELS["full"], LAYOUTS[layout])
+    world.step(3)
+    world.join([200])
+    full = world.batch.nbytes
+    world.keep([0])
+    assert world.batch.nbytes < full / 10
+    world.step(1)
+
+
+def test_two_rows_may_not_join_at_once() -> None:
+    with pytest.raises(ValueError, match="one at a time"):
+        Batch(MODELS["full"], PADDED).join(Batch(MODELS["full"], PADDED, 2))
+
+
+def test_a_layer_asked_outside_a_step_says_so() -> None:
+    batch = Batch(MODELS["full"], PADDED)
+    with pytest.raises(RuntimeError, match="begin"):
+        _ = batch.layers[0].offset
+    with pytest.raises(RuntimeError, match="begin"):
+        batch.commit()
+
+
+def test_a_state_is_never_rolled_back_wrongly() -> None:
+    """It has folded all new tokens in; part of them cannot be taken out again, so such a commit is refused."""
+    world = World(MODELS["hybrid"], PADDED, rows=2)
+    world.step(4)
+    world.attempt(3)
+    with pytest.raises(UnsupportedUse, match="state"):
+        world.batch.commit([3, 1])
+    world.step(2)
+
+
+def test_a_mask_that_has_no_row_form_is_refused() -> None:
+    batch = Batch(MODELS["full"], PADDED)
+    batch.begin(3)
+    full = batch.flat[0]
+    assert isinstance(full, AttentionCache)
+    with pytest.raises(UnsupportedUse, match="window"):
+        full.make_mask(3, window_size=8)
+    with pytest.raises(UnsupportedUse, match="explicit"):
+        full.make_mask(3, return_array=True)
+    group = Batch(MODELS["list"], PADDED).layers[0]
+    assert isinstance(group, CacheGroup)
+    with pytest.raises(UnsupportedUse, match="list"):
+        group.make_mask(3)
+
+
+def test_explicit_positions_override_the_running_ones_for_one_step() -> None:
+    batch = Batch(MODELS["full"], PADDED)
+    batch.deltas[0] = -2
+    batch.begin(1, positions="mine")
+    assert batch.layers[0].offset == "mine"
+    batch.commit()
+    batch.begin(1)
+    assert batch.layers[0].offset == -1

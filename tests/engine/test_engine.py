@@ -1,0 +1,242 @@
+"""The engine's manners: failures stay with their row, nothing is lost, nothing grows."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from paceline.cache.grouping import SIMILAR
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.engine import PATIENCE, Engine
+from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.runner import Runner
+from paceline.engine.scheduler import Scheduler
+from paceline.errors import EngineUnavailable
+from tests.engine.stepper import Stepper, loaded
+from tests.engine.test_exactness import prompt
+from tests.reference import greedy_text
+
+Tiny = Callable[..., Path]
+
+
+def held(stepper: Stepper) -> tuple[int, int, int, int]:
+    """What an engine holds: running and waiting rows, known requests, rows in the batch."""
+    engine = stepper.engine
+    stepper.step(2)
+    return len(engine.scheduler.running), len(engine.scheduler.waiting), len(engine._rows), len(stepper.runner.rows)
+
+
+def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid, "similar")
+    good = stepper.greedy("good", prompt(40), 12)
+    stepper.step(3)
+    bad = stepper.greedy("bad", prompt(50), 12)
+    prefill = stepper.runner.prefill
+
+    def fails(chunk: Any) -> list[mx.array]:
+        if chunk.row.id == "bad":
+            raise RuntimeError("no such thing")
+        return prefill(chunk)
+
+    monkeypatch.setattr(stepper.runner, "prefill", fails)
+    late = stepper.greedy("late", prompt(30), 12)
+    stepper.finish()
+    assert (bad.finish_reason, bad.deltas[-1].error) == ("error", "no such thing")
+    assert good.tokens == greedy_text(hybrid, prompt(40), 12)
+    assert late.tokens == greedy_text(hybrid, prompt(30), 12)
+    assert held(stepper) == (0, 0, 0, 0)
+
+
+def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid, "similar")
+    good = stepper.greedy("good", prompt(40), 20)
+    bad = stepper.greedy("bad", prompt(41), 20)
+    logits = stepper.runner._logits
+    steps = 0
+
+    def poisoned(batch: Any) -> mx.array:
+        nonlocal steps
+        steps += 1
+        out = logits(batch)
+        if steps == 5:
+            place = [row.id for row in stepper.runner.rows].index(RequestId("bad"))
+            out = mx.where((mx.arange(out.shape[0]) == place)[:, None], mx.nan, out)
+        return out
+
+    monkeypatch.setattr(stepper.runner, "_logits", poisoned)
+    stepper.finish()
+    assert bad.finish_reason == "error"
+    assert bad.tokens == greedy_text(hybrid, prompt(41), 20)[: len(bad.tokens)]
+    assert good.tokens == greedy_text(hybrid, prompt(40), 20)
+
+
+def test_a_row_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid)
+    good = stepper.greedy("good", prompt(10), 8)
+    bad = stepper.greedy("bad", prompt(11), 8)
+    stepper.step()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("not a character")
+
+    monkeypatch.setattr(stepper.engine._rows[RequestId("bad")].text, "push", broken)
+    stepper.finish()
+    assert bad.finish_reason == "error"
+    assert good.tokens == greedy_text(hybrid, prompt(10), 8)
+
+
+def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid, "similar")
+    rows = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
+    logits = stepper.runner._logits
+    steps = 0
+
+    def sometimes(batch: Any) -> mx.array:
+        nonlocal steps
+        steps += 1
+        out = logits(batch) if steps % 4 else None
+        if out is None:
+            batch.begin(1)  # a step that breaks half way: begun, never committed
+            stepper.runner.language.module(stepper.runner.tokens[:, None], cache=batch.layers)
+            raise RuntimeError("a passing fault")
+        return out
+
+    monkeypatch.setattr(stepper.runner, "_logits", sometimes)
+    stepper.finish()
+    assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
+    assert stepper.engine.failure is None
+
+
+def running_engine(folder: Path) -> tuple[Engine, list[Runner]]:
+    runners: list[Runner] = []
+
+    def setup() -> Runner:
+        runners.append(Runner(loaded(folder), SIMILAR, engine.ends))
+        return runners[0]
+
+    engine = Engine(setup, Scheduler(8, 64))
+    engine.start()
+    return engine, runners
+
+
+def row(name: str, tokens: int, sink: Callable[[Delta], None], length: int = 12) -> Row:
+    sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True)
+    text = TextStream(ByteDetokenizer(lambda token: b"x"))
+    return Row(RequestId(name), Prompt(prompt(length)), sampling, tokens, text, sink)
+
+
+def test_ten_failing_steps_in_a_row_stop_the_engine_and_free_everyone(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, runners = running_engine(llama)
+    ended = threading.Semaphore(0)
+    deltas: dict[str, list[Delta]] = {"a": [], "b": []}
+
+    def sink(name: str) -> Callable[[Delta], None]:
+        def take(delta: Delta) -> None:
+            deltas[name].append(delta)
+            if delta.finish_reason is not None:
+                ended.release()
+
+        return take
+
+    calls = 0
+
+    def fails(batch: Any) -> mx.array:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("the device is on fire")
+
+    monkeypatch.setattr(runners[0], "_logits", fails)
+    engine.submit(row("a", 8, sink("a")))
+    engine.submit(row("b", 8, sink("b")))
+    assert ended.acquire(timeout=60)
+    assert ended.acquire(timeout=60)
+    assert calls == PATIENCE
+    assert engine.failure is not None
+    assert "on fire" in engine.failure
+    for heard in deltas.values():
+        assert heard[-1].finish_reason == "error"
+    with pytest.raises(EngineUnavailable, match="on fire"):
+        engine.submit(row("c", 8, sink("a")))
+    engine.stop()
+
+
+def test_stopping_ends_what_runs_and_refuses_what_comes(llama: Path) -> None:
+    engine, _ = running_engine(llama)
+    first = threading.Event()
+    deltas: list[Delta] = []
+
+    def sink(delta: Delta) -> None:
+        deltas.append(delta)
+        first.set()
+
+    engine.submit(row("long", 4000, sink))
+    assert first.wait(timeout=60)
+    engine.stop()
+    assert deltas[-1].finish_reason == "abort"
+    with pytest.raises(EngineUnavailable):
+        engine.submit(row("late", 4, sink))
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.slow
+def test_four_thousand_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
+    folder = tiny("hybrid", layers=4)
+    stepper = Stepper(folder, "similar", chunk=32)
+
+    def run(steps: int, names: str) -> None:
+        count = 0
+        for _ in range(steps):
+            stepper.heard = {name: heard for name, heard in stepper.heard.items() if heard.finish_reason is None}
+            while len(stepper.heard) < 4:
+                count += 1
+                stepper.greedy(f"{names}{count}", prompt(5 + count % 23), 7 + count % 29)
+            stepper.step()
+
+    run(1000, "warm")
+    gc.collect()
+    mx.clear_cache()
+    before = resident_bytes()
+    run(4000, "row")
+    gc.collect()
+    mx.clear_cache()
+    assert resident_bytes() - before < 20 << 20
+
+
+@pytest.mark.slow
+def test_the_host_time_of_a_late_step_is_that_of_an_early_one(tiny: Tiny) -> None:
+    """Host time: building the step and delivering its tokens, without the wait for the device."""
+    folder = tiny("llama", layers=2)
+    stepper = Stepper(folder, "similar")
+    stepper.submit("long", prompt(8), Sampling(temperature=0, max_tokens=4200, ignore_eos=True, stop=("never",)))
+    times: list[float] = []
+    for _ in range(4150):
+        begun = time.thread_time()  # this thread's own time: the device works on another
+        stepper.step()
+        times.append(time.thread_time() - begun)
+    early, late = sorted(times[60:160])[50], sorted(times[3950:4050])[50]
+    assert late < 1.1 * early + 20e-6
+
+
+def test_the_pool_is_cleared_at_most_once_in_256_decode_steps(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared: list[int] = []
+    stepper = Stepper(llama)
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stepper.engine.counters.decode_steps))
+    stepper.greedy("row", prompt(4), 600)
+    stepper.finish()
+    assert cleared == [256, 512]

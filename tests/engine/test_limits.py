@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline.engine.limits import Limits, validate, validate_choices
+from paceline.engine.request import Sampling
+from paceline.errors import InvalidRequest
+
+LIMITS = Limits(context_length=100, vocab_size=50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5)
+NAN, INFINITY = float("nan"), float("inf")
+
+ALLOWED: dict[str, list[Any]] = {
+    "temperature": [0, 1e-9, 0.7, 2.0, 100],
+    "top_p": [1e-9, 0.5, 1],
+    "top_k": [0, 1, 50, 10**12],
+    "min_p": [0, 0.1, 1],
+    "repetition_penalty": [0.01, 1, 100],
+    "presence_penalty": [-2, 0, 2],
+    "frequency_penalty": [-2, 0, 2],
+    "logit_bias": [{}, {0: 100}, {49: -100, 3: 0.5}],
+    "seed": [None, 0, -5, 2**64, 2**200],
+    "max_tokens": [None, 1, 100],
+    "min_tokens": [0, 1, 100],
+    "stop": [(), ("a",), ("a", "bb", "12345678")],
+    "stop_token_ids": [(), (0, 49), tuple(range(50))],
+    "ignore_eos": [True, False],
+    "logprobs": [None, 0, 5],
+    "prompt_logprobs": [None, 0, 5],
+}
+REFUSED: dict[str, list[Any]] = {
+    "temperature": [-1e-9, -1, 100.1, NAN, INFINITY, -INFINITY],
+    "top_p": [0, -0.1, 1.0001, NAN, INFINITY],
+    "top_k": [-1],
+    "min_p": [-0.1, 1.1, NAN],
+    "repetition_penalty": [0, -1, 101, NAN, INFINITY],
+    "presence_penalty": [-2.1, 2.1, NAN],
+    "frequency_penalty": [-2.1, 2.1, NAN],
+    "logit_bias": [{50: 1}, {-1: 1}, {0: 100.5}, {0: -101}, {0: NAN}, {0: -INFINITY}],
+    "max_tokens": [0, -1, 101, 10**12],
+    "min_tokens": [-1],
+    "stop": [("a",) * 4, ("",), ("a", ""), ("123456789",), ("a",) * 10_000],
+    "stop_token_ids": [(50,), (-1,), (3, 10**12)],
+    "logprobs": [-1, 6, 10**9],
+    "prompt_logprobs": [-1, 6],
+}
+
+
+def cases(table: dict[str, list[Any]]) -> list[tuple[str, Any]]:
+    return [(field, value) for field, values in table.items() for value in values]
+
+
+@pytest.mark.parametrize("field, value", cases(ALLOWED), ids=str)
+def test_a_value_in_its_range_is_taken(field: str, value: Any) -> None:
+    validate(Sampling(**{field: value}), LIMITS)
+
+
+@pytest.mark.parametrize("field, value", cases(REFUSED), ids=lambda value: str(value)[:30])
+def test_a_value_out_of_its_range_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        validate(Sampling(**{field: value}), LIMITS)
+    assert caught.value.field == field
+    assert field in str(caught.value) or field == "stop" and "stop string" in str(caught.value)
+
+
+def test_the_defaults_are_in_range() -> None:
+    validate(Sampling(), LIMITS)
+    assert set(ALLOWED) | {"skip_special_tokens"} == set(Sampling.__slots__)
+
+
+def test_the_numbers_that_were_exceeded_are_in_the_message() -> None:
+    with pytest.raises(InvalidRequest, match=r"1000000000000.*100"):
+        validate(Sampling(max_tokens=10**12), LIMITS)
+    with pytest.raises(InvalidRequest, match=r"10000.*3"):
+        validate(Sampling(stop=("a",) * 10_000), LIMITS)
+    with pytest.raises(InvalidRequest, match=r"token 50.*0 to 49"):
+        validate(Sampling(logit_bias={50: 1.0}), LIMITS)
+
+
+def test_min_tokens_may_not_pass_max_tokens() -> None:
+    validate(Sampling(min_tokens=7, max_tokens=7), LIMITS)
+    with pytest.raises(InvalidRequest) as caught:
+        validate(Sampling(min_tokens=8, max_tokens=7), LIMITS)
+    assert caught.value.field == "min_tokens"
+
+
+def test_no_tokens_at_all_may_be_asked_for_when_the_prompt_is_to_be_scored() -> None:
+    validate(Sampling(max_tokens=0, prompt_logprobs=0), LIMITS)
+
+
+def test_no_more_log_probabilities_are_given_than_there_are_tokens() -> None:
+    small = Limits(context_length=100, vocab_size=3)
+    validate(Sampling(logprobs=3), small)
+    with pytest.raises(InvalidRequest):
+        validate(Sampling(logprobs=4), small)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_so_many_choices_may_be_asked_for(n: int) -> None:
+    validate_choices(n, LIMITS)
+
+
+@pytest.mark.parametrize("n", [0, -1, 5, 1000])
+def test_a_number_of_choices_out_of_range_is_refused(n: int) -> None:
+    with pytest.raises(InvalidRequest, match=f"n is {n}.*1 and 4") as caught:
+        validate_choices(n, LIMITS)
+    assert caught.value.field == "n"

@@ -1,0 +1,166 @@
+"""A row's sampling is its own: what rides beside it, and when, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline.engine.request import Sampling
+from tests.engine.stepper import Stepper
+from tests.reference import greedy_text
+
+Tiny = Callable[..., Path]
+FAMILIES = ["hybrid", "llama"]
+TOKENS = 10
+COMPANY = [
+    Sampling(temperature=2, max_tokens=6),
+    Sampling(temperature=0, max_tokens=14, presence_penalty=1.5),
+    Sampling(temperature=1, top_p=0.8, top_k=40, max_tokens=8, logprobs=3),
+    Sampling(temperature=0.5, min_p=0.1, repetition_penalty=1.2, max_tokens=9, logit_bias={5: 4.0}),
+]
+# Rules that each touch another part of the sampler.
+RULES: dict[str, dict[str, Any]] = {
+    "hot": {"temperature": 2},
+    "everything": {"temperature": 1.2, "top_p": 0.9, "top_k": 50, "repetition_penalty": 1.3, "frequency_penalty": 0.5},
+}
+PENALTIES: dict[str, dict[str, Any]] = {
+    "repetition": {"repetition_penalty": 5.0},
+    "presence": {"presence_penalty": -2.0},
+    "frequency": {"frequency_penalty": -2.0},
+}
+
+
+def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
+    return tuple(np.random.default_rng([length, seed, 3]).integers(0, 480, length).tolist())
+
+
+def alone(folder: Path, text: Sequence[int], sampling: Sampling) -> list[int]:
+    stepper = Stepper(folder)
+    heard = stepper.submit("alone", text, sampling)
+    stepper.finish()
+    assert heard.finish_reason == "length"
+    return heard.tokens
+
+
+def in_company(folder: Path, text: Sequence[int], sampling: Sampling, *, after: int, layout: str = "rows") -> list[int]:
+    """The same row joins when the others have stepped `after` times; another comes later, and all leave in turn."""
+    stepper = Stepper(folder, layout, chunk=24)
+    for index, other in enumerate(COMPANY[:3]):
+        stepper.submit(str(index), prompt(3 + 20 * index), other)
+    stepper.step(after)
+    heard = stepper.submit("mine", text, sampling)
+    stepper.step(3)
+    stepper.submit("late", prompt(50), COMPANY[3])
+    stepper.finish()
+    assert heard.finish_reason == "length"
+    return heard.tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layout", ["rows", "padded"])
+def test_a_greedy_row_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str, layout: str) -> None:
+    folder = tiny(family)
+    stepper = Stepper(folder, layout)
+    heard = stepper.greedy("greedy", prompt(12), TOKENS)
+    hot = stepper.submit("hot", prompt(12), Sampling(temperature=2, max_tokens=TOKENS, ignore_eos=True))
+    stepper.finish()
+    assert heard.tokens == greedy_text(folder, prompt(12), TOKENS)
+    assert hot.tokens != heard.tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("rules", RULES)
+def test_a_seeded_row_gives_the_same_tokens_alone_and_in_company_whenever_it_joins(
+    tiny: Tiny, family: str, rules: str
+) -> None:
+    folder = tiny(family)
+    sampling = Sampling(seed=11, max_tokens=TOKENS, ignore_eos=True, **RULES[rules])
+    tokens = alone(folder, prompt(12), sampling)
+    assert alone(folder, prompt(12), sampling) == tokens
+    for after, layout in ((0, "padded"), (5, "rows")):
+        assert in_company(folder, prompt(12), sampling, after=after, layout=layout) == tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("rules", PENALTIES)
+def test_a_penalised_row_gives_the_same_tokens_alone_and_in_company(tiny: Tiny, family: str, rules: str) -> None:
+    folder = tiny(family)
+    few = {token: 50.0 for token in range(20)}  # a choice among these, so that penalties decide
+    free = Sampling(temperature=0, max_tokens=TOKENS, ignore_eos=True, logit_bias=few)
+    sampling = replace(free, **PENALTIES[rules])
+    tokens = alone(folder, prompt(12), sampling)
+    assert tokens != alone(folder, prompt(12), free)
+    assert in_company(folder, prompt(12), sampling, after=5) == tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_seed_gives_another_text(tiny: Tiny, family: str) -> None:
+    rules: dict[str, Any] = {"temperature": 2, "max_tokens": TOKENS, "ignore_eos": True}
+    texts = [alone(tiny(family), prompt(12), Sampling(seed=seed, **rules)) for seed in (1, 2, 2**64 - 1)]
+    assert len(set(map(tuple, texts))) == 3
+    assert alone(tiny(family), prompt(12), Sampling(seed=-1, **rules)) == texts[2]  # seeds count modulo 2**64
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_choices_of_one_prompt_ride_together(tiny: Tiny, family: str) -> None:
+    folder = tiny(family)
+    rules: dict[str, Any] = {"max_tokens": TOKENS, "ignore_eos": True}
+    stepper = Stepper(folder)
+    greedy = [stepper.submit(f"greedy {i}", prompt(20), Sampling(temperature=0, **rules)) for i in range(3)]
+    drawn = [stepper.submit(f"drawn {i}", prompt(20), Sampling(temperature=3, seed=i, **rules)) for i in range(3)]
+    stepper.finish()
+    expected = greedy_text(folder, prompt(20), TOKENS)
+    assert [heard.tokens for heard in greedy] == [expected] * 3
+    assert [heard.tokens for heard in drawn] == [
+        alone(folder, prompt(20), Sampling(temperature=3, seed=i, **rules)) for i in range(3)
+    ]
+    assert len({tuple(heard.tokens) for heard in drawn}) == 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_row_ends_before_its_own_min_tokens(tiny: Tiny, family: str) -> None:
+    folder = tiny(family)
+    natural = greedy_text(folder, prompt(12), TOKENS)
+    ends = frozenset({natural[2]})
+    heard = {}
+    stepper = Stepper(folder, end_ids=ends)
+    for least in (0, 2, 3, 10):
+        sampling = Sampling(temperature=0, max_tokens=TOKENS, min_tokens=least)
+        heard[least] = stepper.submit(str(least), prompt(12), sampling)
+    stepper.finish()
+    for least in (0, 2):
+        assert heard[least].tokens == natural[:3]
+        assert heard[least].finish_reason == "stop"
+    for least in (3, 10):
+        assert len(heard[least].tokens) >= least
+        assert ends.isdisjoint(heard[least].tokens[:least])
+        assert heard[least].tokens[:2] == natural[:2]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probabilities_are_the_same_alone_and_in_company(tiny: Tiny, family: str) -> None:
+    folder = tiny(family)
+    sampling = Sampling(temperature=0, max_tokens=8, ignore_eos=True, logprobs=4)
+
+    def scores(stepper: Stepper) -> list[Any]:
+        heard = stepper.submit("mine", prompt(12), sampling)
+        stepper.finish()
+        return [score for delta in heard.deltas for score in delta.logprobs]
+
+    single, company = Stepper(folder), Stepper(folder)
+    for index, other in enumerate(COMPANY):
+        company.submit(str(index), prompt(3 + 20 * index), other)
+    company.step(4)
+    expected, found = scores(single), scores(company)
+    assert len(expected) == 8
+    for one, other in zip(expected, found, strict=True):
+        assert one.token_id == other.token_id == one.top[0][0]
+        assert [token for token, _ in one.top] == [token for token, _ in other.top]
+        np.testing.assert_allclose([p for _, p in one.top], [p for _, p in other.top], atol=1e-4)
+        assert one.logprob == pytest.approx(one.top[0][1])
+        assert len(one.top) == 4

@@ -1,0 +1,269 @@
+"""Given these rows and this budget, this is the plan. No MLX, no time, no threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.request import Image, Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.scheduler import Plan, Scheduler
+
+PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
+
+
+def row(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "row") -> Row:
+    text = TextStream(ByteDetokenizer(lambda token: b""))
+    return Row(RequestId(name), Prompt((0,) * prompt, (PICTURE,) * images), Sampling(), limit, text, lambda delta: None)
+
+
+def scheduler(*rows: Row, max_rows: int = 64, budget: int = 10) -> Scheduler:
+    result = Scheduler(max_rows, budget)
+    for each in rows:
+        result.add(each)
+    return result
+
+
+def ride(plan: Plan) -> None:
+    """What a runner does to the rows of a plan."""
+    for each in plan.decode:
+        each.launched += 1
+    for chunk in plan.prefill:
+        chunk.row.prefilled += chunk.tokens
+    if plan.encode is not None:
+        plan.encode.encoded.append(object())
+
+
+def chunks(plan: Plan) -> list[tuple[Row, int]]:
+    return [(chunk.row, chunk.tokens) for chunk in plan.prefill]
+
+
+def test_planning_needs_no_mlx() -> None:
+    code = "import sys, paceline.engine.scheduler; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_rows_the_plan_is_empty() -> None:
+    assert scheduler().plan().empty
+    assert scheduler().plan() == Plan()
+
+
+def test_rows_enter_in_order_of_arrival_up_to_the_limit() -> None:
+    rows = [row(1) for _ in range(5)]
+    queue = scheduler(*rows, max_rows=2)
+    assert queue.plan().decode == tuple(rows[:2])
+    assert list(queue.waiting) == rows[2:]
+    queue.remove(rows[0])
+    assert queue.plan().decode == (rows[1], rows[2])
+    queue.remove(rows[1])
+    queue.remove(rows[2])
+    assert queue.plan().decode == (rows[3], rows[4])
+    assert not queue.waiting
+
+
+def test_a_long_prompt_among_the_running_takes_a_place_too() -> None:
+    long, short = row(10_000), row(1)
+    queue = scheduler(long, short, max_rows=1)
+    assert queue.plan().decode == ()
+    assert list(queue.waiting) == [short]
+
+
+def test_the_last_prompt_token_is_left_for_the_common_batch() -> None:
+    only, two = row(1), row(2)
+    plan = scheduler(only, two).plan()
+    assert plan.decode == (only,)
+    assert chunks(plan) == [(two, 1)]
+
+
+def test_decoding_is_never_skipped_for_a_prompt() -> None:
+    decoding = [row(1) for _ in range(3)]
+    queue = scheduler(*decoding, row(500), row(500), budget=7)
+    for _ in range(30):
+        plan = queue.plan()
+        assert plan.decode[:3] == tuple(decoding)
+        assert sum(chunk.tokens for chunk in plan.prefill) == 7
+        ride(plan)
+
+
+def test_a_row_decodes_in_the_step_after_its_prompt_is_done() -> None:
+    only = row(11)
+    queue = scheduler(only, budget=10)
+    plan = queue.plan()
+    assert (plan.decode, chunks(plan)) == ((), [(only, 10)])
+    ride(plan)
+    plan = queue.plan()
+    assert (plan.decode, plan.prefill) == ((only,), ())
+
+
+def test_a_prompt_alone_gets_the_whole_budget() -> None:
+    only = row(1000)
+    assert chunks(scheduler(only, budget=64).plan()) == [(only, 64)]
+
+
+def test_the_oldest_prompt_gets_half_and_the_shortest_the_rest() -> None:
+    long, middle, short = row(1001), row(101), row(4)
+    queue = scheduler(long, middle, short, budget=20)
+    plan = queue.plan()
+    assert chunks(plan) == [(long, 10), (middle, 7), (short, 3)]
+    ride(plan)
+    plan = queue.plan()
+    assert plan.decode == (short,)
+    assert chunks(plan) == [(long, 10), (middle, 10)]
+
+
+def test_half_an_odd_budget_is_rounded_up_so_that_the_oldest_always_moves() -> None:
+    long, short = row(1001), row(101)
+    assert chunks(scheduler(long, short, budget=1).plan()) == [(long, 1)]
+    assert chunks(scheduler(long, short, budget=7).plan()) == [(long, 4), (short, 3)]
+
+
+def test_what_the_short_prompts_leave_goes_to_the_oldest() -> None:
+    long, short = row(1001), row(3)
+    assert chunks(scheduler(long, short, budget=20).plan()) == [(long, 18), (short, 2)]
+
+
+def test_an_oldest_prompt_that_needs_less_than_half_leaves_the_rest() -> None:
+    first, second = row(3), row(1001)
+    assert chunks(scheduler(first, second, budget=20).plan()) == [(first, 2), (second, 18)]
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_ones_many_chunks() -> None:
+    queue = scheduler(row(100_000), budget=64)
+    ride(queue.plan())
+    late = row(30)
+    queue.add(late)
+    ride(queue.plan())
+    assert late in queue.plan().decode
+
+
+def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() -> None:
+    pictured, other, text = row(9, images=2), row(9, images=1), row(1)
+    queue = scheduler(pictured, other, text)
+    steps = []
+    for _ in range(5):
+        plan = queue.plan()
+        steps.append((plan.encode, [chunk.row for chunk in plan.prefill]))
+        assert text in plan.decode
+        ride(plan)
+    assert steps == [(pictured, []), (pictured, []), (other, [pictured]), (None, [other]), (None, [])]
+    assert queue.plan().decode == (pictured, other, text)
+
+
+def test_pictures_whose_features_are_used_up_are_not_encoded_again() -> None:
+    pictured = row(9, images=2)
+    queue = scheduler(pictured)
+    for _ in range(3):
+        ride(queue.plan())
+    pictured.encoded = []  # the runner lets them go when the row joins the batch
+    plan = queue.plan()
+    assert (plan.encode, plan.prefill, plan.decode) == (None, (), (pictured,))
+
+
+def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
+    short = row(1, limit=2)
+    queue = scheduler(short)
+    for _ in range(2):
+        plan = queue.plan()
+        assert plan.decode == (short,)
+        ride(plan)
+    assert queue.plan().empty
+    assert queue.running == [short]  # until its tokens have been delivered
+
+
+def test_a_row_can_be_removed_in_any_phase() -> None:
+    pictured, prefilling, decoding, waiting = row(9, images=1), row(100), row(1), row(1)
+    everyone = [pictured, prefilling, decoding, waiting]
+    for gone in everyone:
+        queue = scheduler(*everyone, max_rows=3)
+        queue.plan()
+        queue.remove(gone)
+        plan = queue.plan()
+        others = [each for each in everyone if each is not gone]
+        assert queue.running == others
+        assert not queue.waiting
+        assert gone not in plan.decode and plan.encode is not gone
+        assert all(chunk.row is not gone for chunk in plan.prefill)
+
+
+def test_to_remove_a_row_that_is_not_there_does_nothing() -> None:
+    queue = scheduler(row(1))
+    queue.remove(row(1))
+    assert len(queue.waiting) == 1
+
+
+def test_a_finished_row_is_not_planned_even_before_it_is_removed() -> None:
+    prefilling, decoding = row(100), row(1)
+    queue = scheduler(prefilling, decoding)
+    queue.plan()
+    prefilling.finished = decoding.finished = "abort"
+    assert queue.plan().empty
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.integers(0, 4),  # steps before it arrives
+        st.integers(1, 60),  # prompt
+        st.integers(1, 5),  # tokens it may generate
+        st.integers(0, 2),  # pictures
+        st.integers(0, 12) | st.none(),  # steps until its caller leaves
+    ),
+    max_size=12,
+)
+
+
+@given(arrivals=ARRIVALS, max_rows=st.integers(1, 5), budget=st.integers(1, 40))
+def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_rows: int, budget: int) -> None:
+    queue = Scheduler(max_rows, budget)
+    coming = list(arrivals)
+    entered: list[Row] = []
+    rows: list[Row] = []
+    leaving: dict[int, list[Row]] = {}
+    ended: list[Row] = []
+    now, wait = 0, 0
+    while coming or queue.running or queue.waiting:
+        assert now < 3000, "a row starves"
+        while coming and wait >= coming[0][0]:
+            _, prompt, limit, images, patience = coming.pop(0)
+            new = row(max(prompt, 2) if images else prompt, limit=limit, images=images)
+            queue.add(new)
+            rows.append(new)
+            wait = 0
+            if patience is not None:
+                leaving.setdefault(now + patience, []).append(new)
+        for gone in leaving.pop(now, []):
+            if gone not in ended:
+                gone.finished = "abort"
+                queue.remove(gone)
+                ended.append(gone)
+        before = [(each, each.remaining, each.images_left) for each in queue.running]
+        plan = queue.plan()
+        entered += [each for each in queue.running if each not in entered]
+        assert len(queue.running) <= max_rows
+        assert set(plan.decode) == {each for each in queue.running if each.decodes}
+        granted = [chunk.tokens for chunk in plan.prefill]
+        assert all(1 <= chunk.tokens <= chunk.row.remaining for chunk in plan.prefill)
+        assert sum(granted) <= budget
+        wanted = [each for each in queue.running if each.remaining and not each.images_left]
+        assert sum(granted) == min(budget, sum(each.remaining for each in wanted))
+        if wanted:
+            oldest = next(chunk for chunk in plan.prefill if chunk.row is wanted[0])
+            assert oldest.tokens >= min(oldest.row.remaining, (budget + 1) // 2)
+        assert (plan.encode is None) == all(not each.images_left for each in queue.running)
+        assert all(each in queue.running for each, _, _ in before)
+        ride(plan)
+        for each in list(queue.running):
+            if each.launched == each.limit:
+                each.finished = "length"
+                queue.remove(each)
+                ended.append(each)
+        now, wait = now + 1, wait + 1
+    assert sorted(map(id, ended)) == sorted(map(id, rows))
+    assert all(each.launched == each.limit for each in rows if each.finished == "length")
+    assert entered == [each for each in rows if each in entered]  # in order of arrival

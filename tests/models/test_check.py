@@ -1,0 +1,235 @@
+"""The start-up check lets through what is right in a batch, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.cache.batch import Batch
+from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR, Grouping
+from paceline.engine.compiled import CompiledStep, compiled_step
+from paceline.engine.startup import Startup
+from paceline.errors import LoadError
+from paceline.models import check, synthetic
+from paceline.models.adapter import Adapted
+from paceline.models.loader import LoadedModel, load
+from paceline.settings import Settings
+from tests.engine.stepper import loaded
+
+Tiny = Callable[..., Path]
+nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
+FAMILIES = list(synthetic.FAMILIES)
+
+
+@pytest.fixture
+def llama_alone(llama: Path) -> LoadedModel:
+    """A model of this test's own, to be broken."""
+    return load(str(llama))
+
+
+def layers(model: Adapted) -> list[Any]:
+    found: list[Any] = model.module.layers
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_right_in_every_layout(tiny: Tiny, family: str, layout: str) -> None:
+    model = loaded(tiny(family)).language
+    assert check.choose_layout(model, (LAYOUTS[layout],)) is LAYOUTS[layout]
+
+
+@pytest.mark.parametrize("kind", ["linear", "dynamic", "yarn", "llama3", "longrope"])
+def test_every_scaled_rope_is_right(tiny: Tiny, kind: str) -> None:
+    # A window of four tokens: the check's few tokens are past it.
+    model = loaded(tiny("llama", **synthetic.scaled_rope(kind, window=4))).language
+    assert model.dynamic_rope == (kind == "dynamic")
+    assert check.choose_layout(model, (SIMILAR, PADDED)) is SIMILAR
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_other_types_are_right_within_their_rounding(llama: Path, dtype: str) -> None:
+    model = load(str(llama), dtype).language
+    assert check.choose_layout(model, (SIMILAR,)) is SIMILAR
+
+
+def test_the_vocabulary_is_corrected_to_the_logits_own(llama_alone: LoadedModel) -> None:
+    model = llama_alone.language
+    model.vocab_size = 300  # as where a checkpoint's table is longer than its configuration says
+    check.choose_layout(model, (SIMILAR,))
+    assert model.vocab_size == 512
+
+
+# -- models that are wrong in a batch
+
+
+class ForgetfulRoPE(nn.Module):  # type: ignore[misc]
+    """As a model would that takes one row's offset for all."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
+        first: Any = offset[0].item() if isinstance(offset, mx.array) else offset
+        rotated: mx.array = self.inner(x, offset=first)
+        return rotated
+
+
+def test_a_model_that_ignores_its_rows_offsets_is_refused_in_one_line(llama_alone: LoadedModel) -> None:
+    model = llama_alone.language
+    for layer in layers(model):
+        layer.self_attn.rope = ForgetfulRoPE(layer.self_attn.rope)
+    with pytest.raises(LoadError, match="not served: logits differ by .* of the largest") as refusal:
+        check.choose_layout(model, (SIMILAR, PADDED))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_that_raises_in_a_batch_is_refused_with_its_words(llama_alone: LoadedModel) -> None:
+    model = llama_alone.language
+
+    class OneRowOnly(type(model.module)):  # type: ignore[misc]
+        def __call__(self, tokens: mx.array, cache: Any = None) -> Any:
+            if len(tokens) > 1:
+                raise ValueError("one row only")
+            return super().__call__(tokens, cache=cache)
+
+    model.module.__class__ = OneRowOnly
+    with pytest.raises(LoadError, match="not served: ValueError: one row only$"):
+        check.choose_layout(model, (SIMILAR, PADDED))
+
+
+def test_a_model_whose_state_mixes_rows_is_refused(hybrid: Path) -> None:
+    model = load(str(hybrid)).language
+    layer = layers(model)[0].linear_attn
+
+    class Mixed(type(layer)):  # type: ignore[misc]
+        def __call__(self, inputs: mx.array, mask: Any = None, cache: Any = None) -> Any:
+            out = super().__call__(inputs, mask, cache)
+            return mx.broadcast_to(out.mean(axis=0, keepdims=True), out.shape)
+
+    layer.__class__ = Mixed
+    with pytest.raises(LoadError, match="logits differ"):
+        check.choose_layout(model, (SIMILAR, PADDED))
+
+
+def test_logits_that_are_not_numbers_are_refused(llama_alone: LoadedModel) -> None:
+    model = llama_alone.language
+    norm = layers(model)[0].input_layernorm
+    norm.weight = mx.full(norm.weight.shape, np.nan)
+    with pytest.raises(LoadError, match="logits differ by inf"):
+        check.choose_layout(model, (SIMILAR,))
+
+
+def straight_to_the_kernel(
+    queries: mx.array, keys: mx.array, values: mx.array, cache: Any, scale: float, mask: Any, sinks: Any = None
+) -> mx.array:
+    """As the models of mlx-lm that call `mx.fast` themselves: the cache is not asked."""
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+
+
+def test_a_model_that_calls_the_attention_kernel_itself_is_served_padded(
+    llama_alone: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library: Any = importlib.import_module("mlx_lm.models.llama")
+    monkeypatch.setattr(library, "scaled_dot_product_attention", straight_to_the_kernel)
+    model = llama_alone.language
+    assert check.batched_error(model, PADDED) is None
+    assert check.batched_error(model, ROWS) is not None
+    # "similar" puts the check's short rows together, and would be right in the check only.
+    assert check.batched_error(model, SIMILAR) is None
+    assert check.choose_layout(model, (SIMILAR, PADDED)) is PADDED
+    with pytest.raises(LoadError, match="not served"):
+        check.choose_layout(model, (ROWS, SIMILAR))
+
+
+def test_the_layout_that_is_left_is_noted(llama_alone: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    library: Any = importlib.import_module("mlx_lm.models.llama")
+    monkeypatch.setattr(library, "scaled_dot_product_attention", straight_to_the_kernel)
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
+    assert Startup(Settings(), None)._layout(llama_alone) is PADDED
+    assert llama_alone.notes == ["llama needs the padded layout."]
+    with pytest.raises(LoadError):
+        Startup(Settings(kv_layout="rows"), None)._layout(llama_alone)
+
+
+# -- another way to run a step
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
+def test_the_compiled_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layout: str) -> None:
+    model = loaded(tiny(family)).language
+    calls: list[bool] = []
+    compiled = CompiledStep(model, patience=1)
+
+    def step(tokens: mx.array, batch: Batch) -> mx.array | None:
+        logits = compiled(tokens, batch)
+        calls.append(logits is not None)
+        return logits
+
+    assert check.agrees(model, LAYOUTS[layout], step)
+    forms = 2 if layout == "similar" else 1
+    assert calls == [True] * (forms * check.STEPS)
+
+
+def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> None:
+    model = loaded(llama).language
+
+    def wrong_apart(tokens: mx.array, batch: Batch) -> mx.array:
+        apart = any(len(lane.groups) > 1 for lane in batch.lanes.values())
+        return check.decode(model, batch, tokens) + 10 * apart
+
+    assert check.agrees(model, PADDED, wrong_apart)
+    assert not check.agrees(model, SIMILAR, wrong_apart)
+
+
+def test_a_step_that_loses_a_token_or_gives_no_logits_does_not_agree(llama: Path) -> None:
+    model = loaded(llama).language
+
+    def forgets(tokens: mx.array, batch: Batch) -> mx.array:
+        logits = check.decode(model, batch, tokens)
+        batch.lengths = [length - 1 for length in batch.lengths]
+        return logits
+
+    assert not check.agrees(model, PADDED, forgets)
+    assert not check.agrees(model, PADDED, lambda tokens, batch: None)
+    assert not check.agrees(model, PADDED, lambda tokens, batch: check.decode(model, batch, tokens)[:, :9])
+
+
+def test_a_compiled_step_is_used_where_it_helps_and_agrees(
+    llama: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = loaded(llama).language
+    assert compiled_step(model, PADDED, "cpu") is None  # the arithmetic takes the time there, not the host
+    assert isinstance(compiled_step(model, PADDED, "cuda"), CompiledStep)
+    dynamic = loaded(tiny("llama", **synthetic.scaled_rope("dynamic", window=4))).language
+    assert compiled_step(dynamic, PADDED, "cuda") is None
+    assert caplog.messages == []
+
+    def disagree(model: Adapted, grouping: Grouping, step: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(check, "agrees", disagree)
+    assert compiled_step(model, PADDED, "cuda") is None
+    assert "disagrees" in caplog.messages[-1]
+
+    def fail(model: Adapted, grouping: Grouping, step: Any) -> bool:
+        raise RuntimeError("no tracing here")
+
+    monkeypatch.setattr(check, "agrees", fail)
+    assert compiled_step(model, PADDED, "cuda") is None
+    assert "no tracing here" in caplog.messages[-1]
+
+
+def test_the_prefill_chunk_is_a_power_of_two_that_follows_the_target(llama: Path) -> None:
+    model = loaded(llama).language
+    assert check.prefill_chunk(model, SIMILAR, target=0) == 64
+    assert check.prefill_chunk(model, SIMILAR, target=1e6) == 2048
+    assert check.prefill_chunk(model, SIMILAR).bit_count() == 1

@@ -1,0 +1,270 @@
+"""A model folder that is wrong: one clear line that says what, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlx.utils import tree_flatten
+
+from paceline.errors import LoadError
+from paceline.models import synthetic, synthetic_weights
+from paceline.models.files import check_weights, one_line, read_config, resolve
+from paceline.models.loader import load
+from tests.models import families
+
+Tiny = Callable[..., Path]
+Spoil = Callable[[Path], None]
+OFFLINE = {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "COLUMNS": "500"}
+
+
+# -- how each folder is spoiled
+
+
+def without(name: str) -> Spoil:
+    return lambda folder: (folder / name).unlink()
+
+
+def with_text(name: str, text: str) -> Spoil:
+    def spoil(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return spoil
+
+
+def with_config(**changes: Any) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        config = {**json.loads(path.read_text()), **changes}
+        path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
+
+    return spoil
+
+
+def with_bytes(change: Callable[[bytes], bytes]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        path.write_bytes(change(path.read_bytes()))
+
+    return spoil
+
+
+def no_template(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    del settings["chat_template"]
+    path.write_text(json.dumps(settings))
+
+
+def other_weights(name: str) -> Spoil:
+    """The weights of another family of mlx-lm's, beside this folder's tokenizer."""
+
+    def spoil(folder: Path) -> None:
+        config = families.FAMILIES[name]
+        arrays: Any = tree_flatten(families.build(config).parameters())
+        (folder / "model.safetensors.index.json").unlink()
+        mx.save_safetensors(str(folder / "model.safetensors"), dict(arrays))
+        (folder / "config.json").write_text(json.dumps({**config, "bos_token_id": 0, "eos_token_id": 1}))
+
+    return spoil
+
+
+SPOILED: dict[str, tuple[str, Spoil, str]] = {
+    "no config": ("llama", without("config.json"), "has no config.json, so it is no model folder"),
+    "config is no JSON": ("llama", with_text("config.json", "{nope"), "config.json cannot be read: Expecting property"),
+    "config is a list": ("llama", with_text("config.json", "[]"), "config.json names no model_type"),
+    "config without a type": ("llama", with_config(model_type=None), "config.json names no model_type"),
+    "unknown architecture": ("llama", with_config(model_type="frob"), "(frob) cannot be loaded: Model type frob not"),
+    "a size is missing": ("llama", with_config(hidden_size=None), "(llama) cannot be loaded: ModelArgs.__init__() mi"),
+    "a size is wrong": ("llama", with_config(hidden_size=64), "cannot be loaded: Expected shape (512, 64) but recei"),
+    "a layer is missing": ("llama", with_config(num_hidden_layers=5), "Missing 9 parameters: model.layers.4."),
+    "no weights": ("llama", without("model.safetensors"), "lacks 1 of its weight files, model.safetensors first"),
+    "cut in half": ("llama", with_bytes(lambda data: data[: len(data) // 2]), "model.safetensors is damaged: it shou"),
+    "one byte short": ("llama", with_bytes(lambda data: data[:-1]), "model.safetensors is damaged: it should have"),
+    "longer than it says": ("llama", with_bytes(lambda data: data + b"more"), "is damaged: it should have"),
+    "empty weights": ("llama", with_bytes(lambda data: b""), "model.safetensors is damaged: unpack requires"),
+    "header cut off": ("llama", with_bytes(lambda data: data[:100]), "is damaged: its header is cut off"),
+    "header is noise": ("llama", with_bytes(lambda data: data[:8] + b"x" * 40 + data[48:]), "is damaged: Expecting"),
+    "index is damaged": ("llama", with_text("model.safetensors.index.json", '{"weight_map": [1]}'), "json is damaged"),
+    "no tokenizer": ("llama", without("tokenizer.json"), "The tokenizer of"),
+    "no chat template": ("llama", no_template, "has no chat template, so it cannot take conversations. Add a chat_te"),
+    "preprocessor is no JSON": ("hybrid", with_text("preprocessor_config.json", "{"), "cannot be built: "),
+    "a cache without a row form": ("llama", other_weights("llama4"), "llama4 keeps its context in a ChunkedKVCache, "),
+    "wrong in a batch": ("llama", other_weights("gpt_bigcode"), "does not give the same answers in a batch as alone"),
+}
+
+# Serves every folder it is given, in one process, for to import MLX takes seconds.
+SERVE_ALL = """
+import signal, sys
+from paceline import cli
+for folder in sys.argv[1:]:
+    signal.alarm(30)  # the end, if one of them is served
+    print("serving", folder, file=sys.stderr, flush=True)
+    try:
+        cli.app(["serve", folder, "--port", "0", "--log-level", "warning"], prog_name="paceline")
+    except SystemExit as end:
+        print("exit code", end.code, file=sys.stderr, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def spoiled(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("spoiled")
+    folders = {}
+    for place, (name, (family, spoil, _)) in enumerate(SPOILED.items()):
+        folders[name] = Path(shutil.copytree(tiny(family), home / f"model-{place}"))
+        spoil(folders[name])
+    return folders
+
+
+@pytest.fixture(scope="module")
+def complaints(spoiled: dict[str, Path]) -> dict[str, list[str]]:
+    """What `paceline serve` wrote to stderr for each folder, the exit code last."""
+    command = [sys.executable, "-c", SERVE_ALL, *map(str, spoiled.values())]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    heard = [part.splitlines()[1:] for part in done.stderr.split("serving ")[1:]]
+    return dict(zip(spoiled, heard, strict=True))
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_serving_it_is_one_clear_line_and_exit_code_2(complaints: dict[str, list[str]], name: str) -> None:
+    line, code = complaints[name]
+    assert line.startswith("paceline: error: ")
+    assert SPOILED[name][2] in line
+    assert code == "exit code 2"
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_the_process_ends_with_2_and_without_a_traceback(tmp_path: Path, command: str) -> None:
+    arguments = [sys.executable, "-m", "paceline", command, str(tmp_path / "none")]
+    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=60)
+    assert done.returncode == 2
+    errors = [line for line in done.stderr.splitlines() if " INFO " not in line]
+    assert errors == [
+        f"paceline: error: There is no folder {tmp_path / 'none'}, "
+        "and it is no Hugging Face id (which looks like owner/name)."
+    ]
+
+
+# -- the pieces
+
+
+def test_a_folder_is_taken_as_it_is(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve(str(llama)) == llama
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    assert resolve("~/models") == tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("./nowhere", "There is no folder ./nowhere"),
+        ("/nowhere/at/all", "There is no folder /nowhere/at/all"),
+        ("~/nowhere/at/all", "There is no folder ~/nowhere/at/all"),
+        ("nowhere", "There is no folder nowhere, and it is no Hugging Face id"),
+        ("a/b/c", "There is no folder a/b/c, and it is no Hugging Face id"),
+        (__file__, "is a file; give the folder that holds config.json"),
+    ],
+)
+def test_a_source_that_is_nothing_is_named(source: str, words: str) -> None:
+    with pytest.raises(LoadError, match="^[^\n]*$") as refusal:
+        resolve(source)
+    assert words in str(refusal.value)
+
+
+def test_a_hub_that_cannot_be_reached_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    constants: Any = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(LoadError, match="owner/name is neither a folder here nor cached, and the hub cannot be"):
+        resolve("owner/name")
+
+
+def test_a_missing_shard_is_counted_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic_weights, "SHARD_BYTES", 1 << 20)
+    folder = synthetic.build("llama", tmp_path / "model")
+    shards = sorted(folder.glob("model*.safetensors"))
+    assert check_weights(folder) == shards and len(shards) > 3
+    for shard in shards[1:3]:
+        shard.unlink()
+    with pytest.raises(LoadError, match=f"lacks 2 of its weight files, {shards[1].name} first"):
+        check_weights(folder)
+
+
+def test_weights_without_an_index_need_one_file_at_least(llama: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((llama / "config.json").read_bytes())
+    with pytest.raises(LoadError, match=r"has no model\*.safetensors weights"):
+        check_weights(tmp_path)
+    shutil.copy(llama / "model.safetensors", tmp_path)
+    assert check_weights(tmp_path) == [tmp_path / "model.safetensors"]
+
+
+def test_the_configuration_is_read(llama: Path) -> None:
+    assert read_config(llama)["model_type"] == "llama"
+
+
+def test_a_long_complaint_of_a_library_becomes_one_short_line() -> None:
+    assert one_line(ValueError("Missing 2 parameters: \na,\nb.")) == "Missing 2 parameters: a, b."
+    assert one_line(KeyError()) == "KeyError"
+    long = one_line(ValueError("many " * 1000))
+    assert len(long) < 250 and long.endswith("...")
+
+
+JSON = st.recursive(
+    st.none() | st.integers(-(2**40), 2**40) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+ENTRY = st.fixed_dictionaries({"dtype": st.just("F32"), "shape": JSON, "data_offsets": JSON}) | JSON
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(header=st.dictionaries(st.text(max_size=3), ENTRY, max_size=3) | JSON, tail=st.binary(max_size=40))
+def test_any_header_is_accepted_or_refused_in_one_line(tmp_path: Path, header: Any, tail: bytes) -> None:
+    text = json.dumps(header).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + tail)
+    try:
+        check_weights(tmp_path)
+    except LoadError as refusal:
+        assert "model.safetensors is damaged" in str(refusal)
+        assert "\n" not in str(refusal)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(index=st.fixed_dictionaries({"weight_map": JSON}) | JSON)
+def test_any_index_is_accepted_or_refused_in_one_line(llama: Path, tmp_path: Path, index: Any) -> None:
+    if not (tmp_path / "model.safetensors").exists():
+        shutil.copy(llama / "model.safetensors", tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    try:
+        check_weights(tmp_path)
+    except LoadError as refusal:
+        assert "\n" not in str(refusal)
+
+
+def test_tensors_that_overlap_or_lie_about_their_shape_are_refused(llama: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(llama, tmp_path / "model"))
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["model.norm.weight"]["shape"] = [64]
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    with pytest.raises(LoadError, match="^[^\n]*$"):
+        load(str(folder))
