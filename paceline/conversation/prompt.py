@@ -43,18 +43,18 @@ class PromptBuilder:
             )
         images = tuple(self._image(part) for part in parts)
         ids = self.tokenizer.encode(self.tokenizer.render(conversation, **options), add_special_tokens=False)
-        return Prompt(self._expanded(ids, images), images)
+        return Prompt(self._expanded(ids, images, "messages"), images)
 
     def text(self, prompt: str | Sequence[int]) -> Prompt:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Prompt(self._expanded(ids, ()))
+        return Prompt(self._expanded(ids, (), "prompt"))
 
     def _image(self, part: Part) -> Image:
         if self.eyes is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
         return self.eyes.preprocess(decode_image(part.url, self.max_pixels, self.max_bytes, field=part.place))
 
-    def _expanded(self, ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
+    def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
         """Each picture's one placeholder becomes as many as the picture has tokens."""
         if self.eyes is None:
             return tuple(ids)
@@ -63,7 +63,7 @@ class PromptBuilder:
             raise InvalidRequest(
                 f"The prompt has {ids.count(token)} image placeholders for {len(images)} images. Text may not "
                 "contain the model's own image placeholder.",
-                field="messages",
+                field=field,
             )
         expanded: list[int] = []
         pending = iter(images)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL.Image import Image as Picture
+from PIL.Image import new as new_picture
+
+from paceline.conversation.prompt import PromptBuilder
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.request import Image
+from paceline.errors import InvalidRequest
+from tests.conversation import vocabularies
+
+PLACEHOLDER = "<|image_pad|>"
+
+
+class Eyes:
+    """A vision tower's front: a picture has as many tokens as it has pixels."""
+
+    def __init__(self, image_token: int) -> None:
+        self.image_token = image_token
+
+    def preprocess(self, picture: Picture) -> Image:
+        width, height = picture.size
+        return Image(np.zeros((width * height, 3), dtype=np.float32), (1, height, width), f"{width}x{height}")
+
+    def tokens(self, image: Image) -> int:
+        return len(image.patches)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return vocabularies.byte_level(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def seeing(tokenizer: Tokenizer) -> PromptBuilder:
+    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
+    return PromptBuilder(tokenizer, eyes, max_images=3, max_pixels=100, max_bytes=10_000)
+
+
+@pytest.fixture(scope="module")
+def blind(tokenizer: Tokenizer) -> PromptBuilder:
+    return PromptBuilder(tokenizer, None, max_images=3, max_pixels=100, max_bytes=10_000)
+
+
+def picture(width: int, height: int) -> dict[str, Any]:
+    file = io.BytesIO()
+    new_picture("RGB", (width, height), "red").save(file, "PNG")
+    address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def user(*parts: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+def runs(ids: Sequence[int], token: int) -> list[int]:
+    """The lengths of the runs of `token`."""
+    found: list[int] = []
+    for before, now in zip([None, *ids], ids, strict=False):
+        if now == token:
+            found = [*found[:-1], found[-1] + 1] if before == token else [*found, 1]
+    return found
+
+
+def test_a_conversation_becomes_the_tokens_of_its_rendering(blind: PromptBuilder, tokenizer: Tokenizer) -> None:
+    messages = [{"role": "user", "content": "hello"}]
+    prompt = blind.chat(messages, {"enable_thinking": False})
+    rendered = tokenizer.render(messages, enable_thinking=False)
+    assert tokenizer.decode(prompt.token_ids, skip_special_tokens=False) == rendered
+    assert prompt.images == ()
+
+
+@given(words=st.text(max_size=30))
+def test_a_text_becomes_its_tokens_and_tokens_stay_themselves(
+    blind: PromptBuilder, tokenizer: Tokenizer, words: str
+) -> None:
+    prompt = blind.text(words)
+    assert list(prompt.token_ids) == tokenizer.encode(words)
+    assert blind.text(prompt.token_ids) == blind.text(list(prompt.token_ids)) == prompt
+
+
+def test_each_picture_takes_the_place_of_its_placeholder_and_as_many_tokens_as_it_has(seeing: PromptBuilder) -> None:
+    prompt = seeing.chat([user(picture(2, 3), text("and"), picture(1, 4)), user(picture(5, 2))], {})
+    assert seeing.eyes is not None
+    assert runs(prompt.token_ids, seeing.eyes.image_token) == [6, 4, 10]
+    assert [image.digest for image in prompt.images] == ["2x3", "1x4", "5x2"]
+
+
+def test_what_stands_around_a_picture_stays(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+    prompt = seeing.chat([user(text("before"), picture(1, 2), text("after"))], {})
+    written = tokenizer.decode(prompt.token_ids, skip_special_tokens=False)
+    assert f"before<|vision_start|>{PLACEHOLDER * 2}<|vision_end|>after" in written
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": f"look: {PLACEHOLDER}"}],
+        [user(text(f"look: {PLACEHOLDER}"), picture(1, 1))],
+        [{"role": "system", "content": PLACEHOLDER}, user(picture(1, 1))],
+        [user(picture(1, 1)), {"role": "assistant", "content": PLACEHOLDER * 3}],
+    ],
+)
+def test_text_that_contains_the_placeholder_is_refused(seeing: PromptBuilder, messages: list[Any]) -> None:
+    """It would be taken for a picture, or move the pictures of others."""
+    with pytest.raises(InvalidRequest, match="placeholder") as caught:
+        seeing.chat(messages, {})
+    assert caught.value.field == "messages"
+
+
+def test_a_completion_prompt_may_not_contain_the_placeholder_either(
+    seeing: PromptBuilder, tokenizer: Tokenizer
+) -> None:
+    for prompt in (f"a{PLACEHOLDER}b", tokenizer.encode(f"a{PLACEHOLDER}b")):
+        with pytest.raises(InvalidRequest, match="placeholder") as caught:
+            seeing.text(prompt)
+        assert caught.value.field == "prompt"
+
+
+def test_to_a_model_without_eyes_the_placeholder_is_a_token_like_any_other(
+    blind: PromptBuilder, tokenizer: Tokenizer
+) -> None:
+    assert list(blind.text(PLACEHOLDER).token_ids) == tokenizer.encode(PLACEHOLDER)
+
+
+def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(seeing: PromptBuilder) -> None:
+    with pytest.raises(InvalidRequest, match="0 image placeholders for 1 images"):
+        seeing.chat([user(picture(1, 1))], {"chat_template": "{{ messages[0].role }}"})
+
+
+def test_too_many_pictures_are_refused_before_any_is_decoded(seeing: PromptBuilder) -> None:
+    broken = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with pytest.raises(InvalidRequest, match="4 images; at most 3"):
+        seeing.chat([user(*[broken] * 4)], {})
+
+
+def test_a_picture_that_is_too_large_or_broken_is_named_by_its_place(seeing: PromptBuilder) -> None:
+    for bad in (picture(50, 50), {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}):
+        with pytest.raises(InvalidRequest) as caught:
+            seeing.chat([user(picture(1, 1)), user(text("x"), bad)], {})
+        assert caught.value.field == "messages[1].content[1].image_url"
+
+
+def test_a_model_without_eyes_refuses_a_picture(blind: PromptBuilder) -> None:
+    with pytest.raises(InvalidRequest, match="no images"):
+        blind.chat([user(picture(1, 1))], {})

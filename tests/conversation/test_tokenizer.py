@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.errors import InvalidRequest, LoadError
+from tests.conversation import vocabularies
+
+Tiny = Callable[..., Path]
+USER = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return vocabularies.byte_level(tmp_path_factory.mktemp("byte_level"))
+
+
+@pytest.fixture(scope="module")
+def byte_fallback(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return vocabularies.byte_fallback(tmp_path_factory.mktemp("byte_fallback"))
+
+
+def settings_of(folder: Path, **changes: Any) -> None:
+    """Change the folder's tokenizer_config.json; a template given here is the only one."""
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    if "chat_template" in changes:
+        (folder / "chat_template.jinja").unlink(missing_ok=True)
+
+
+# -- which tokens end an answer
+
+
+def test_the_end_tokens_are_those_of_all_sources_together(tmp_path: Path) -> None:
+    tokenizer = vocabularies.byte_level(tmp_path)
+    assert tokenizer.eos_ids == set(tokenizer.encode("<|im_end|>"))
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 10, "text_config": {"eos_token_id": [11]}}))
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [12, 13]}))
+    settings_of(tmp_path, eos_token="<|endoftext|>")
+    found = Tokenizer.load(tmp_path, {"eos_token_id": [14, 15], "text_config": {"eos_token_id": 16}}).eos_ids
+    assert found == {10, 11, 12, 13, 14, 15, 16, *tokenizer.encode("<|endoftext|><|im_end|>")}
+
+
+def test_a_checkpoint_that_lists_one_of_its_ends_in_each_file_has_both(tiny: Tiny) -> None:
+    """As Qwen3.5's own files do."""
+    folder = tiny("hybrid")
+    tokenizer = Tokenizer.load(folder, json.loads((folder / "config.json").read_text()))
+    assert tokenizer.eos_ids == set(tokenizer.encode("<|im_end|><|endoftext|>"))
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {},
+        {"config.json": "{}", "generation_config.json": "{}"},
+        {"config.json": '{"eos_token_id": null, "text_config": null}', "generation_config.json": "not JSON"},
+        {"config.json": '{"eos_token_id": ["text"]}'},
+    ],
+)
+def test_a_source_that_is_missing_or_odd_leaves_the_others(tmp_path: Path, sources: dict[str, str]) -> None:
+    vocabularies.byte_level(tmp_path)
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    tokenizer = Tokenizer.load(tmp_path, {"eos_token_id": None})
+    assert tokenizer.eos_ids == set(tokenizer.encode("<|im_end|>"))
+
+
+def test_the_turn_end_of_the_template_is_found_even_if_no_file_names_it(tmp_path: Path) -> None:
+    tokenizer = vocabularies.byte_fallback(tmp_path)
+    assert tokenizer.eos_ids == set(tokenizer.encode("</s><turn>", add_special_tokens=False)[-1:]) | {2}
+    assert len(tokenizer.eos_ids) == 2
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for message in messages %}{{ message.content }}\n{% endfor %}",  # only text behind the words
+        "{% for message in messages %}{{ message.content }}{% endfor %}",  # nothing
+        "{% for message in messages %}<|im_end|>{{ message.role }}{% endfor %}",  # the words are not there
+        "{{ raise_exception('no') }}",
+    ],
+)
+def test_a_template_without_a_turn_end_adds_none(tmp_path: Path, template: str) -> None:
+    vocabularies.byte_level(tmp_path)
+    settings_of(tmp_path, chat_template=template, eos_token="<|endoftext|>")
+    tokenizer = Tokenizer.load(tmp_path, {})
+    assert tokenizer.eos_ids == set(tokenizer.encode("<|endoftext|>"))
+
+
+# -- loading
+
+
+def test_a_tokenizer_without_a_template_is_refused_in_one_line(tmp_path: Path) -> None:
+    vocabularies.byte_level(tmp_path)
+    settings_of(tmp_path, chat_template=None)
+    with pytest.raises(LoadError, match="no chat template") as caught:
+        Tokenizer.load(tmp_path, {})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["missing", "broken"])
+def test_a_folder_without_a_usable_tokenizer_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
+    if damage == "broken":
+        vocabularies.byte_level(tmp_path)
+        (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model"')
+    with pytest.raises(LoadError, match=str(tmp_path)) as caught:
+        Tokenizer.load(tmp_path, {})
+    assert "\n" not in str(caught.value)
+
+
+# -- text and ids
+
+
+@given(text=st.text(max_size=40))
+def test_a_byte_level_vocabulary_writes_and_reads_every_text(byte_level: Tokenizer, text: str) -> None:
+    assert byte_level.decode(byte_level.encode(text, add_special_tokens=False), skip_special_tokens=False) == text
+
+
+def test_special_tokens_are_read_in_text_and_left_out_when_asked(byte_level: Tokenizer) -> None:
+    ids = byte_level.encode("<|im_start|>a<|im_end|>")
+    assert len(ids) == 3
+    assert byte_level.decode(ids) == "a"
+    assert byte_level.decode(ids, skip_special_tokens=False) == "<|im_start|>a<|im_end|>"
+
+
+def test_markup_that_parsers_look_for_is_never_left_out(byte_level: Tokenizer) -> None:
+    ids = byte_level.encode("<think>a</think>")
+    assert len(ids) == 3
+    detokenizer = byte_level.detokenizer()
+    assert "".join(map(detokenizer.push, ids)) == byte_level.decode(ids) == "<think>a</think>"
+
+
+@given(text=st.text(max_size=20))
+def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(byte_level: Tokenizer, text: str) -> None:
+    ids = byte_level.encode(text, add_special_tokens=False)
+    assert b"".join(map(byte_level.token_bytes, ids)) == text.encode()
+
+
+def test_a_token_that_is_no_character_by_itself_shows_as_a_replacement(byte_level: Tokenizer) -> None:
+    half = byte_level.encode("é")[0]
+    assert byte_level.token_bytes(half) == "é".encode()[:1]
+    assert byte_level.token_text(half) == "\ufffd"
+
+
+def test_an_id_without_a_token_has_no_text(byte_level: Tokenizer, byte_fallback: Tokenizer) -> None:
+    for tokenizer in (byte_level, byte_fallback):
+        assert tokenizer.token_bytes(99_999) == b""
+        assert tokenizer.token_text(99_999) == tokenizer.decode([99_999]) == ""
+
+
+def test_special_tokens_have_a_text_of_their_own(byte_level: Tokenizer, byte_fallback: Tokenizer) -> None:
+    assert byte_level.token_text(byte_level.encode("<|im_end|>")[0]) == "<|im_end|>"
+    assert byte_fallback.token_text(2) == "</s>"
+
+
+# -- conversations
+
+
+def test_a_conversation_is_rendered_ready_for_the_assistant(byte_level: Tokenizer) -> None:
+    text = byte_level.render(USER)
+    assert text.startswith("<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n")
+    assert not byte_level.render(USER, add_generation_prompt=False).endswith("assistant\n")
+
+
+def test_options_reach_the_template(byte_level: Tokenizer) -> None:
+    assert byte_level.render(USER, enable_thinking=False) != byte_level.render(USER, enable_thinking=True)
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
+    assert "get_weather" in byte_level.render(USER, tools=[tool])
+
+
+def test_a_conversation_that_the_template_refuses_is_answered_in_its_words(byte_level: Tokenizer) -> None:
+    with pytest.raises(InvalidRequest, match="The system message must come first") as caught:
+        byte_level.render([*USER, {"role": "system", "content": "late"}])
+    assert caught.value.field == "messages"
+
+
+def test_a_template_that_stumbles_is_the_requests_failure_and_not_a_crash(byte_level: Tokenizer) -> None:
+    broken = [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": 5, "arguments": {}}}]}]
+    with pytest.raises(InvalidRequest, match="template") as caught:
+        byte_level.render([*USER, *broken])
+    assert caught.value.field == "messages"
