@@ -298,7 +298,7 @@ def offline(
             f"{apart.requests} requests of {apart.tokens} tokens: together {apart.together:.1f} s, one after another "
             f"through mlx-lm {apart.apart:.1f} s: {apart.ratio:.2f} times faster"
         )
-    figures = {"model": model, "lines": [dataclasses.asdict(line) for line in lines]}
+    figures: dict[str, Any] = {"model": model, "lines": [dataclasses.asdict(line) for line in lines]}
     if apart is not None:
         figures["together"] = dataclasses.asdict(apart)
     _write_json(output, figures)

@@ -151,7 +151,7 @@ class Bench:
 
         def run() -> float:
             cache = make_prompt_cache(module)
-            inputs = mx.array(prompts)
+            inputs = mx.array(list(prompts))
             logits = module(inputs, cache=cache)
             current = mx.argmax(logits[:, -1], axis=-1)
             mx.eval(current)

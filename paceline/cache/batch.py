@@ -234,9 +234,9 @@ class Batch:
             lane.groups = groups
             for cache in self._attention(lane):
                 cache.keep_groups(kept)
-        for cache in self.flat:
-            if not isinstance(cache, AttentionCache):
-                cache.keep(index)
+        for other in self.flat:
+            if not isinstance(other, AttentionCache):
+                other.keep(index)
 
     def _attention(self, lane: Lane) -> Iterator[AttentionCache]:
         for cache in self.flat:

@@ -193,12 +193,13 @@ class StateCache(LayerCache):
 
     def join(self, other: StateCache, order: mx.array | None) -> None:
         for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):
-            if mine is None and theirs is None:
+            like = theirs if mine is None else mine
+            if like is None:
                 continue
             if mine is None:  # a row without tokens starts from zeros, as the models themselves do
-                mine = mx.zeros((self.batch.rows, *theirs.shape[1:]), theirs.dtype)
-            elif theirs is None:
-                theirs = mx.zeros((1, *mine.shape[1:]), mine.dtype)
+                mine = mx.zeros((self.batch.rows, *like.shape[1:]), like.dtype)
+            if theirs is None:
+                theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
             both = mx.concatenate([mine, theirs])
             self.current[index] = both if order is None else both[order]
 

@@ -125,10 +125,10 @@ class Runner:
 
     def _score_prompt(self, row: Row, logits: mx.array, start: int, stop: int) -> None:
         """Log probabilities of tokens start + 1 to stop, read at once: this request asked for them."""
-        following = mx.array(row.prompt.token_ids[start + 1 : stop + 1])
-        scored = token_logprobs(logits.astype(mx.float32), following, row.sampling.prompt_logprobs or 0)
+        following = list(row.prompt.token_ids[start + 1 : stop + 1])
+        scored = token_logprobs(logits.astype(mx.float32), mx.array(following), row.sampling.prompt_logprobs or 0)
         if row.prompt_logprobs is not None:
-            row.prompt_logprobs += _logprobs(following.tolist(), *scored)
+            row.prompt_logprobs += _logprobs(following, *scored)
 
     # -- decoding
 
@@ -147,15 +147,15 @@ class Runner:
 
     def _logits(self, batch: Batch) -> mx.array:
         if self.compiled is not None:
-            logits = self.compiled(self.tokens, batch)
-            if logits is not None:
-                return logits
+            quick = self.compiled(self.tokens, batch)
+            if quick is not None:
+                return quick
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         batch.begin(1, positions)
-        logits = self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1]
+        logits: mx.array = self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1]
         batch.commit()
         return logits
 
@@ -166,7 +166,7 @@ class Runner:
         if launched.sampled is None:
             return []
         sampled = launched.sampled
-        tokens: list[int] = sampled.tokens.tolist()
+        tokens: Any = sampled.tokens.tolist()
         if sampled.logprobs is None:
             return [Token(row, token, None) for row, token in zip(launched.rows, tokens, strict=True)]
         scores = _logprobs(tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs)
@@ -218,8 +218,9 @@ class Runner:
 def _logprobs(
     tokens: list[int], chosen: mx.array, ids: mx.array | None = None, values: mx.array | None = None
 ) -> list[TokenLogprob]:
-    scores = chosen.tolist()
+    scores: Any = chosen.tolist()
     if ids is None or values is None:
         return [TokenLogprob(token, score) for token, score in zip(tokens, scores, strict=True)]
-    tops = [tuple(zip(i, v, strict=True)) for i, v in zip(ids.tolist(), values.tolist(), strict=True)]
+    columns: tuple[Any, Any] = ids.tolist(), values.tolist()
+    tops = [tuple(zip(*pair, strict=True)) for pair in zip(*columns, strict=True)]
     return [TokenLogprob(*item) for item in zip(tokens, scores, tops, strict=True)]

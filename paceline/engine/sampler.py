@@ -100,6 +100,8 @@ def _column(values: list[float]) -> mx.array:
 class _Adjusted:
     """Rows whose logits are changed before the choice: penalties, bias, end tokens banned below min_tokens."""
 
+    counts: mx.array  # (rows, vocabulary): how often each token has been generated
+
     def __init__(
         self, rows: list[tuple[int, Row]], before: _Adjusted | None = None, sampler: Sampler | None = None
     ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -105,7 +106,7 @@ def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
         lengths = mx.array(batch.lengths)[:, None]
         positions = Positions(lengths, lengths + 1)
     batch.begin(1, positions)
-    logits = model.module(tokens[:, None], cache=batch.layers)[:, -1]
+    logits: mx.array = model.module(tokens[:, None], cache=batch.layers)[:, -1]
     batch.commit()
     mx.eval(logits, batch.arrays())
     return logits
@@ -142,7 +143,7 @@ def _prompts(model: Adapted) -> list[list[int]]:
 
 def _difference(logits: mx.array, reference: mx.array) -> float:
     """The largest difference, as a share of the largest logit; NaN counts as infinite."""
-    share = (mx.abs(logits - reference).max() / mx.abs(reference).max()).item()
+    share: Any = (mx.abs(logits - reference).max() / mx.abs(reference).max()).item()
     return float(share) if share == share else float("inf")
 
 

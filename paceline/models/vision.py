@@ -80,6 +80,7 @@ class Vision:
         """Features (tokens, hidden) of one picture; lazy, as all of MLX."""
         tower = self.view.vision_tower
         pixels = mx.array(image.patches).astype(tower.patch_embed.proj.weight.dtype)
+        features: mx.array
         features, _ = tower(pixels, mx.array([image.grid]))
         return features
 

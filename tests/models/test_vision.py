@@ -159,7 +159,9 @@ TURNS = (user(3, "What is this?"), assistant("A bird."), user("And this? ", 4, "
 AFTER = (user(2, "What is this?"), assistant("A bird."), user("What does it eat?"))
 
 
-@pytest.mark.parametrize("messages", [ONE, TWO, TURNS, AFTER, (user("No picture."),)])
+@pytest.mark.parametrize(
+    "messages", [ONE, TWO, TURNS, AFTER, (user("No picture."),)], ids=["one", "two", "turns", "after", "none"]
+)
 def test_a_prompt_has_the_reference_s_tokens(hybrid: Path, messages: Sequence[Message]) -> None:
     expected = reference_inputs(hybrid, messages)["input_ids"][0].tolist()
     assert list(built(hybrid, messages).token_ids) == expected
@@ -179,7 +181,7 @@ def test_a_picture_is_cut_into_the_reference_s_patches_and_features(hybrid: Path
 
 
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
-@pytest.mark.parametrize("messages", [ONE, TWO, TURNS, AFTER])
+@pytest.mark.parametrize("messages", [ONE, TWO, TURNS, AFTER], ids=["one", "two", "turns", "after"])
 def test_logits_after_pictures_are_the_reference_s(tiny: Tiny, family: str, messages: Sequence[Message]) -> None:
     folder, forced = tiny(family), (7, 300, 41)
     expected = reference_logits(folder, messages, forced)
