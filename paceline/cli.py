@@ -188,15 +188,16 @@ def serve(
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
-    settings = _start(settings)
+    _start(settings)
     taken = {"--continuous-batching": continuous_batching, "--enable-mtp": enable_mtp, "--mllm": mllm}
     if given := [flag for flag, on in taken.items() if on]:
         logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 
+    from paceline.progress import LoadProgress
     from paceline.server import app as server
     from paceline.service import Service
 
-    server.run(Service(settings), settings)
+    server.run(Service(settings, LoadProgress()), settings)
 
 
 @app.command(epilog=SETTINGS_HELP)
@@ -225,18 +226,19 @@ def chat(
     """
     if "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": "warning"})  # answers and log share the screen
-    settings = _start(settings)
+    _start(settings)
 
     from paceline import terminal
     from paceline.engine.request import Sampling
+    from paceline.progress import LoadProgress
     from paceline.service import Service
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
-    terminal.Chat(Service(settings), sampling=sampling, system=system).run()
+    terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
 
 
-def _start(settings: Settings) -> Settings:
-    """What comes before the first import of MLX: the log, the BLAS, a model to load."""
+def _start(settings: Settings) -> None:
+    """What comes before the first import of MLX: the log, the BLAS."""
     from paceline import platform
 
     logging.basicConfig(
@@ -252,9 +254,3 @@ def _start(settings: Settings) -> Settings:
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
     platform.prepare(settings.blas)
-
-    if settings.model is not None:
-        return settings
-    from paceline.models import default
-
-    return settings.model_copy(update={"model": str(default.ensure())})

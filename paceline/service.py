@@ -92,7 +92,7 @@ class Service:
         """Abort what runs, free the model. Idempotent."""
         running, self._running = self._running, None
         if running is not None:
-            await asyncio.to_thread(running.engine.stop)
+            await asyncio.to_thread(running.stop)
             del running
             await asyncio.to_thread(_give_back)
 
@@ -149,7 +149,7 @@ class Service:
 
     @property
     def model_name(self) -> str:
-        return self.settings.served_model_name or self.settings.model or platform_default_name()
+        return self.settings.served_model_name or self.settings.model or _default_name()
 
     @property
     def context_length(self) -> int:
@@ -252,6 +252,10 @@ class _Running:
         limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
         self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index)))
+
+    def stop(self) -> None:
+        self.engine.stop()
+        self.startup.close()
 
     def stats(self) -> dict[str, Any]:
         return {
@@ -365,7 +369,7 @@ def new_request_id() -> RequestId:
     return RequestId(uuid.uuid4().hex)
 
 
-def platform_default_name() -> str:
+def _default_name() -> str:
     from paceline.models.default import NAME
 
     return NAME

@@ -34,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
     seen: list[Settings] = []
     monkeypatch.setattr(platform, "prepare", lambda blas: None)
-    monkeypatch.setattr("paceline.service.Service", lambda settings: seen.append(settings))
+    monkeypatch.setattr("paceline.service.Service", lambda settings, progress: seen.append(settings))
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
     yield seen
@@ -58,7 +58,7 @@ def test_the_help_of_serve_has_every_setting_with_its_description_and_default() 
         if name != "model":
             assert flag_name(name) in output
     assert "[default: 64]" in output
-    assert "auto | rows | padded" in output
+    assert "auto | rows | similar | padded" in output
     assert "PACELINE_MAX_ROWS=8" in output
     assert "paceline serve --config paceline.toml" in output
 
@@ -144,10 +144,10 @@ def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(
     assert "Traceback" not in result.output
 
 
-def test_without_a_model_the_built_in_one_is_served(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline.models.default.ensure", lambda: Path("/built/in"))
+def test_without_a_model_the_service_takes_the_built_in_one(started: list[Settings]) -> None:
     assert invoke("serve").exit_code == 0
-    assert started[0].model == "/built/in"
+    assert started[0].model is None
+    assert Service(started[0]).model_name == "paceline-tiny"
 
 
 def test_a_vllm_mlx_command_line_works_and_the_log_says_what_became_of_its_flags(

@@ -101,7 +101,9 @@ def test_a_bad_value_names_the_source_it_came_from(tmp_path: Path) -> None:
 
 
 def test_a_bad_value_is_quoted_beside_what_was_expected() -> None:
-    assert complaint({"kv_layout": "paged"}) == ("--kv-layout: input should be 'auto', 'rows' or 'padded', got 'paged'")
+    assert complaint({"kv_layout": "paged"}) == (
+        "--kv-layout: input should be 'auto', 'rows', 'similar' or 'padded', got 'paged'"
+    )
 
 
 def test_a_mistake_in_a_weak_source_is_an_error_even_where_a_flag_overrules_it() -> None:

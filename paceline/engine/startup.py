@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from paceline import platform
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
@@ -34,10 +36,13 @@ class Startup:
         self.settings = settings
         self.progress = progress
         self.about: dict[str, Any] = {}
+        self._unwired: int | None = None
 
     def runner(self) -> Runner:
         settings = self.settings
         source = settings.model or str(default.ensure())
+        if settings.model is None:
+            log.info("no model given: serving %s, a demonstration model of random weights", default.NAME)
         model = load(source, settings.dtype, self.progress)
         self.tokenizer = Tokenizer.load(model.folder, model.config)
         grouping = self._layout(model)
@@ -50,7 +55,7 @@ class Startup:
         engine.scheduler.prefill_budget = chunk
         engine.end_ids = self.tokenizer.eos_ids
         self.about = {
-            "model": settings.served_model_name or source,
+            "model": settings.served_model_name or settings.model or default.NAME,
             "family": model.config["model_type"],
             "device": platform.device_kind(),
             "kv_layout": NAMES[grouping],
@@ -72,7 +77,19 @@ class Startup:
             self.about["kv_layout"],
             chunk,
         )
+        self._wire()
         return Runner(model, grouping, engine.ends, compiled)
+
+    def _wire(self) -> None:
+        """On Metal, keep the model's memory resident for the engine's life, as mlx-lm does for a generation."""
+        if platform.device_kind() == "metal":
+            self._unwired = mx.set_wired_limit(platform.memory_limit("metal").bytes)
+
+    def close(self) -> None:
+        """After the engine has stopped."""
+        if self._unwired is not None:
+            mx.set_wired_limit(self._unwired)
+            self._unwired = None
 
     def _layout(self, model: LoadedModel) -> Grouping:
         wanted = self.settings.kv_layout

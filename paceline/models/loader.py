@@ -152,11 +152,11 @@ def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None
             mx.clear_cache()
             done, size, pending = done + size, 0, []
             if progress:
-                progress("load", done, total)
+                progress("reading weights", done, total)
     mx.eval(pending)
     mx.clear_cache()
     if progress:
-        progress("load", total, total)
+        progress("reading weights", total, total)
 
 
 def _vision(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from paceline.cache.grouping import LAYOUTS
 from paceline.engine.request import Image, Prompt
-from tests.engine.stepper import Heard, Stepper, loaded
+from tests.engine.stepper import Heard, Stepper
 from tests.models.test_vision import (
     AFTER,
     ONE,
@@ -30,7 +30,7 @@ from tests.reference import ImageResult, greedy_images, greedy_text
 
 Tiny = Callable[..., Path]
 Conversation = tuple[Message, ...]
-TOKENS = 16
+TOKENS = 12
 TEXT = (user("Tell me about riders."),)
 LATER = (
     user(1, "What is this?"),
@@ -64,8 +64,6 @@ def ask(stepper: Stepper, folder: Path, messages: Sequence[Message], name: str =
 
 
 def random_text(length: int) -> tuple[int, ...]:
-    import numpy as np
-
     return tuple(np.random.default_rng(length).integers(0, 480, length).tolist())
 
 
@@ -79,13 +77,14 @@ def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name
     assert (heard.tokens, heard.finish_reason) == (expected(folder, CONVERSATIONS[name]).tokens, "length")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
+@pytest.mark.parametrize(
+    ("family", "layout"), [("hybrid", "rows"), ("hybrid", "similar"), ("hybrid", "padded"), ("hybrid_moe", "similar")]
+)
 def test_rows_with_four_pictures_ride_beside_rows_of_text(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, layout, chunk=40)
     pictured = [ask(stepper, folder, (user(place, "What is this?"),), f"picture {place}") for place in range(4)]
-    lengths = (1, 30, 90)
+    lengths = (1, 12, 60)
     plain = [stepper.greedy(f"text {length}", random_text(length), TOKENS) for length in lengths]
     chat = ask(stepper, folder, TEXT, "chat")
     stepper.finish()
@@ -101,14 +100,14 @@ def test_rows_with_four_pictures_ride_beside_rows_of_text(tiny: Tiny, family: st
 def test_a_row_with_two_pictures_rides_beside_a_long_row_of_text(hybrid: Path, layout: str) -> None:
     """So far apart in length that "similar" keeps them in groups of their own."""
     stepper = Stepper(hybrid, layout, chunk=256)
-    long = stepper.greedy("long", random_text(700), TOKENS)
+    long = stepper.greedy("long", random_text(600), TOKENS)
     pictured = ask(stepper, hybrid, TWO)
     stepper.finish()
-    assert long.tokens == greedy_text(hybrid, random_text(700), TOKENS)
+    assert long.tokens == greedy_text(hybrid, random_text(600), TOKENS)
     assert pictured.tokens == expected(hybrid, TWO).tokens
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 9, 16, 33, 47, 100])
+@pytest.mark.parametrize("chunk", [1, 5, 9, 16, 33, 100])
 def test_a_chunk_may_end_anywhere_in_a_picture(hybrid: Path, chunk: int) -> None:
     stepper = Stepper(hybrid, "padded", chunk=chunk)
     stepper.greedy("before", random_text(3), 40)
@@ -124,7 +123,7 @@ def test_rows_with_pictures_join_late_and_leave_early(tiny: Tiny, family: str) -
     stepper = Stepper(folder, "similar", chunk=20, max_rows=4)
     asked: dict[str, tuple[Conversation, int]] = {}
     for turn, (name, messages) in enumerate([*CONVERSATIONS.items(), ("text", TEXT)]):
-        asked[name] = messages, 3 + 5 * turn % TOKENS
+        asked[name] = messages, 1 + 5 * turn % TOKENS
         ask(stepper, folder, messages, name, asked[name][1])
         stepper.step(turn % 4)
     stepper.finish()
@@ -228,20 +227,14 @@ def test_features_that_do_not_fit_end_their_own_row_only(hybrid: Path, monkeypat
 
 
 def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
-    @cache
-    def settled() -> int:
+    stepper = Stepper(hybrid, "similar", chunk=64)
+
+    def memory_after(name: str) -> int:
+        ask(stepper, hybrid, ONE, name)
+        stepper.finish()
         mx.clear_cache()
         return mx.get_active_memory()
 
-    loaded(hybrid)
-    stepper = Stepper(hybrid, "similar", chunk=64)
-    ask(stepper, hybrid, TURNS)
-    stepper.finish()
-    rows = stepper.engine.scheduler.running
-    assert rows == [] and stepper.engine._rows == {}
-    before = settled()
-    for turn in range(3):
-        ask(stepper, hybrid, TURNS, str(turn))
-        stepper.finish()
-    mx.clear_cache()
-    assert mx.get_active_memory() - before < 1e5
+    first = memory_after("first")
+    assert stepper.engine.scheduler.running == [] and stepper.engine._rows == {}
+    assert [memory_after(str(turn)) - first < 1e4 for turn in range(3)] == [True] * 3

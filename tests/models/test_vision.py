@@ -30,7 +30,7 @@ from tests.reference import load_images
 Tiny = Callable[..., Path]
 Message = Mapping[str, Any]
 OPTIONS = {"enable_thinking": False}
-SIZES = ((96, 64), (64, 160), (40, 40), (33, 250), (300, 290))  # width, height
+SIZES = ((96, 64), (64, 128), (40, 40), (33, 170), (150, 125))  # width, height
 
 
 def picture(place: int) -> Image.Image:
