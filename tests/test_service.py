@@ -46,12 +46,16 @@ def service(llama: Path) -> Iterator[Service]:
     asyncio.run(service.stop())
 
 
-async def until_idle(service: Service) -> None:
-    """A row leaves at its next step, of which nobody tells the caller that left."""
+async def until_running(service: Service, rows: int) -> None:
+    """Rows enter and leave at the engine's next step, of which nobody tells the caller."""
     deadline = time.monotonic() + WAIT
-    while service.stats()["running"] + service.stats()["waiting"]:
+    while service.stats()["running"] != rows or (rows == 0 and service.stats()["waiting"]):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.002)
+
+
+async def until_idle(service: Service) -> None:
+    await until_running(service, 0)
 
 
 async def read(stream: AsyncIterator[Delta]) -> list[Delta]:
@@ -227,14 +231,13 @@ async def test_an_unknown_request_may_be_aborted(service: Service) -> None:
 async def test_a_stream_that_is_closed_frees_its_rows(service: Service) -> None:
     async with aclosing(service.stream_generate(endless(n=3))) as stream:
         await anext(stream)
-        assert service.stats()["running"] == 3
+        await until_running(service, 3)
     await until_idle(service)
 
 
 async def test_a_caller_that_is_cancelled_frees_its_row_even_while_it_waits(service: Service) -> None:
     tasks = [asyncio.create_task(service.generate(endless())) for _ in range(6)]  # of which four fit
-    while service.stats()["running"] < 4:
-        await asyncio.sleep(0.002)
+    await until_running(service, 4)
     for task in reversed(tasks):
         task.cancel()
     assert all(isinstance(r, asyncio.CancelledError) for r in await asyncio.gather(*tasks, return_exceptions=True))

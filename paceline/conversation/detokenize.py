@@ -63,4 +63,6 @@ class WindowDetokenizer:
             self._window = self._window[self._known :]
             self._known = len(self._window)
             self._known_text = self._decode(self._window)
+        elif len(self._window) - self._known > self.PATIENCE:  # skipped tokens, of which thousands may follow
+            del self._window[self._known + 1 :]
         return new

@@ -14,7 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import Grouping
@@ -67,7 +67,7 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
         if isinstance(rope, DynamicNTKScalingRoPE):
             part.rope = DynamicRoPE(rope)
             dynamic = True
-        elif sections is not None and type(rope) is nn.RoPE:
+        elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
             part.rope = PositionedRoPE(rope, sections)
     attention.install()
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from paceline.errors import LoadError
 
-WANTED = ["*.json", "*.safetensors", "*.model", "*.tiktoken", "*.txt", "*.jinja"]
+WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories hold the same weights again under other names
+WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
 def resolve(source: str) -> Path:
@@ -48,17 +50,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 def check_weights(folder: Path) -> list[Path]:
     """All weight files are there and whole, by their headers and sizes; their contents are read once, later."""
     index = folder / "model.safetensors.index.json"
-    files = sorted(folder.glob("model*.safetensors"))
+    files = sorted(folder.glob(WEIGHTS))
     if index.is_file():
         try:
             names = set(json.loads(index.read_text())["weight_map"].values())
-            missing = sorted(name for name in names if not (folder / name).is_file())
+            missing = sorted(name for name in names if fnmatch(name, WEIGHTS) and not (folder / name).is_file())
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise LoadError(f"{index} is damaged: {one_line(error)}. Download it again.") from error
         if missing:
             raise LoadError(f"{folder} lacks {len(missing)} of its weight files, {missing[0]} first.")
     if not files:
-        raise LoadError(f"{folder} has no model*.safetensors weights.")
+        raise LoadError(f"{folder} has no {WEIGHTS} weights.")
     for file in files:
         _check_file(file)
     return files

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 from numpy.typing import NDArray
 
 
@@ -32,12 +32,14 @@ class Positions:
         """Cosine and sine for one RoPE; all layers with the same RoPE share them."""
         if rope.key not in self._memo:
             angles = rope.angles(self)[:, None]
-            self._memo[rope.key] = (mx.cos(angles), mx.sin(angles))
+            self._memo[rope.key] = (rope.stretch * mx.cos(angles), rope.stretch * mx.sin(angles))
         return self._memo[rope.key]
 
 
 class PositionedRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a RoPE of mlx-lm's; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+    """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+
+    stretch = 1.0  # YaRN lengthens what it turns
 
     def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -46,14 +48,17 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
         if getattr(inner, "traditional", False):
             raise ValueError("explicit positions need the half-split form of RoPE")
         half = self.dims // 2
-        frequencies = inner.scale * inner.base ** (-np.arange(half, dtype=np.float64) / half)
+        if isinstance(inner, YarnRoPE):
+            frequencies, self.stretch = 1 / np.array(inner._freqs, dtype=np.float64), inner.mscale
+        else:
+            frequencies = inner.scale * inner.base ** (-np.arange(half, dtype=np.float64) / half)
         self._frequencies = mx.array(frequencies.astype(np.float32))
         axes = np.zeros(half, dtype=np.int32)
         if sections:
             for axis in (1, 2):
                 axes[axis : min(sections[axis] * 3, half) : 3] = axis
         self._axes = mx.array(axes)
-        self.key: object = (self.dims, float(inner.base), float(inner.scale), tuple(sections or ()))
+        self.key: object = (self.dims, frequencies.tobytes(), self.stretch, tuple(sections or ()))
 
     def angles(self, positions: Positions) -> mx.array:
         places = positions.places.astype(mx.float32)[..., None] * self._frequencies

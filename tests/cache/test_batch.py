@@ -272,7 +272,7 @@ def play(world: World, script: Sequence[tuple[Any, ...]], data: st.DataObject) -
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 3), script=SCRIPTS, data=st.data())
 def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
     layout: str, model: str, rows: int, script: list[tuple[Any, ...]], data: st.DataObject
@@ -285,7 +285,7 @@ def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", ["full", "windows", "list"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(script=SCRIPTS, data=st.data(), seed=st.integers(0, 1000))
 def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, seed: int
@@ -311,7 +311,7 @@ def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(script=SCRIPTS, data=st.data(), width=st.integers(1, 9), layers=st.integers(0, 4))
 def test_a_step_that_fails_before_its_commit_changes_nothing(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, width: int, layers: int
@@ -335,7 +335,7 @@ def test_a_step_that_fails_before_its_commit_changes_nothing(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(script=SCRIPTS, data=st.data())
 def test_a_step_of_fixed_shape_is_the_same_step(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject

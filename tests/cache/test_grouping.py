@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, PADDED, ROWS, SIMILAR, SMALL, Grouping
@@ -11,16 +11,19 @@ from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, PADDED, ROWS, SIMILAR,
 LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(group=LENGTHS, length=st.integers(0, 5000))
 def test_one_row_a_group_takes_nobody_in(group: list[int], length: int) -> None:
     assert not ROWS.accepts(group, length)
 
 
+@settings(deadline=None)
 @given(group=LENGTHS, length=st.integers(0, 5000))
 def test_the_padded_layout_takes_everybody_in(group: list[int], length: int) -> None:
     assert PADDED.accepts(group, length)
 
 
+@settings(deadline=None)
 @given(group=LENGTHS, length=st.integers(0, 5000))
 def test_similar_rows_are_all_small_or_within_the_skew(group: list[int], length: int) -> None:
     everyone = [*group, length]
@@ -29,6 +32,7 @@ def test_similar_rows_are_all_small_or_within_the_skew(group: list[int], length:
     assert SIMILAR.accepts(group, length) == (small or near)
 
 
+@settings(deadline=None)
 @given(group=LENGTHS, length=st.integers(0, 5000), skew=st.sampled_from([1.0, 1.5, 2.0, 8.0, math.inf]))
 def test_the_order_of_arrival_does_not_matter(group: list[int], length: int, skew: float) -> None:
     grouping = Grouping(skew)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import lane as module
@@ -75,6 +75,7 @@ def visible(length: int, width: int, window: int | None) -> list[list[int]]:
     return [list(range(low, length + query + 1)) for query, low in enumerate(first)]
 
 
+@settings(deadline=None)
 @given(
     window=st.none() | st.integers(1, 12),
     rows=st.integers(1, 4),
@@ -92,6 +93,7 @@ def test_every_token_sees_exactly_its_own_rows_last_window(
         slots.commit(data.draw(st.lists(st.integers(0, min(width, most)), min_size=rows, max_size=rows)))
 
 
+@settings(deadline=None)
 @given(window=st.none() | st.integers(1, 12), rows=st.integers(1, 4), steps=STEPS, data=st.data())
 def test_the_mask_over_the_whole_buffer_lets_the_same_slots_be_seen(
     window: int | None, rows: int, steps: list[tuple[int, int]], data: st.DataObject

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
@@ -44,11 +44,13 @@ def bytewise(data: bytes) -> list[str]:
 # -- bytes
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 def test_text_cut_into_bytes_comes_out_character_by_character(text: str) -> None:
     assert [piece for piece in bytewise(text.encode()) if piece] == list(text)
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=40))
 def test_bytes_that_are_no_text_come_out_as_replacements_and_lose_nothing_around_them(data: bytes) -> None:
     assert "".join(bytewise(data)) == data.decode("utf-8", errors="replace")
@@ -65,11 +67,13 @@ def test_half_a_character_at_the_end_is_shown_as_a_replacement() -> None:
 # -- byte-level vocabularies
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.integers(0, 520), max_size=60), skip=st.booleans())
 def test_any_byte_level_tokens_add_up_to_their_decoding(byte_level: Tokenizer, ids: list[int], skip: bool) -> None:
     assert "".join(pieces(byte_level.detokenizer(skip), ids)) == byte_level.decode(ids, skip)
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 def test_byte_level_tokens_of_a_text_add_up_to_it(byte_level: Tokenizer, text: str) -> None:
     ids = byte_level.encode(text, add_special_tokens=False)
@@ -97,6 +101,7 @@ def test_other_vocabularies_are_read_through_a_window(kind: str, request: pytest
     assert isinstance(tokenizer.detokenizer(), WindowDetokenizer)
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 def test_byte_fallback_tokens_of_a_text_add_up_to_it(byte_fallback: Tokenizer, text: str) -> None:
     ids = byte_fallback.encode(text, add_special_tokens=False)
@@ -105,6 +110,7 @@ def test_byte_fallback_tokens_of_a_text_add_up_to_it(byte_fallback: Tokenizer, t
     assert "".join(pieces(byte_fallback.detokenizer(), ids)) == whole
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.integers(0, 275) | st.integers(255, 275), max_size=60), skip=st.booleans())
 def test_any_byte_fallback_tokens_that_are_text_add_up_to_their_decoding(
     byte_fallback: Tokenizer, ids: list[int], skip: bool
@@ -117,6 +123,7 @@ def test_any_byte_fallback_tokens_that_are_text_add_up_to_their_decoding(
         assert "\ufffd" in streamed
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.integers(0, 22), max_size=60), skip=st.booleans())
 def test_any_metaspace_tokens_add_up_to_their_decoding(metaspace: Tokenizer, ids: list[int], skip: bool) -> None:
     assert "".join(pieces(metaspace.detokenizer(skip), ids)) == metaspace.decode(ids, skip)
@@ -160,3 +167,6 @@ def test_the_window_stays_short_however_long_the_text(byte_fallback: Tokenizer) 
     ids = byte_fallback.encode("hello world. " * 50 + WIDE, add_special_tokens=False)
     assert "".join(pieces(WindowDetokenizer(decode), ids)) == "hello world. " * 50 + WIDE
     assert longest <= 16
+    many = [*ids, *[2] * 500, *byte_fallback.encode("a lo", add_special_tokens=False)]  # ends that are skipped
+    assert "".join(pieces(WindowDetokenizer(decode), many)) == byte_fallback.decode(many)
+    assert longest <= 16 + WindowDetokenizer.PATIENCE

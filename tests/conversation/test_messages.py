@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.messages import ROLES, Part, checked
@@ -82,6 +82,7 @@ def test_the_callers_messages_stay_as_they_are() -> None:
     assert messages == [{"role": "developer", "content": [text("a"), PICTURE]}]
 
 
+@settings(deadline=None)
 @given(words=st.lists(st.text(max_size=10), max_size=5))
 def test_parts_of_text_become_one_text_and_lose_nothing(words: list[str]) -> None:
     conversation, images = checked([user([text(word) for word in words])], takes_images=False)

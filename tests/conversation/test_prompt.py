@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL.Image import Image as Picture
 from PIL.Image import new as new_picture
@@ -83,6 +83,7 @@ def test_a_conversation_becomes_the_tokens_of_its_rendering(blind: PromptBuilder
     assert prompt.images == ()
 
 
+@settings(deadline=None)
 @given(words=st.text(max_size=30))
 def test_a_text_becomes_its_tokens_and_tokens_stay_themselves(
     blind: PromptBuilder, tokenizer: Tokenizer, words: str

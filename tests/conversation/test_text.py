@@ -66,7 +66,7 @@ def cut(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
     return text, None
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 @given(tokens=TOKENS | byte_tokens(), stops=STOPS, free=st.integers(0, 6))
 def test_the_streamed_text_is_the_whole_text_up_to_its_first_stop_string(
     tokens: list[bytes], stops: list[str], free: int
@@ -77,7 +77,7 @@ def test_the_streamed_text_is_the_whole_text_up_to_its_first_stop_string(
     assert (reader.text, reader.stop) == (open_to_all + rest, stop)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 @given(tokens=TOKENS | byte_tokens(), stops=STOPS, free=st.integers(0, 6))
 def test_tokens_come_out_in_order_with_their_text_and_none_from_past_the_stop(
     tokens: list[bytes], stops: list[str], free: int
@@ -96,6 +96,7 @@ def test_tokens_come_out_in_order_with_their_text_and_none_from_past_the_stop(
         assert len(complete(tokens[:out])) <= len(shown)  # no token before its text
 
 
+@settings(deadline=None)
 @given(tokens=TOKENS, stops=STOPS)
 def test_no_more_is_held_back_than_may_begin_a_stop_string(tokens: list[bytes], stops: list[str]) -> None:
     stream = TextStream(ByteDetokenizer(lambda place: tokens[place]), stops)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.tokenizer import Tokenizer
@@ -118,6 +118,7 @@ def test_a_folder_without_a_usable_tokenizer_is_refused_in_one_line(tmp_path: Pa
 # -- text and ids
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=40))
 def test_a_byte_level_vocabulary_writes_and_reads_every_text(byte_level: Tokenizer, text: str) -> None:
     assert byte_level.decode(byte_level.encode(text, add_special_tokens=False), skip_special_tokens=False) == text
@@ -137,6 +138,7 @@ def test_markup_that_parsers_look_for_is_never_left_out(byte_level: Tokenizer) -
     assert "".join(map(detokenizer.push, ids)) == byte_level.decode(ids) == "<think>a</think>"
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=20))
 def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(byte_level: Tokenizer, text: str) -> None:
     ids = byte_level.encode(text, add_special_tokens=False)

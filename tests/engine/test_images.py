@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -167,6 +170,20 @@ def test_a_running_row_gets_a_token_in_every_step_in_which_a_picture_is_encoded(
     assert pictured.tokens == expected(hybrid, LATER).tokens
 
 
+def test_a_model_with_yarn_takes_pictures_beside_text(hybrid: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(hybrid, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
+    config["text_config"]["rope_parameters"] |= yarn
+    (folder / "config.json").write_text(json.dumps(config))
+    stepper = Stepper(folder, "similar", chunk=24)
+    text = stepper.greedy("text", random_text(60), TOKENS)
+    pictured = stepper.greedy("picture", built(folder, ONE), TOKENS)
+    stepper.finish()
+    assert text.tokens == greedy_text(folder, random_text(60), TOKENS)
+    assert pictured.finish_reason == "length"
+
+
 # -- a picture that fails
 
 
@@ -232,6 +249,7 @@ def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
     def memory_after(name: str) -> int:
         ask(stepper, hybrid, ONE, name)
         stepper.finish()
+        gc.collect()
         mx.clear_cache()
         return mx.get_active_memory()
 

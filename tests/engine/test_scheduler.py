@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.detokenize import ByteDetokenizer
@@ -218,6 +218,7 @@ ARRIVALS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(arrivals=ARRIVALS, max_rows=st.integers(1, 5), budget=st.integers(1, 40))
 def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_rows: int, budget: int) -> None:
     queue = Scheduler(max_rows, budget)

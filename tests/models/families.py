@@ -159,6 +159,20 @@ FAMILIES: Mapping[str, Config] = {
     "gemma": family("gemma"),
     "gemma2": family("gemma2", query_pre_attn_scalar=16.0),
     "gemma3_text": family("gemma3_text", sliding_window_pattern=2, query_pre_attn_scalar=16),
+    "gemma3n": nested(
+        "gemma3n",
+        num_kv_shared_layers=2,
+        vocab_size_per_layer_input=VOCABULARY,
+        rope_local_base_freq=10_000.0,
+        final_logit_softcapping=30.0,
+        activation_sparsity_pattern=[0.0] * 4,
+        hidden_size_per_layer_input=16,
+        altup_num_inputs=2,
+        altup_coef_clip=120.0,
+        altup_correct_scale=True,
+        altup_active_idx=0,
+        laurel_rank=8,
+    ),
     "gemma4_text": family(
         "gemma4_text",
         num_kv_shared_layers=2,
@@ -279,8 +293,8 @@ class Verdict:
     def row(self) -> str:
         if not self.layout:
             return f"refused | {self.caches} | {self.line}"
-        note = "" if self.error < 1e-4 else " **WRONG**"
-        return f"{self.layout} | {self.caches} | within {self.error:.0e} of mlx-lm{note}"
+        exact = "bitwise" if self.error == 0 else f"within {self.error:.0e}"
+        return f"{self.layout} | {self.caches} | {exact if self.error < 1e-4 else f'**WRONG** by {self.error:.0e}'}"
 
 
 def build(config: Config, seed: int = 0) -> Any:
@@ -375,14 +389,13 @@ def _kind(cache: Any) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    print("family | layout | caches | result")
-    print("--- | --- | --- | ---")
+    print("| family | layout | caches | long run |\n|---|---|---|---|")
     for name in names or FAMILIES:
         try:
             row = judge(FAMILIES[name]).row
         except Exception as error:  # a family that cannot even be built here must not hide the others
             row = f"? | | {type(error).__name__}: {error}"
-        print(f"{name} | {row}", flush=True)
+        print(f"| {name} | {row} |", flush=True)
 
 
 if __name__ == "__main__":

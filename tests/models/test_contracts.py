@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -93,6 +94,16 @@ def test_a_lazy_load_reads_nothing_yet(tiny: Tiny) -> None:
     assert mx.get_active_memory() - before < size / 10
     mx.eval(model.parameters())
     assert mx.get_active_memory() - before > size / 2
+
+
+def test_load_model_reads_the_files_that_ours_looks_for(llama: Path, tmp_path: Path) -> None:
+    for path in llama.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "consolidated.safetensors").write_bytes(b"not read")
+    load_model(tmp_path, lazy=True)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="No safetensors"):
+        load_model(tmp_path, lazy=True)
 
 
 def test_a_model_says_which_parameters_are_never_cast(hybrid: Path) -> None:
@@ -314,6 +325,12 @@ def test_the_ropes_have_the_attributes_that_ours_read() -> None:
     assert type(dynamic) is rope_utils.DynamicNTKScalingRoPE
     read = (dynamic.dims, dynamic.traditional, dynamic.base, dynamic.factor, dynamic.max_position_embeddings)
     assert read == (8, False, 500.0, 4.0, 32)
+    yarn = rope_utils.initialize_rope(
+        8, 500.0, False, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+    )
+    assert type(yarn) is rope_utils.YarnRoPE
+    assert (yarn.dims, yarn.traditional, yarn._freqs.shape) == (8, False, (4,))
+    assert yarn.mscale == pytest.approx(0.1 * np.log(4.0) + 1)
 
 
 @pytest.mark.parametrize("kind", ["default", "linear", "yarn", "llama3", "longrope"])

@@ -214,6 +214,29 @@ def test_weights_without_an_index_need_one_file_at_least(llama: Path, tmp_path: 
     assert check_weights(tmp_path) == [tmp_path / "model.safetensors"]
 
 
+def test_only_the_weights_that_mlx_lm_reads_are_downloaded_and_missed(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mistral's repositories hold everything twice: as shards, and consolidated."""
+    asked: list[list[str]] = []
+
+    def download(source: str, allow_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert resolve("owner/name") == tmp_path
+    hub: Any = pytest.importorskip("huggingface_hub.utils")
+    files = ["config.json", "model-00001-of-00002.safetensors", "consolidated.safetensors", "chat_template.jinja"]
+    wanted = list(hub.filter_repo_objects(files, allow_patterns=asked[0]))
+    assert wanted == ["config.json", "model-00001-of-00002.safetensors", "chat_template.jinja"]
+
+    shutil.copy(llama / "model.safetensors", tmp_path)
+    index = {"weight_map": {"a": "model.safetensors", "b": "consolidated.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert check_weights(tmp_path) == [tmp_path / "model.safetensors"]
+
+
 def test_the_configuration_is_read(llama: Path) -> None:
     assert read_config(llama)["model_type"] == "llama"
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import KVCache
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.models.positions import DynamicRoPE, PositionedRoPE, Positions, dynamic_reach, image_positions
 from tests.reference import load_images
@@ -56,6 +56,18 @@ def test_far_into_a_context_explicit_positions_are_as_exact_as_the_fast_rope(sta
     ours = np.array(PositionedRoPE(fast)(x, offset=Positions(mx.arange(start, start + 20)[None])))
     theirs = np.array(fast(x, offset=start))
     assert np.abs(ours - truth).max() < 1.5 * np.abs(theirs - truth).max()
+
+
+def test_explicit_positions_that_count_up_equal_the_fast_yarn() -> None:
+    """Qwen3.5's own recipe for long contexts; a row with pictures is prefilled at explicit positions there too."""
+    fast = YarnRoPE(16, base=10_000.0, scaling_factor=4.0, original_max_position_embeddings=32)
+    assert fast.mscale != 1
+    rope = PositionedRoPE(fast, SECTIONS)
+    x = heads(2, 20, 32)
+    for start in (0, 50, 100):
+        places = mx.broadcast_to(mx.arange(start, start + 20), (3, 2, 20))
+        assert far(rope(x, offset=Positions(places)), fast(x, offset=start)) < 2e-5
+        assert far(rope(x, offset=start), fast(x, offset=start)) == 0
 
 
 def test_rows_at_their_own_positions_equal_each_row_alone() -> None:

@@ -29,7 +29,7 @@ from tests.reference import load_images
 
 Tiny = Callable[..., Path]
 Message = Mapping[str, Any]
-OPTIONS = {"enable_thinking": False}
+OPTIONS: dict[str, Any] = {"enable_thinking": False}
 SIZES = ((96, 64), (64, 128), (40, 40), (33, 170), (150, 125))  # width, height
 
 
