@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from paceline import platform
 from paceline.engine.limits import Limits, validate, validate_choices
@@ -80,13 +81,18 @@ class Service:
         self.settings = settings or Settings()
         self._progress = progress
         self._running: _Running | None = None
+        self._starting = threading.Lock()
 
     # -- life
 
     async def start(self) -> None:
         """Load the model and check it, on the engine's own thread. Raises LoadError."""
-        if self._running is None:
-            self._running = await asyncio.to_thread(_Running, self.settings, self._progress)
+        await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        with self._starting:  # a second start waits for the first, and finds its work done
+            if self._running is None:
+                self._running = _Running(self.settings, self._progress)
 
     async def stop(self) -> None:
         """Abort what runs, free the model. Idempotent."""
@@ -127,9 +133,11 @@ class Service:
 
     def abort(self, request_id: RequestId) -> None:
         """End a request, whatever it is doing; its stream ends with finish reason "abort". Unknown ids are ignored."""
-        if self._running is not None:
+        running = self._running
+        if running is not None and request_id in running.requests:
+            running.requests[request_id] = "aborted"  # for a prompt that is still being built
             for index in range(self.settings.max_choices):
-                self._running.engine.abort(_choice_id(request_id, index))
+                running.engine.abort(_choice_id(request_id, index))
 
     def stats(self) -> dict[str, Any]:
         if self._running is None:
@@ -180,12 +188,21 @@ class Service:
         running = self._live()
         validate_choices(request.n, running.limits)
         validate(request.sampling, running.limits)
-        prompt = await asyncio.to_thread(build, running)
-        running.check(prompt, place)
         request_id = request.request_id or new_request_id()
-        mailbox = running.post.mailbox()
+        if request_id in running.requests:
+            raise InvalidRequest(f"The request id {request_id} is in use.", field="request_id")
+        running.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
         try:
+            prompt = await asyncio.to_thread(build, running)
+            running.check(prompt, place)
+            if running.requests[request_id] == "aborted":
+                for index in range(request.n):
+                    usage = Usage(len(prompt.token_ids))
+                    info = PromptInfo(prompt.token_ids)
+                    yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
+                return
+            mailbox = running.post.mailbox()
             for index, choice_id in enumerate(ids):
                 running.submit(choice_id, prompt, _seeded(request.sampling, index), mailbox, index)
             open_choices = request.n
@@ -194,6 +211,7 @@ class Service:
                 open_choices -= delta.finish_reason is not None
                 yield delta
         finally:
+            del running.requests[request_id]
             for choice_id in ids:  # of a stream that was read to its end, nothing is left to abort
                 running.engine.abort(choice_id)
 
@@ -209,6 +227,7 @@ class _Running:
         from paceline.engine.scheduler import Scheduler
         from paceline.engine.startup import Startup
 
+        self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
         self.startup = Startup(settings, progress)
         self.post = _Post()
         scheduler = Scheduler(settings.max_rows, settings.prefill_chunk or 256)
@@ -358,7 +377,7 @@ def _seeded(sampling: Sampling, index: int) -> Sampling:
     """The n choices of a seeded request differ from each other, and are the same every time."""
     if sampling.seed is None or index == 0:
         return sampling
-    return replace(sampling, seed=sampling.seed + index)
+    return replace(sampling, seed=sampling.seed ^ (index * 0x9E3779B97F4A7C15))
 
 
 def _choice_id(request_id: RequestId, index: int) -> RequestId:

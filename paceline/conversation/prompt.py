@@ -52,7 +52,11 @@ class PromptBuilder:
     def _image(self, part: Part) -> Image:
         if self.eyes is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
-        return self.eyes.preprocess(decode_image(part.url, self.max_pixels, self.max_bytes, field=part.place))
+        picture = decode_image(part.url, self.max_pixels, self.max_bytes, field=part.place)
+        try:
+            return self.eyes.preprocess(picture)
+        except InvalidRequest as error:
+            raise InvalidRequest(str(error), field=part.place) from error
 
     def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
         """Each picture's one placeholder becomes as many as the picture has tokens."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -41,9 +42,10 @@ def compiled_step(model: Adapted, grouping: Grouping, device: str) -> CompiledSt
 
 
 class CompiledStep:
-    """Called with the rows' tokens and their batch; returns logits (rows, vocabulary), or None: step as usual.
+    """Called with the rows' tokens and their batch; returns logits (rows, vocabulary) and a commit, or None: step as
+    usual.
 
-    Contract: after a call that returned logits the batch is as after `begin(1)`, forward and `commit()`.
+    Contract: the call changes nothing in the batch but its room; after the commit it is as after a plain step's.
     """
 
     def __init__(self, model: Adapted, patience: int = PATIENCE) -> None:
@@ -54,7 +56,7 @@ class CompiledStep:
         self._last: Shape = ()
         self._seen = 0
 
-    def __call__(self, tokens: mx.array, batch: Batch) -> mx.array | None:
+    def __call__(self, tokens: mx.array, batch: Batch) -> tuple[mx.array, Callable[[], None]] | None:
         batch.reserve(1)
         shape = _shape(batch)
         if shape not in self._traced:
@@ -72,9 +74,7 @@ class CompiledStep:
             function = self._functions[partition] = mx.compile(self._function())
         self._batch = batch
         logits, *arrays = function(tokens, places, ends, batch.arrays())
-        _put(batch, arrays)
-        batch.lengths = [n + 1 for n in batch.lengths]
-        return logits
+        return logits, partial(_commit, batch, arrays)
 
     def _remember(self, shape: Shape) -> None:
         if len(self._traced) >= MOST_SHAPES:
@@ -98,6 +98,11 @@ class CompiledStep:
                 _put(batch, before)
 
         return step
+
+
+def _commit(batch: Batch, arrays: list[mx.array]) -> None:
+    _put(batch, arrays)
+    batch.lengths = [n + 1 for n in batch.lengths]
 
 
 def _shape(batch: Batch) -> Shape:

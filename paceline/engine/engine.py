@@ -18,7 +18,7 @@ from typing import Any
 
 from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId
 from paceline.engine.row import Row
-from paceline.engine.runner import Launched, Runner, Token
+from paceline.engine.runner import Launched, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Chunk, Plan, Scheduler
 from paceline.errors import EngineUnavailable
@@ -115,8 +115,11 @@ class Engine:
         """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one."""
         plan = self.scheduler.plan()
         following: Launched | None = self._attempt(partial(self._launch, runner, plan))
-        if launched is not None and not self._attempt(partial(self._deliver, runner, launched)):
-            self._fail_step(launched)
+        if launched is not None:
+            if self._attempt(partial(self._deliver, runner, launched)) is None:
+                self._fail_step(launched)
+            elif launched.sampled is not None:
+                self._failing = 0
         self._tidy(plan)
         self._after_step()
         return following
@@ -128,8 +131,11 @@ class Engine:
         except Exception as error:  # noqa: BLE001
             self._failing += 1
             log.exception("step failed (%d in a row)", self._failing)
+            if isinstance(error, StepLost):
+                self._fail_step(error.launched)
             if self._failing >= PATIENCE:
-                self.failure = f"The engine stopped after {PATIENCE} failing steps in a row: {error}"
+                cause = error.__cause__ or error
+                self.failure = f"The engine stopped after {PATIENCE} failing steps in a row: {cause}"
             return None
         return result
 
@@ -155,8 +161,6 @@ class Engine:
         launched = runner.decode(plan.decode)
         if plan.empty:
             return None
-        if plan.decode:
-            self._failing = 0
         for chunk in plan.prefill:
             self._guarded(chunk.row, partial(self._prefill, runner, chunk, launched))
         if plan.encode is not None:

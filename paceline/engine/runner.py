@@ -42,6 +42,14 @@ class Launched:
     wait: list[mx.array] = field(default_factory=list)
 
 
+class StepLost(Exception):
+    """A step broke after it counted: its tokens are lost, and its rows cannot go on."""
+
+    def __init__(self, launched: Launched) -> None:
+        super().__init__("a step was lost")
+        self.launched = launched
+
+
 class Runner:
     def __init__(
         self,
@@ -138,14 +146,21 @@ class Runner:
         batch = self.batch
         if batch is None:
             return Launched()
-        sampled = self.sampler(self._logits(batch))
+        logits, commit = self._logits(batch)
+        sampled = self.sampler(logits)
+        commit()  # up to here a fault changes nothing, and the step can be run again
         self.tokens = sampled.tokens
-        mx.async_eval(*sampled.arrays(), *batch.states(), *self.sampler.state())
         for row in self.rows:
             row.launched += 1
-        return Launched(list(self.rows), sampled)
+        launched = Launched(list(self.rows), sampled)
+        try:
+            mx.async_eval(*sampled.arrays(), *batch.states(), *self.sampler.state())
+        except Exception as error:
+            raise StepLost(launched) from error
+        return launched
 
-    def _logits(self, batch: Batch) -> mx.array:
+    def _logits(self, batch: Batch) -> tuple[mx.array, Callable[[], None]]:
+        """Logits of every row's next token, and what makes the step count."""
         if self.compiled is not None:
             quick = self.compiled(self.tokens, batch)
             if quick is not None:
@@ -155,9 +170,7 @@ class Runner:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         batch.begin(1, positions)
-        logits: mx.array = self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1]
-        batch.commit()
-        return logits
+        return self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1], batch.commit
 
     def collect(self, launched: Launched) -> list[Token]:
         """The step's tokens: the one host read."""

@@ -64,14 +64,14 @@ def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch
     logits = stepper.runner._logits
     steps = 0
 
-    def poisoned(batch: Any) -> mx.array:
+    def poisoned(batch: Any) -> Any:
         nonlocal steps
         steps += 1
-        out = logits(batch)
+        out, commit = logits(batch)
         if steps == 5:
             place = [row.id for row in stepper.runner.rows].index(RequestId("bad"))
             out = mx.where((mx.arange(out.shape[0]) == place)[:, None], mx.nan, out)
-        return out
+        return out, commit
 
     monkeypatch.setattr(stepper.runner, "_logits", poisoned)
     stepper.finish()
@@ -101,7 +101,7 @@ def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, mo
     logits = stepper.runner._logits
     steps = 0
 
-    def sometimes(batch: Any) -> mx.array:
+    def sometimes(batch: Any) -> Any:
         nonlocal steps
         steps += 1
         out = logits(batch) if steps % 4 else None
@@ -115,6 +115,38 @@ def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, mo
     stepper.finish()
     assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
     assert stepper.engine.failure is None
+
+
+def test_a_sampler_that_fails_once_changes_nobodys_tokens(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid, "similar")
+    rows = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
+    sampler = stepper.runner.sampler
+    steps = 0
+
+    class Sometimes:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(sampler, name)
+
+        def __call__(self, logits: mx.array) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps % 5 == 0:
+                raise RuntimeError("a passing fault")
+            return sampler(logits)
+
+    monkeypatch.setattr(stepper.runner, "sampler", Sometimes())
+    stepper.finish()
+    assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
+
+
+def test_reads_that_keep_failing_stop_the_engine_too(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = Stepper(hybrid)
+    monkeypatch.setattr(stepper.runner, "collect", lambda launched: 1 / 0)
+    for n in range(40):
+        stepper.greedy(str(n), prompt(4), 3)
+        stepper.step(3)
+    assert stepper.engine.failure is not None
+    assert {heard.finish_reason for heard in stepper.heard.values()} <= {"error", None}
 
 
 def running_engine(folder: Path) -> tuple[Engine, list[Runner]]:

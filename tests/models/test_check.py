@@ -169,7 +169,7 @@ def test_the_compiled_step_agrees_with_the_plain_one(tiny: Tiny, family: str, la
     calls: list[bool] = []
     compiled = CompiledStep(model, patience=1)
 
-    def step(tokens: mx.array, batch: Batch) -> mx.array | None:
+    def step(tokens: mx.array, batch: Batch) -> Any:
         logits = compiled(tokens, batch)
         calls.append(logits is not None)
         return logits
@@ -179,12 +179,16 @@ def test_the_compiled_step_agrees_with_the_plain_one(tiny: Tiny, family: str, la
     assert calls == [True] * (forms * check.STEPS)
 
 
+def done() -> None:
+    """These steps have committed already."""
+
+
 def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> None:
     model = loaded(llama).language
 
-    def wrong_apart(tokens: mx.array, batch: Batch) -> mx.array:
+    def wrong_apart(tokens: mx.array, batch: Batch) -> Any:
         apart = any(len(lane.groups) > 1 for lane in batch.lanes.values())
-        return check.decode(model, batch, tokens) + 10 * apart
+        return check.decode(model, batch, tokens) + 10 * apart, done
 
     assert check.agrees(model, PADDED, wrong_apart)
     assert not check.agrees(model, SIMILAR, wrong_apart)
@@ -193,14 +197,14 @@ def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> Non
 def test_a_step_that_loses_a_token_or_gives_no_logits_does_not_agree(llama: Path) -> None:
     model = loaded(llama).language
 
-    def forgets(tokens: mx.array, batch: Batch) -> mx.array:
+    def forgets(tokens: mx.array, batch: Batch) -> Any:
         logits = check.decode(model, batch, tokens)
         batch.lengths = [length - 1 for length in batch.lengths]
-        return logits
+        return logits, done
 
     assert not check.agrees(model, PADDED, forgets)
     assert not check.agrees(model, PADDED, lambda tokens, batch: None)
-    assert not check.agrees(model, PADDED, lambda tokens, batch: check.decode(model, batch, tokens)[:, :9])
+    assert not check.agrees(model, PADDED, lambda tokens, batch: (check.decode(model, batch, tokens)[:, :9], done))
 
 
 def test_a_compiled_step_is_used_where_it_helps_and_agrees(

@@ -140,10 +140,13 @@ def our_logits(
     runner._arrange(rows)
     assert runner.batch is not None
     place = runner.rows.index(rows[0])
-    logits = [runner._logits(runner.batch)[place]]
-    for token in forced:
-        runner.tokens = mx.array([token if row is rows[0] else 5 for row in runner.rows])
-        logits.append(runner._logits(runner.batch)[place])
+    logits = []
+    for token in [None, *forced]:
+        if token is not None:
+            runner.tokens = mx.array([token if row is rows[0] else 5 for row in runner.rows])
+        step, commit = runner._logits(runner.batch)
+        commit()
+        logits.append(step[place])
     mx.eval(logits)
     return logits
 
