@@ -4,6 +4,8 @@ VENV   ?= .venv
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do command -v $$name && break; done)
 MODEL  ?=
 ARGS   ?=
+# Tests are tiny products in many steps: a process a core, one BLAS thread each.
+WORKERS ?= 2
 
 # Which MLX: `make serve EXTRA=cpu` overrides. macOS needs none, MLX's own wheel has Metal.
 ifeq ($(shell uname -s),Linux)
@@ -43,7 +45,7 @@ chat: $(RUN)
 	$(BIN)/paceline chat $(MODEL) $(ARGS)
 
 test: $(DEV)
-	$(BIN)/python -m pytest $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

@@ -87,6 +87,13 @@ class Lane:
         narrow = self.window is None or high - low <= self.window
         if even and narrow and (width == 1 or ends[0] + width == high):
             return None if width == 1 else "causal"
+        return self.array_mask(group, lengths, width)
+
+    def array_mask(self, group: Group, lengths: list[int], width: int) -> mx.array:
+        """The same, always as an array (rows, 1, width, slots of `view`)."""
+        low, high = self.view(group, lengths, width)
+        rows = lengths[group.first : group.first + group.count]
+        ends = [n - s for n, s in zip(rows, group.starts, strict=True)]
         slots = mx.arange(low, high)[None, None, None, :]
         queries = (mx.array(ends)[:, None] + mx.arange(width))[:, None, :, None]
         mask = slots <= queries

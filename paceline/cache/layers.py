@@ -6,6 +6,7 @@ The protocol's surface that models use: `offset`, `update_and_fetch`, `make_mask
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ class LayerCache:
     left_padding = None
 
     def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+        # Weak: a cycle would keep a row's buffers until the garbage collector happens to come by.
+        self.batch: Batch = weakref.proxy(batch)
 
     @property
     def offset(self) -> Any:
@@ -60,14 +62,21 @@ class AttentionCache(LayerCache):
     # -- the step
 
     def make_mask(self, count: int, return_array: bool = False, window_size: int | None = None) -> Any:
-        if window_size is not None and self.lane.window is None:
-            raise UnsupportedUse("a window is asked of a full-attention cache")
+        if window_size is not None and window_size != self.lane.window:
+            raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.lane.window}")
         if len(self.lane.groups) > 1:  # `attend` makes a mask for each group
+            if return_array:
+                raise UnsupportedUse("an explicit mask is asked for")
             return None if count == 1 else "causal"
-        mask = self.batch.mask(self.lane, 0)
-        if return_array and not isinstance(mask, mx.array):
-            raise UnsupportedUse("an explicit mask is asked for")
-        return mask
+        if return_array:
+            return self.lane.array_mask(self.lane.groups[0], self.batch.lengths, count)
+        return self.batch.mask(self.lane, 0)
+
+    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+        """For layers that attend to what another layer has stored."""
+        if len(self.lane.groups) > 1:
+            raise UnsupportedUse("a layer attends to another layer's keys")
+        return self._view(0)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         if not self.keys:

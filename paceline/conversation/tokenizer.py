@@ -12,6 +12,7 @@ from mlx_lm.utils import load_tokenizer
 
 from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
 from paceline.errors import InvalidRequest, LoadError
+from paceline.models.files import one_line
 
 MARK = "paceline-turn-end-probe"
 
@@ -30,8 +31,7 @@ class Tokenizer:
             wrapped = load_tokenizer(folder)
             wrapped.backend_tokenizer  # noqa: B018  (a slow tokenizer has none)
         except Exception as error:  # transformers raises many kinds
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LoadError(f"The tokenizer of {folder} cannot be loaded: {line}") from error
+            raise LoadError(f"The tokenizer of {folder} cannot be loaded: {one_line(error)}") from error
         if not wrapped.has_chat_template:
             raise LoadError(
                 f"The tokenizer of {folder} has no chat template, so it cannot take conversations. "

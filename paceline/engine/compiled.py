@@ -55,6 +55,7 @@ class CompiledStep:
         self._traced: set[Shape] = set()
         self._last: Shape = ()
         self._seen = 0
+        self._batch: Batch | None = None  # while it is traced
 
     def __call__(self, tokens: mx.array, batch: Batch) -> tuple[mx.array, Callable[[], None]] | None:
         batch.reserve(1)
@@ -73,7 +74,10 @@ class CompiledStep:
         if function is None:
             function = self._functions[partition] = mx.compile(self._function())
         self._batch = batch
-        logits, *arrays = function(tokens, places, ends, batch.arrays())
+        try:
+            logits, *arrays = function(tokens, places, ends, batch.arrays())
+        finally:
+            self._batch = None
         return logits, partial(_commit, batch, arrays)
 
     def _remember(self, shape: Shape) -> None:
@@ -85,6 +89,7 @@ class CompiledStep:
     def _function(self) -> Callable[..., list[mx.array]]:
         def step(tokens: mx.array, places: mx.array, ends: list[mx.array], arrays: list[mx.array]) -> list[mx.array]:
             batch = self._batch
+            assert batch is not None
             before = batch.arrays()
             try:  # while it is traced, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)

@@ -130,7 +130,7 @@ ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str) -> None:
     from paceline.models.synthetic import scaled_rope
 
-    folder = tiny("llama", rope_scaling=scaled_rope(kind, window=64))
+    folder = tiny("llama", **scaled_rope(kind, window=64))
     lengths = (3, 60, 130, 300)
     stepper = Stepper(folder, chunk=37)
     heard = [stepper.greedy(str(n), prompt(n), 30) for n in lengths]

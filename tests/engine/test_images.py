@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -249,7 +248,6 @@ def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
     def memory_after(name: str) -> int:
         ask(stepper, hybrid, ONE, name)
         stepper.finish()
-        gc.collect()
         mx.clear_cache()
         return mx.get_active_memory()
 
