@@ -261,7 +261,7 @@ def test_the_host_time_of_a_late_step_is_that_of_an_early_one(tiny: Tiny) -> Non
         begun = time.thread_time()  # this thread's own time: the device works on another
         stepper.step()
         times.append(time.thread_time() - begun)
-    early, late = sorted(times[60:160])[50], sorted(times[3950:4050])[50]
+    early, late = sorted(times[50:250])[50], sorted(times[3900:4100])[50]  # lower quartiles: the machine has other work
     assert late < 1.1 * early + 20e-6
 
 
