@@ -61,7 +61,8 @@ async def probe(address: Address, workload: Workload, *, timeout: float) -> Prob
     if first.failure is not None:
         raise BenchError(f"{address} fails a first short request: {first.failure}: {first.message}")
 
-    if (counts := await _tokenize(address, workload, timeout=timeout)) is not None:
+    counts = await _tokenize(address, workload, timeout=timeout)
+    if counts is not None and counts[1] > counts[0]:  # llama.cpp's /tokenize takes another field, and counts nothing
         per_word = (counts[1] - counts[0]) / (long - short)
         overhead = (first.prompt_tokens or counts[0]) - per_word * short
         calibration = Calibration(per_word, max(0.0, overhead), "/tokenize")
