@@ -223,10 +223,6 @@ class Runner:
             self.tokens = mx.concatenate([self.tokens[:place], first, self.tokens[place:]])
         row.batch, row.encoded, row.places = None, [], None
 
-    @property
-    def cache_bytes(self) -> int:
-        return self.batch.nbytes if self.batch is not None else 0
-
 
 def _logprobs(
     tokens: list[int], chosen: mx.array, ids: mx.array | None = None, values: mx.array | None = None

@@ -6,7 +6,6 @@ RoPE (explicit positions), GatedDeltaNet (chunked prefill), the attention call (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,11 +93,3 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 def _vocab_size(config: dict[str, Any]) -> int:
     text = config.get("text_config") or {}
     return int(text.get("vocab_size") or config.get("vocab_size") or 1000)  # the start-up check corrects it
-
-
-def windows(plans: Sequence[LayerPlan]) -> set[int]:
-    """The sliding windows a model has."""
-    found = {plan.window for plan in plans if plan.window is not None}
-    for plan in plans:
-        found |= windows(plan.parts)
-    return found

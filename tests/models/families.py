@@ -18,10 +18,11 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import _get_classes
 
+from paceline.cache.batch import LayerPlan
 from paceline.cache.grouping import NAMES, PADDED, ROWS, SIMILAR, Grouping
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import Adapted, adapt, windows
+from paceline.models.adapter import Adapted, adapt
 
 Config = dict[str, Any]
 VOCABULARY = 256
@@ -123,6 +124,14 @@ LINEAR: Config = {
 }
 YARN: Config = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "mscale_all_dim": 1.0}
 GPT: Config = {"n_ctx": 4096, "n_embd": 64, "n_head": 4, "n_layer": 4, "n_positions": 4096, "n_inner": 128}
+
+
+def windows(plans: Sequence[LayerPlan]) -> set[int]:
+    """The sliding windows a model has."""
+    found = {plan.window for plan in plans if plan.window is not None}
+    for plan in plans:
+        found |= windows(plan.parts)
+    return found
 
 
 def family(model_type: str, *parts: Config, **more: Any) -> Config:
