@@ -34,6 +34,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "prefill_chunk": "N|auto",
         "kv_layout": "LAYOUT",
         "dtype": "TYPE",
+        "speculation": "MODE",
+        "max_draft": "N",
         "context_length": "N|auto",
         "blas": "PATH|none",
     },

@@ -242,6 +242,7 @@ class _Running:
             max_choices=settings.max_choices,
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
+            max_draft=settings.max_draft,
         )
         self.prompts = PromptBuilder(
             tokenizer,
@@ -270,17 +271,20 @@ class _Running:
         room = self.limits.context_length - len(prompt.token_ids)
         limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
-        self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index)))
+        route = self.startup.router.route(prompt, sampling)
+        self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route))
 
     def stop(self) -> None:
         self.engine.stop()
         self.startup.close()
 
     def stats(self) -> dict[str, Any]:
+        stats = self.engine.stats()
         return {
             "state": "failed" if self.engine.failure else "ready",
             **self.startup.about,
-            **self.engine.stats(),
+            **stats,
+            "speculation": {**self.startup.speculation, **stats["speculation"]},
         }
 
 
@@ -355,7 +359,9 @@ async def _collect(request_id: RequestId | None, stream: AsyncGenerator[Delta, N
         if choice.finish_reason == "error":
             raise RequestFailed(choice.error or "The request failed.")
     usages = [deltas[-1].usage or Usage() for deltas in parts.values()]
-    usage = replace(usages[0], completion_tokens=sum(usage.completion_tokens for usage in usages))
+    summed = ("completion_tokens", "accepted_tokens", "rejected_tokens")
+    totals = {name: sum(getattr(usage, name) for usage in usages) for name in summed}
+    usage = replace(usages[0], **totals)
     prompt = next(d.prompt for deltas in parts.values() for d in deltas if d.prompt is not None)
     return Completion(request_id or new_request_id(), choices, usage, prompt)
 

@@ -17,6 +17,7 @@ TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
+SpeculationMode = Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -67,6 +68,11 @@ class Settings(BaseModel):
         default="auto",
         description="Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.",
     )
+    speculation: SpeculationMode = Field(
+        default="auto",
+        description="Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens.",
+    )
+    max_draft: int = Field(default=8, ge=1, le=8, description="Most tokens a row may draft in one step.")
     context_length: AutoCount = Field(
         default=None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
     )

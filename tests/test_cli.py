@@ -59,6 +59,7 @@ def test_the_help_of_serve_has_every_setting_with_its_description_and_default() 
             assert flag_name(name) in output
     assert "[default: 64]" in output
     assert "auto | rows | similar | padded" in output
+    assert "--speculation MODE" in output and "--max-draft N" in output
     assert "PACELINE_MAX_ROWS=8" in output
     assert "paceline serve --config paceline.toml" in output
 
@@ -106,6 +107,9 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["serve", "--port", "x"], "--port: input should be a valid integer"),
         (["serve", "--max-rows", "0"], "--max-rows: input should be greater than or equal to 1, got '0'"),
         (["serve", "--config", "/no/such.toml"], "cannot read /no/such.toml: No such file or directory"),
+        (["serve", "--speculation", "on"], "--speculation: input should be 'off'"),
+        (["chat", "--speculation", "9"], "--speculation: input should be 'off'"),
+        (["serve", "--max-draft", "9"], "--max-draft: input should be less than or equal to 8, got '9'"),
         (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
     ],
 )
@@ -116,6 +120,31 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], argu
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert started == []
+
+
+@pytest.mark.parametrize(("written", "mode"), [("off", "off"), ("auto", "auto"), ("3", 3)])
+@pytest.mark.parametrize("source", ["flag", "file", "variable"])
+def test_speculation_is_read_from_a_flag_a_file_and_a_variable(
+    started: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    source: str,
+    written: str,
+    mode: str | int,
+) -> None:
+    arguments = ["--speculation", written, "--max-draft", "4"]
+    if source == "file":
+        config = tmp_path / "paceline.toml"
+        config.write_text(f"speculation = {mode!r}\nmax_draft = 4\n")
+        arguments = ["--config", str(config)]
+    elif source == "variable":
+        monkeypatch.setenv("PACELINE_SPECULATION", written)
+        monkeypatch.setenv("PACELINE_MAX_DRAFT", "4")
+        arguments = []
+    assert invoke("serve", "folder", *arguments).exit_code == 0
+    [settings] = started
+    assert (settings.speculation, settings.max_draft) == (mode, 4)
+    assert type(settings.speculation) is type(mode)
 
 
 def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:

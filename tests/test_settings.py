@@ -110,6 +110,25 @@ def test_a_mistake_in_a_weak_source_is_an_error_even_where_a_flag_overrules_it()
     assert complaint({"port": "1"}, env={"PACELINE_PORT": "x"}).startswith("PACELINE_PORT: ")
 
 
+@pytest.mark.parametrize("value", ["on", "OFF", "0", "9", "-1", "2.5", "true"])
+def test_a_speculation_that_is_no_mode_is_one_line_from_every_source(tmp_path: Path, value: str) -> None:
+    config = toml(tmp_path, f"speculation = '{value}'")
+    for name, line in {
+        "--speculation": complaint({"speculation": value}),
+        "PACELINE_SPECULATION": complaint(env={"PACELINE_SPECULATION": value}),
+        f"speculation in {config}": complaint(config=config),
+    }.items():
+        assert line.startswith(f"{name}: input should be 'off'")
+        assert line.endswith(f", got {value!r}")
+        assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", ["true", "'3'", "3.0", "0", "9", "[3]"])
+def test_a_speculation_in_the_file_is_a_word_or_an_integer(tmp_path: Path, value: str) -> None:
+    config = toml(tmp_path, f"speculation = {value}")
+    assert complaint(config=config).startswith(f"speculation in {config}: input should be 'off'")
+
+
 @pytest.mark.parametrize("line", ["port = '8000'", "max_rows = true", "model = 3", "drain_seconds = nan"])
 def test_the_file_has_types_and_a_value_of_another_type_is_an_error(tmp_path: Path, line: str) -> None:
     assert line.split(" ")[0] in complaint(config=toml(tmp_path, line))

@@ -23,12 +23,13 @@ from paceline.bench.shapes import SHAPES, random_model
 from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.compiled import compiled_step
 from paceline.engine.engine import Engine
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.request import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.steps import prepare_steps
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
 
@@ -103,8 +104,8 @@ class Bench:
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget = check.prefill_chunk(self.model.language, grouping)
-        step = compiled_step(self.model.language, grouping, platform.device_kind()) if self.compile else None
-        return Runner(self.model, grouping, self.engine.ends, step)
+        traces = prepare_steps(self.model, grouping) and self.compile
+        return Runner(self.model, grouping, self.engine.ends, traces=traces)
 
     def _between(self) -> None:
         while self._jobs:
@@ -124,10 +125,14 @@ class Bench:
 
     # -- what is measured
 
-    def engine_run(self, prompts: Sequence[tuple[int, ...]], tokens: int) -> tuple[Trace, float]:
+    def engine_run(
+        self, prompts: Sequence[tuple[int, ...]], tokens: int, speculation: Speculation = "off"
+    ) -> tuple[Trace, float]:
         """All prompts at once through the engine; returns the trace and the seconds to the last token."""
         trace = Trace()
-        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True)
+        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
+        head = self.model.head
+        router = Router("off", MOST_DRAFTED, head if isinstance(head, str) else None)
         begun = time.perf_counter()
         rows = [
             Row(
@@ -137,6 +142,7 @@ class Bench:
                 tokens,
                 TextStream(ByteDetokenizer(lambda _: b"x")),
                 trace.sink(place),
+                router.route(Prompt(prompt), sampling),
             )
             for place, prompt in enumerate(prompts)
         ]

@@ -87,4 +87,6 @@ def random_model(shape: str, dtype: mx.Dtype | None = None) -> LoadedModel:
     module.eval()
     mx.eval(module.parameters())
     mx.clear_cache()
-    return LoadedModel(Path(shape), config, adapt(module, config), None, {}, context_length(config))
+    return LoadedModel(
+        Path(shape), config, adapt(module, config), None, "a random model has no MTP head", context_length(config)
+    )

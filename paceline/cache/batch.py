@@ -1,8 +1,9 @@
 """A batch of rows: the only place where lengths live.
 
-A step is `begin(width)`, a forward pass over `layers`, `commit(kept)`. Rolling back is committing less. Rows join
-from another batch (a row is prefilled in a batch of its own) and leave between any two steps. RoPE's position of a
-row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
+A step is `begin(width)`, a forward pass over `layers`, `commit()`. A step whose tokens may be rejected is tentative:
+`fold(kept)` says on the device how many each row keeps, and `settle(kept)` tells the host, when it knows. Attention
+rolls back by length, a state layer by folding in only what was kept. Rows join from another batch (a row is prefilled in a
+batch of its own) and leave between any two steps. RoPE's position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import mlx.core as mx
 
 from paceline.cache.grouping import Grouping
 from paceline.cache.lane import STEP, Group, Lane
-from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache, UnsupportedUse
+from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,16 @@ class LayerPlan:
     kind: Literal["attention", "state", "list"]
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
+    fold: Fold | None = None  # state: how a tentative step's kept tokens are folded in; None: they cannot be
     parts: tuple[LayerPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a row went: its index in the batch, and the group it shares (None: one of its own)."""
+
+    row: int
+    group: int | None
 
 
 @dataclass(slots=True)
@@ -34,6 +44,7 @@ class _Step:
 
     width: int
     offset: Any
+    tentative: bool = False
     ends: dict[int | None, mx.array] | None = None
     masks: dict[tuple[int | None, int], Any] = field(default_factory=dict)
     slots: dict[tuple[int | None, int], Any] = field(default_factory=dict)
@@ -46,6 +57,7 @@ class Batch:
         self.grouping = grouping
         self.lengths = [0] * rows
         self.deltas = [0] * rows
+        self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
         self.lanes: dict[int | None, Lane] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
@@ -56,7 +68,7 @@ class Batch:
         if plan.kind == "list":
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
-            return StateCache(self, plan.size)
+            return StateCache(self, plan.size, plan.fold)
         lane = self.lanes.get(plan.window)
         if lane is None:
             size = 1 if self.grouping.skew == 0 else rows
@@ -70,22 +82,27 @@ class Batch:
 
     # -- one step
 
-    def begin(self, width: int, positions: Any = None) -> None:
+    def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
-        self._step = _Step(width, offset)
-        for cache in self.flat:
-            if isinstance(cache, StateCache):
-                cache.pending = {}
+        self._open(_Step(width, offset, tentative))
 
-    def begin_fixed(self, offset: mx.array, ends: dict[int | None, mx.array]) -> None:
-        """Open a step of one token a row whose lengths are arrays and whose buffers are read whole.
+    def begin_fixed(
+        self, width: int, offset: mx.array, ends: dict[int | None, mx.array], *, tentative: bool = False
+    ) -> None:
+        """Open a step whose lengths are arrays and whose buffers are read whole.
 
         Its graph depends on shapes only, so that it can be traced once and run many times (engine/compiled). The
         caller has reserved the room. `ends` has, for each lane, the slot that each row writes next.
         """
-        self._step = _Step(1, offset, ends)
+        self._open(_Step(width, offset, tentative, ends))
+
+    def _open(self, step: _Step) -> None:
+        self._step = step
+        for cache in self.flat:
+            if isinstance(cache, StateCache):
+                cache.begin()
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
@@ -104,20 +121,36 @@ class Batch:
         """For each row, the position of its next token."""
         return [n + d for n, d in zip(self.lengths, self.deltas, strict=True)]
 
-    def commit(self, kept: Sequence[int] | None = None) -> None:
-        """Close the step: row i keeps its first `kept[i]` new tokens (all of them without `kept`)."""
-        step = self._open_step()
-        counts = [step.width] * self.rows if kept is None else list(kept)
-        if min(counts) < step.width and any(isinstance(cache, StateCache) and cache.pending for cache in self.flat):
-            raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
-        for cache in self.flat:
-            cache.commit(counts)
-        self.lengths = [n + k for n, k in zip(self.lengths, counts, strict=True)]
-        self._step = None
+    def commit(self) -> None:
+        """Close a step: every row keeps all of its new tokens."""
+        width = self._open_step().width
+        self.close()
+        self.settle([width] * self.rows)
 
     def close(self) -> None:
-        """End a step that `commit` does not end: its lengths are the caller's."""
+        """End the forward pass: what it wrote to the layers counts. Lengths are the caller's."""
+        if not self._open_step().tentative:
+            self.kept = None
+        for cache in self.flat:
+            cache.commit()
         self._step = None
+
+    def drop(self) -> None:
+        """Forget a step that is open, if one is."""
+        self._step = None
+
+    def fold(self, kept: mx.array) -> None:
+        """After a tentative step was closed, on the device: row i keeps its first `kept[i]` tokens."""
+        owing = False
+        for cache in self.flat:
+            if isinstance(cache, StateCache):
+                cache.fold(kept)
+                owing |= bool(cache.owed)
+        self.kept = kept if owing else None
+
+    def settle(self, kept: Sequence[int]) -> None:
+        """The same on the host: row i is longer by `kept[i]`."""
+        self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
 
     def _offset(self) -> int | mx.array:
         places = self.places
@@ -134,13 +167,17 @@ class Batch:
     def offset(self) -> Any:
         return self._open_step().offset
 
+    @property
+    def tentative(self) -> bool:
+        return self._open_step().tentative
+
     def mask(self, lane: Lane, index: int) -> Any:
         step = self._open_step()
         key = (lane.window, index)
         if key not in step.masks:
             group = lane.groups[index]
             if step.ends is not None:
-                step.masks[key] = lane.fixed_mask(group, step.ends[lane.window])
+                step.masks[key] = lane.fixed_mask(group, step.ends[lane.window], step.width)
             else:
                 step.masks[key] = lane.mask(group, self.lengths, step.width)
         return step.masks[key]
@@ -158,8 +195,9 @@ class Batch:
             group = lane.groups[index]
             if step.ends is not None:
                 mine = step.ends[lane.window][group.first : group.first + group.count]
-                step.slots[key] = mine[:, None, None, None]
-                return mine[:, None, None, None]
+                fixed = (mine[:, None] + mx.arange(step.width))[:, None, :, None]
+                step.slots[key] = fixed
+                return fixed
             rows = self.lengths[group.first : group.first + group.count]
             ends = [n - s for n, s in zip(rows, group.starts, strict=True)]
             if len(set(ends)) == 1:
@@ -174,49 +212,56 @@ class Batch:
 
     # -- membership
 
-    def join(self, other: Batch) -> int:
-        """Take in `other`'s single row (it must not be used afterwards); returns the row's place in this batch."""
+    def join(self, other: Batch, at: Placement | None = None) -> Placement:
+        """Take in `other`'s single row (it must not be used afterwards); returns where it went.
+
+        `at`: where, when another batch of the same rows has already decided; the two then stay alike.
+        """
         if other.rows != 1:
             raise ValueError("rows join one at a time")
         length = other.lengths[0]
-        place, group_index = self._place(length)
+        at = at or self._place(length)
         for window, lane in self.lanes.items():
             theirs = other.lanes[window].groups[0]
-            if group_index is None:
-                lane.groups.append(Group(place, 1, theirs.capacity, list(theirs.starts)))
+            if at.group is None:
+                lane.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
                 self._placed[window] = ("new", len(lane.groups) - 1, theirs.capacity)
             else:
-                group = lane.groups[group_index]
+                group = lane.groups[at.group]
                 group.capacity = max(group.capacity, theirs.capacity)
                 group.count += 1
                 group.starts.append(theirs.starts[0])
-                for later in lane.groups[group_index + 1 :]:
+                for later in lane.groups[at.group + 1 :]:
                     later.first += 1
-                self._placed[window] = ("same", group_index, group.capacity)
+                self._placed[window] = ("same", at.group, group.capacity)
         order = None
-        if place < self.rows:
-            order = mx.array([*range(place), self.rows, *range(place, self.rows)])
+        if at.row < self.rows:
+            order = mx.array([*range(at.row), self.rows, *range(at.row, self.rows)])
         for mine, new in zip(self.flat, other.flat, strict=True):
             mine.join(new, order)
-        self.lengths.insert(place, length)
-        self.deltas.insert(place, other.deltas[0])
-        return place
+        if self.kept is not None:
+            kept = mx.concatenate([self.kept, mx.zeros((1,), dtype=self.kept.dtype)])
+            self.kept = kept if order is None else kept[order]
+        self.lengths.insert(at.row, length)
+        self.deltas.insert(at.row, other.deltas[0])
+        return at
 
-    def _place(self, length: int) -> tuple[int, int | None]:
-        """Where a row of `length` goes: its index in the batch, and the group it shares (None: one of its own)."""
+    def _place(self, length: int) -> Placement:
         for lane in self.lanes.values():
             for index, group in enumerate(lane.groups):
                 rows = self.lengths[group.first : group.first + group.count]
                 if self.grouping.accepts(rows, length):
-                    return group.first + group.count, index
+                    return Placement(group.first + group.count, index)
             break  # every lane has the same groups
-        return self.rows, None
+        return Placement(self.rows, None)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Let all rows leave but these (in rising order). The others' buffers are not touched."""
         if len(rows) == self.rows:
             return
         index = mx.array(list(rows), dtype=mx.int32)
+        if self.kept is not None:
+            self.kept = self.kept[index]
         self.lengths = [self.lengths[row] for row in rows]
         self.deltas = [self.deltas[row] for row in rows]
         for lane in self.lanes.values():

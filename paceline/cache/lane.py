@@ -101,10 +101,11 @@ class Lane:
             mask = mask & (slots > queries - self.window)
         return mask
 
-    def fixed_mask(self, group: Group, ends: mx.array) -> mx.array:
-        """The same over the whole buffer, for one token a row, from an array of the rows' next slots."""
+    def fixed_mask(self, group: Group, ends: mx.array, width: int) -> mx.array:
+        """The same over the whole buffer, from an array of the rows' next slots."""
         slots = mx.arange(group.capacity)[None, None, None, :]
-        queries = ends[group.first : group.first + group.count][:, None, None, None]
+        mine = ends[group.first : group.first + group.count]
+        queries = (mine[:, None] + mx.arange(width))[:, None, :, None]
         mask = slots <= queries
         if self.window is not None:
             mask = mask & (slots > queries - self.window)

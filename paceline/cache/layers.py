@@ -7,7 +7,7 @@ The protocol's surface that models use: `offset`, `update_and_fetch`, `make_mask
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -17,6 +17,10 @@ from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
+
+
+# From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: later.
+Fold = Callable[[Sequence["mx.array | None"], Sequence[mx.array], mx.array], "Sequence[mx.array] | None"]
 
 
 class UnsupportedUse(PacelineError):
@@ -43,11 +47,13 @@ class LayerCache:
     def empty(self) -> bool:
         return not self.batch.rows or max(self.batch.lengths) == 0
 
-    def commit(self, kept: Sequence[int]) -> None: ...
+    def commit(self) -> None: ...
     def join(self, other: Any, order: mx.array | None) -> None: ...
     def keep(self, rows: mx.array) -> None: ...
     def arrays(self) -> Iterator[mx.array]:
         yield from ()
+
+    def put(self, arrays: Sequence[mx.array]) -> None: ...
 
 
 class AttentionCache(LayerCache):
@@ -176,14 +182,38 @@ class AttentionCache(LayerCache):
         yield from self.keys
         yield from self.values
 
+    def put(self, arrays: Sequence[mx.array]) -> None:
+        """The inverse of `arrays`."""
+        half = len(self.keys)
+        self.keys, self.values = list(arrays[:half]), list(arrays[half:])
+
 
 class StateCache(LayerCache):
-    """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row."""
+    """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row.
 
-    def __init__(self, batch: Batch, size: int) -> None:
+    A tentative step folds nothing in. It leaves what folding needs as `owed`, and `fold` (the layer's own) turns that
+    into the state after the tokens that were kept: at once, or, where it answers None, in the layer's next step.
+    """
+
+    def __init__(self, batch: Batch, size: int, fold: Fold | None = None) -> None:
         super().__init__(batch)
         self.current: list[mx.array | None] = [None] * size
+        self.owed: list[mx.array] = []
         self.pending: dict[int, mx.array] = {}
+        self._promised: list[mx.array] = []
+        self._fold = fold
+
+    # -- the step
+
+    @property
+    def tentative(self) -> bool:
+        """May tokens of this step be rejected?"""
+        return self.batch.tentative
+
+    @property
+    def kept(self) -> mx.array | None:
+        """How many of the owed tokens each row keeps."""
+        return self.batch.kept
 
     def __getitem__(self, index: int) -> mx.array | None:
         return self.current[index]
@@ -191,14 +221,31 @@ class StateCache(LayerCache):
     def __setitem__(self, index: int, value: mx.array) -> None:
         self.pending[index] = value
 
+    def owe(self, arrays: Sequence[mx.array]) -> None:
+        self._promised = list(arrays)
+
     def make_mask(self, count: int) -> None:
         return None
 
-    def commit(self, kept: Sequence[int]) -> None:
-        """All of the step's tokens: `Batch.commit` refuses less, for a state has folded them in."""
+    def begin(self) -> None:
+        self.pending, self._promised = {}, []
+
+    def commit(self) -> None:
+        """The step counts: what it wrote is there, and what it owes is owed."""
         for index, value in self.pending.items():
             self.current[index] = value
-        self.pending = {}
+        self.owed = self._promised
+        self.begin()
+
+    def fold(self, kept: mx.array) -> None:
+        """After a tentative step's commit."""
+        if self._fold is None or not self.owed:
+            raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
+        arrays = self._fold(self.current, self.owed, kept)
+        if arrays is not None:
+            self.current, self.owed = list(arrays), []
+
+    # -- between steps
 
     def join(self, other: StateCache, order: mx.array | None) -> None:
         for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):
@@ -209,14 +256,23 @@ class StateCache(LayerCache):
                 mine = mx.zeros((self.batch.rows, *like.shape[1:]), like.dtype)
             if theirs is None:
                 theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
-            both = mx.concatenate([mine, theirs])
-            self.current[index] = both if order is None else both[order]
+            self.current[index] = _joined(mine, theirs, order)
+        if other.owed:
+            raise UnsupportedUse("a row that owes tokens cannot join")
+        self.owed = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.owed]
 
     def keep(self, rows: mx.array) -> None:
         self.current = [None if value is None else value[rows] for value in self.current]
+        self.owed = [value[rows] for value in self.owed]
 
     def arrays(self) -> Iterator[mx.array]:
         yield from (value for value in self.current if value is not None)
+        yield from self.owed
+
+    def put(self, arrays: Sequence[mx.array]) -> None:
+        """The inverse of `arrays`, once no part of the state is missing."""
+        size = len(self.current)
+        self.current, self.owed = list(arrays[:size]), list(arrays[size:])
 
 
 class CacheGroup(LayerCache):
@@ -231,6 +287,11 @@ class CacheGroup(LayerCache):
 
     def make_mask(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedUse("a mask is asked of a list of caches")
+
+
+def _joined(mine: mx.array, theirs: mx.array, order: mx.array | None) -> mx.array:
+    both = mx.concatenate([mine, theirs])
+    return both if order is None else both[order]
 
 
 def resize(buffer: mx.array, capacity: int) -> mx.array:

@@ -61,6 +61,7 @@ class Engine:
         self.counters = Counters()
         self.failure: str | None = None
         self._failing = 0
+        self._clocked: tuple[float, tuple[int, int] | None] = (0.0, None)  # when the last step ended, and its kind
 
     # -- for other threads
 
@@ -112,7 +113,12 @@ class Engine:
             launched = self.step(runner, launched)
 
     def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
-        """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one."""
+        """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one.
+
+        A round is read first: where its rows go on is not known before.
+        """
+        if launched is not None and launched.unread and self._attempt(partial(self._read, runner, launched)) is None:
+            launched = None
         plan = self.scheduler.plan()
         following: Launched | None = self._attempt(partial(self._launch, runner, plan))
         if launched is not None:
@@ -139,6 +145,25 @@ class Engine:
             return None
         return result
 
+    def _read(self, runner: Runner, launched: Launched) -> bool:
+        runner.read(launched)
+        self._clock_step(launched)
+        for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
+            if depth and row.finished is None:
+                self.scheduler.depths.verified(row, depth, kept - 1)
+                row.accepted += kept - 1
+                row.rejected += depth - kept + 1
+        return True
+
+    def _clock_step(self, launched: Launched) -> None:
+        """Tell how long a step took, if it and the one before were of a kind and did nothing but decode."""
+        now = time.perf_counter()
+        kind = (len(launched.rows), launched.depth) if launched.alone else None
+        began, before = self._clocked
+        if kind is not None and kind == before:
+            self.scheduler.depths.timed(*kind, now - began)
+        self._clocked = (now, kind)
+
     def _admit(self, wait: bool) -> bool:
         """Take in arrivals and cancellations; sleep when there is nothing at all to do. False: stop."""
         idle = wait and not self.scheduler.running and not self.scheduler.waiting
@@ -158,9 +183,11 @@ class Engine:
 
     def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
-        launched = runner.decode(plan.decode)
+        launched = runner.decode(plan.decode, plan.depth)
         if plan.empty:
+            self._clocked = (0.0, None)
             return None
+        launched.alone = not plan.prefill and plan.encode is None
         for chunk in plan.prefill:
             self._guarded(chunk.row, partial(self._prefill, runner, chunk, launched))
         if plan.encode is not None:
@@ -187,7 +214,10 @@ class Engine:
     # -- delivering
 
     def _deliver(self, runner: Runner, launched: Launched) -> bool:
-        for token in runner.collect(launched):
+        tokens = runner.collect(launched)
+        if not launched.kept:
+            self._clock_step(launched)
+        for token in tokens:
             if token.row.finished is None:
                 self._guarded(token.row, partial(self._deliver_token, token))
         return True
@@ -245,7 +275,8 @@ class Engine:
         if not row.greeted:
             row.greeted = True
             scores = row.prompt_logprobs
-            prompt = PromptInfo(row.prompt.token_ids, None if scores is None else tuple(scores))
+            known = None if scores is None else tuple(scores)
+            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason)
         usage = row.usage if delta.finish_reason is not None else None
         if prompt is not None or usage is not None:
             delta = Delta(
@@ -263,6 +294,7 @@ class Engine:
     def _forget(self, row: Row, reason: FinishReason) -> None:
         row.finished = reason
         row.batch, row.encoded, row.places = None, [], None
+        row.head, row.carry = None, None
         self.scheduler.remove(row)
         self._rows.pop(row.id, None)
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
@@ -315,6 +347,7 @@ class Engine:
             "prompt_tokens": self.counters.prompt_tokens,
             "generated_tokens": self.counters.generated_tokens,
             "finished": dict(self.counters.finished),
+            "speculation": self.scheduler.depths.stats(),
             "time": time.time(),
         }
 

@@ -17,6 +17,7 @@ class Limits:
     max_stop_strings: int = 16
     max_stop_length: int = 1024
     max_logprobs: int = 20
+    max_draft: int = 8
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -50,6 +51,10 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for token, bias in s.logit_bias.items():
         _token("logit_bias", token, limits)
         _number("logit_bias", bias, -100, 100)
+    if isinstance(s.speculation, int) and not 1 <= s.speculation <= limits.max_draft:
+        raise InvalidRequest(
+            f'speculation is {s.speculation}; it must be "off", "auto" or 1 to {limits.max_draft}.', field="speculation"
+        )
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)

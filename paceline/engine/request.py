@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 RequestId = NewType("RequestId", str)
 FinishReason = Literal["stop", "length", "abort", "error"]
+Speculation = Literal["off", "auto"] | int  # an int: draft that many tokens at every step
+MOST_DRAFTED = 8  # draft tokens a row may have in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Sampling:
     logprobs: int | None = None  # None: off; k: the chosen token's and the k most likely ones'
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
+    speculation: Speculation | None = None  # None: as the server is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    accepted_tokens: int = 0  # of the completion, those that were drafted
+    rejected_tokens: int = 0  # drafted and thrown away
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class PromptInfo:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first token has none
+    route: str = ""  # how it decodes, and why (engine/routing)
 
 
 @dataclass(frozen=True, slots=True)

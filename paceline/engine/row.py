@@ -6,13 +6,16 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from paceline.engine.depth import Record
 from paceline.engine.request import Delta, FinishReason, Prompt, RequestId, Sampling, TokenLogprob, Usage
+from paceline.engine.routing import Route
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
     from paceline.conversation.text import TextStream
 
 Sink = Callable[[Delta], None]
+PLAIN = Route(0, "plain: nobody decided otherwise")
 MASK64 = (1 << 64) - 1
 
 
@@ -28,6 +31,7 @@ class Row:
         limit: int,
         text: TextStream,
         sink: Sink,
+        route: Route = PLAIN,
     ) -> None:
         self.id = request_id
         self.prompt = prompt
@@ -35,6 +39,7 @@ class Row:
         self.limit = limit  # tokens it may generate: max_tokens, or what the context leaves
         self.text = text
         self.sink = sink
+        self.route = route
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
         self.prefilled = 0
         self.encoded: list[Any] = []  # features of its pictures, in order, until the prefill has used them
@@ -44,6 +49,11 @@ class Row:
         if sampling.prompt_logprobs is not None:
             self.prompt_logprobs = [None]
         self.batch: Batch | None = None  # its own while it is prefilled
+        self.head: Batch | None = None  # the MTP head's, likewise
+        self.carry: Any = None  # the target's last hidden state, whose pair waits for the next token
+        self.depth = 0  # draft tokens it has in the step that is planned
+        self.accepted = self.rejected = 0  # draft tokens so far
+        self.record = Record()
         self.delta = 0  # position of the next token minus length, after pictures
         self.places: Any = None  # explicit positions of its prompt, where it has pictures
         self.finished: FinishReason | None = None
@@ -63,5 +73,13 @@ class Row:
         return self.finished is None and self.remaining == 0 and not self.images_left and self.launched < self.limit
 
     @property
+    def room(self) -> int:
+        """Draft tokens that its next step can use: the last token it may generate is never a guess."""
+        if self.launched == 0 and len(self.prompt.token_ids) == 1:
+            return 0  # the head has seen nothing yet
+        return self.limit - self.launched - 1
+
+    @property
     def usage(self) -> Usage:
-        return Usage(len(self.prompt.token_ids), len(self.generated))
+        tokens = len(self.prompt.token_ids), len(self.generated)
+        return Usage(*tokens, accepted_tokens=self.accepted, rejected_tokens=self.rejected)

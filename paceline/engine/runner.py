@@ -1,7 +1,8 @@
 """Runs a plan on MLX: one forward for all decoding rows, prefill chunks, pictures; one host read a step.
 
-Work is submitted, not waited for: `launch` returns at once, and `collect` reads a step's tokens while the device is
-already busy with the next one. A row that turns out to have ended rode one step too many; its token is dropped.
+Work is submitted, not waited for. A plain step's tokens are collected while the device is already busy with the next
+step; a row that turns out to have ended rode one step too many, and its token is dropped. A round (a step that drafts
+and verifies) is read before the next one is built: how far each row came decides where it goes on.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from paceline.cache.batch import Batch
+from paceline.cache.batch import Batch, Placement
 from paceline.cache.grouping import Grouping
-from paceline.engine.compiled import CompiledStep
+from paceline.engine.forward import Forward
 from paceline.engine.request import TokenLogprob
 from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler, token_logprobs
 from paceline.engine.scheduler import Chunk
+from paceline.engine.speculate import Drafter
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
 
@@ -40,6 +42,15 @@ class Launched:
     rows: list[Row] = field(default_factory=list)
     sampled: Sampled | None = None
     wait: list[mx.array] = field(default_factory=list)
+    depth: int = 0  # of a round: the most draft tokens a row had
+    depths: list[int] = field(default_factory=list)  # of a round, by row
+    kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by row
+    alone: bool = True  # nothing but decoding ran in this step
+
+    @property
+    def unread(self) -> bool:
+        """A round whose outcome the host does not know yet."""
+        return self.depth > 0 and not self.kept
 
 
 class StepLost(Exception):
@@ -56,12 +67,14 @@ class Runner:
         model: LoadedModel,
         grouping: Grouping,
         end_ids: Callable[[Row], frozenset[int]],
-        compiled: CompiledStep | None = None,
+        *,
+        traces: bool = False,
     ) -> None:
         self.model = model
         self.language = model.language
         self.grouping = grouping
-        self.compiled = compiled
+        self.drafter = None if isinstance(model.head, str) else Drafter(model.head, grouping, traces=traces)
+        self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
         self.sampler = Sampler(self.language.vocab_size, end_ids)
         self.batch: Batch | None = None
         self.rows: list[Row] = []
@@ -98,13 +111,20 @@ class Runner:
                 row.batch.deltas[0] = row.delta
         batch = row.batch
         tokens = mx.array([row.prompt.token_ids[start:stop]])
-        inputs: dict[str, Any] = {}
-        if row.encoded:
-            inputs["input_embeddings"] = self._embeddings(row, tokens, start, stop)
+        embeddings = self._embeddings(row, tokens, start, stop) if row.encoded else None
         batch.begin(stop - start, self._prompt_positions(row, start, stop))
-        logits = self.language.module(tokens, cache=batch.layers, **inputs)
+        if self.drafter is not None:
+            hidden = self.language.hidden(tokens, batch.layers, embeddings)
+            logits = self.language.logits(hidden)
+        else:
+            inputs = {} if embeddings is None else {"input_embeddings": embeddings}
+            logits = self.language.module(tokens, cache=batch.layers, **inputs)
         batch.commit()
         waits = batch.arrays()
+        if self.drafter is not None and row.route.drafts:
+            if embeddings is None:
+                embeddings = self.language.embed(tokens)
+            waits += self.drafter.read(row, embeddings, hidden, self._pair_positions(row, start, stop))
         if row.sampling.prompt_logprobs is not None:
             self._score_prompt(row, logits[0], start, stop)
         mx.async_eval(waits)
@@ -131,6 +151,12 @@ class Runner:
             return Positions(mx.arange(start, stop)[None], mx.array(reach)[None])
         return None
 
+    def _pair_positions(self, row: Row, start: int, stop: int) -> Positions | None:
+        """The MTP head's: a pair stands where its hidden state stands."""
+        if row.places is None:
+            return None
+        return Positions(mx.array(row.places[:, None, max(start - 1, 0) : stop - 1]))
+
     def _score_prompt(self, row: Row, logits: mx.array, start: int, stop: int) -> None:
         """Log probabilities of tokens start + 1 to stop, read at once: this request asked for them."""
         following = list(row.prompt.token_ids[start + 1 : stop + 1])
@@ -140,54 +166,94 @@ class Runner:
 
     # -- decoding
 
-    def decode(self, rows: Sequence[Row]) -> Launched:
-        """One token for each of `rows`. Rows join and leave here, between two steps."""
+    def decode(self, rows: Sequence[Row], depth: int = 0) -> Launched:
+        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between two steps."""
         self._arrange(rows)
-        batch = self.batch
-        if batch is None:
+        if self.batch is None:
             return Launched()
-        logits, commit = self._logits(batch)
-        sampled = self.sampler(logits)
-        commit()  # up to here a fault changes nothing, and the step can be run again
-        self.tokens = sampled.tokens
-        for row in self.rows:
-            row.launched += 1
-        launched = Launched(list(self.rows), sampled)
-        try:
-            mx.async_eval(*sampled.arrays(), *batch.states(), *self.sampler.state())
-        except Exception as error:
-            raise StepLost(launched) from error
-        return launched
+        if depth and self.drafter is not None:
+            return self._round(self.batch, self.drafter, depth)
+        return self._plain(self.batch)
 
-    def _logits(self, batch: Batch) -> tuple[mx.array, Callable[[], None]]:
-        """Logits of every row's next token, and what makes the step count."""
-        if self.compiled is not None:
-            quick = self.compiled(self.tokens, batch)
-            if quick is not None:
-                return quick
+    def _plain(self, batch: Batch) -> Launched:
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
-        batch.begin(1, positions)
-        return self.language.module(self.tokens[:, None], cache=batch.layers)[:, -1], batch.commit
+        (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
+        sampled = self.sampler(logits[:, -1])
+        close()  # up to here a fault changes nothing, and the step can be run again
+        batch.settle([1] * batch.rows)
+        self.tokens = sampled.tokens
+        for row in self.rows:
+            row.launched += 1
+        if self.drafter is not None:
+            self.drafter.owe(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
+        return self._launch(Launched(list(self.rows), sampled))
+
+    def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
+        """Draft, verify all guesses in one pass, keep what was right: all of it on the device."""
+        guesses = drafter.propose(depth, self.sampler.propose)
+        tokens = mx.stack([self.tokens, *guesses], axis=1)
+        (logits, hidden), close = self.forward(batch, depth + 1, [tokens], tentative=True)
+        sampled = self.sampler.verify(logits, guesses)
+        assert sampled.kept is not None and sampled.last is not None
+        close()  # up to here a fault changes nothing, and the round can be run again
+        batch.fold(sampled.kept)
+        self.tokens = sampled.last
+        drafter.owe(sampled.tokens, hidden, [])
+        return self._launch(Launched(list(self.rows), sampled, depth=depth, depths=[row.depth for row in self.rows]))
+
+    def _launch(self, launched: Launched) -> Launched:
+        assert launched.sampled is not None and self.batch is not None
+        drafted = [] if self.drafter is None else self.drafter.arrays()
+        try:
+            mx.async_eval(*launched.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted)
+        except Exception as error:
+            raise StepLost(launched) from error
+        return launched
+
+    def read(self, launched: Launched) -> None:
+        """A round's outcome: how many tokens each row keeps. Until then nothing else may be decoded."""
+        assert launched.sampled is not None and self.batch is not None and self.drafter is not None
+        try:
+            kept: Any = launched.sampled.kept.tolist() if launched.sampled.kept is not None else []
+        except Exception as error:
+            raise StepLost(launched) from error
+        launched.kept = kept
+        self.batch.settle(kept)
+        self.drafter.settle(kept)
+        for row, count in zip(launched.rows, kept, strict=True):
+            row.launched += count
+
+    def _states_and_logits(self, inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        hidden = self.language.hidden(inputs[0], batch.layers)
+        return [self.language.logits(hidden), hidden]
+
+    def _logits(self, inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        return [self.language.module(inputs[0], cache=batch.layers)]
 
     def collect(self, launched: Launched) -> list[Token]:
-        """The step's tokens: the one host read."""
+        """The step's tokens, each row's in order: the one host read."""
         if launched.wait:
             mx.eval(launched.wait)
         if launched.sampled is None:
             return []
         sampled = launched.sampled
         tokens: Any = sampled.tokens.tolist()
-        if sampled.logprobs is None:
-            return [Token(row, token, None) for row, token in zip(launched.rows, tokens, strict=True)]
-        scores = _logprobs(tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs)
+        if not launched.kept:
+            tokens = [[token] for token in tokens]
+        counts = launched.kept or [1] * len(tokens)
+        scores = None if sampled.logprobs is None else _scores(sampled)
         result = []
-        for row, token, score in zip(launched.rows, tokens, scores, strict=True):
+        for place, (row, count) in enumerate(zip(launched.rows, counts, strict=True)):
             asked = row.sampling.logprobs
-            kept = None if asked is None else TokenLogprob(token, score.logprob, score.top[:asked])
-            result.append(Token(row, token, kept))
+            for step, token in enumerate(tokens[place][:count]):
+                kept = None
+                if scores is not None and asked is not None:
+                    score = scores[place][step]
+                    kept = TokenLogprob(token, score.logprob, score.top[:asked])
+                result.append(Token(row, token, kept))
         return result
 
     def _arrange(self, rows: Sequence[Row]) -> None:
@@ -208,20 +274,42 @@ class Runner:
         self.rows = [self.rows[place] for place in places]
         if not places or self.batch is None:
             self.batch, self.tokens = None, mx.array([], dtype=mx.int32)
+            if self.drafter is not None:
+                self.drafter.keep([])
             return
         self.batch.keep(places)
         self.tokens = self.tokens[mx.array(places)]
+        if self.drafter is not None:
+            self.drafter.keep(places)
 
     def _join(self, row: Row) -> None:
         batch = row.batch if row.batch is not None else self.language.batch(self.grouping)
         first = mx.array(row.prompt.token_ids[-1:], dtype=mx.int32)
+        at = Placement(0, None)
         if self.batch is None:
             self.batch, self.rows, self.tokens = batch, [row], first
         else:
-            place = self.batch.join(batch)
-            self.rows.insert(place, row)
-            self.tokens = mx.concatenate([self.tokens[:place], first, self.tokens[place:]])
+            at = self.batch.join(batch)
+            self.rows.insert(at.row, row)
+            self.tokens = mx.concatenate([self.tokens[: at.row], first, self.tokens[at.row :]])
+        if self.drafter is not None:
+            self.drafter.join(row, at)
         row.batch, row.encoded, row.places = None, [], None
+
+
+def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:
+    """By row and token."""
+    rows = sampled.tokens.shape[0]
+    parts = [sampled.tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs]
+    columns = [
+        None if part is None else part.reshape(sampled.tokens.size, *part.shape[sampled.tokens.ndim :])
+        for part in parts
+    ]
+    tokens: Any = columns[0].tolist() if columns[0] is not None else []
+    assert columns[1] is not None
+    flat = _logprobs(tokens, columns[1], columns[2], columns[3])
+    width = len(flat) // rows
+    return [flat[row * width : (row + 1) * width] for row in range(rows)]
 
 
 def _logprobs(

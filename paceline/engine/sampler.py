@@ -22,57 +22,112 @@ EVERYTHING = 1 << 30  # a top_k that no vocabulary reaches
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Lazy arrays of one step, in the batch's order. Log probabilities are the model's own, before any rule."""
+    """Lazy arrays of one step, in the batch's order. Log probabilities are the model's own, before any rule.
 
-    tokens: mx.array  # (rows,)
-    logprobs: mx.array | None = None  # (rows,) of the chosen tokens
-    top_ids: mx.array | None = None  # (rows, k) most likely first
+    A plain step has one token a row: arrays are (rows,). A verified one has (rows, width), of which row i keeps the
+    first `kept[i]`; `last` are the rows' next inputs.
+    """
+
+    tokens: mx.array
+    logprobs: mx.array | None = None  # of the chosen tokens
+    top_ids: mx.array | None = None  # (..., k) most likely first
     top_logprobs: mx.array | None = None
+    kept: mx.array | None = None  # (rows,)
+    last: mx.array | None = None  # (rows,)
 
     def arrays(self) -> list[mx.array]:
-        parts = (self.tokens, self.logprobs, self.top_ids, self.top_logprobs)
+        parts = (self.tokens, self.logprobs, self.top_ids, self.top_logprobs, self.kept, self.last)
         return [part for part in parts if part is not None]
 
 
 class Sampler:
-    """`arrange` when rows join or leave; then call it with each step's logits (rows, vocabulary)."""
+    """`arrange` when rows join or leave; then call it with each step's logits (rows, vocabulary).
+
+    A step that drafts calls `propose` for every guess and `verify` for all of them at once. What `verify` keeps:
+    - greedy rows: guesses that are the target's own choice, so the text is what plain decoding gives;
+    - rows with a seed: the same, where target and draft choose with the same noise, so that a seed's text depends
+      neither on company nor on how deep was drafted, and is again what plain decoding gives;
+    - other rows: rejection sampling. A guess d is kept with probability p(d) / q(d), and replaced by a sample of what
+      p has more than q. The text is distributed as the target's, and more guesses are kept than by equality.
+    In all three a guess is kept exactly when the token chosen in its place is the guess.
+    """
 
     def __init__(self, vocab_size: int, end_ids: Callable[[Row], frozenset[int]]) -> None:
         self.vocab_size = vocab_size
         self.end_ids = end_ids
         self.rows: list[Row] = []
         self._adjusted = _Adjusted([])
-        self._drawn = _Drawn([])
+        self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
 
     def arrange(self, rows: Sequence[Row]) -> None:
         self._adjusted = _Adjusted([(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self)
-        self._drawn = _Drawn([(i, row) for i, row in enumerate(rows) if row.sampling.temperature >= COLDEST])
+        drawn = [(i, row) for i, row in enumerate(rows) if row.sampling.temperature >= COLDEST]
+        self._drawn = _Drawn(drawn, self.vocab_size)
         asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
         self.rows = list(rows)
 
     def __call__(self, logits: mx.array) -> Sampled:
         logits = logits.astype(mx.float32)
-        scores = self._adjusted.apply(logits)
+        scores = self._adjusted.apply(logits, 0)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.rows:
-            tokens = self._drawn.draw(scores, tokens)
+            tokens = self._drawn.draw(scores, tokens, 0)
         tokens = tokens.astype(mx.int32)
         self._adjusted.count(tokens)
-        broken = mx.isnan(logits.sum(axis=-1))
-        chosen = mx.where(broken, NOT_A_NUMBER, tokens)
+        chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         if self._top is None:
             return Sampled(chosen)
         return Sampled(chosen, *token_logprobs(logits, tokens, self._top))
+
+    def propose(self, logits: mx.array, place: int, before: Sequence[mx.array]) -> mx.array:
+        """The draft's choice for the token `place` steps ahead, after the guesses `before`; by the rows' own rules."""
+        scores = self._adjusted.apply(logits.astype(mx.float32), place, before)
+        tokens = mx.argmax(scores, axis=-1)
+        if self._drawn.rows:
+            tokens = self._drawn.guess(scores, tokens, place)
+        return tokens.astype(mx.int32)
+
+    def verify(self, logits: mx.array, guesses: Sequence[mx.array]) -> Sampled:
+        """Logits (rows, guesses + 1, vocabulary). Row i has `row.depth` guesses; what it was given beyond is ignored."""
+        logits = logits.astype(mx.float32)
+        if not self._adjusted.rows and not self._drawn.rows:
+            tokens = mx.argmax(logits, axis=-1).astype(mx.int32)
+        else:
+            columns = [self._verified(logits[:, place], place, guesses) for place in range(logits.shape[1])]
+            tokens = mx.stack(columns, axis=1)
+        depths = mx.array([row.depth for row in self.rows])[:, None]
+        right = (mx.stack(list(guesses), axis=1) == tokens[:, :-1]) & (mx.arange(len(guesses)) < depths)
+        kept = (1 + mx.cumprod(right.astype(mx.int32), axis=1).sum(axis=1)).astype(mx.int32)
+        self._adjusted.count_kept(tokens, kept)
+        chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
+        last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
+        if self._top is None:
+            return Sampled(chosen, kept=kept, last=last)
+        flat = token_logprobs(logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1), self._top)
+        scored = (part.reshape(*tokens.shape, *part.shape[1:]) for part in flat)
+        return Sampled(chosen, *scored, kept=kept, last=last)
+
+    def _verified(self, logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
+        """The token that each row has `place` steps ahead, if all guesses before it were right."""
+        scores = self._adjusted.apply(logits, place, guesses[:place])
+        tokens = mx.argmax(scores, axis=-1)
+        if self._drawn.rows:
+            tokens = self._drawn.verify(scores, tokens, place, guesses)
+        return tokens.astype(mx.int32)
 
     def state(self) -> list[mx.array]:
         """What must be evaluated with each step so that no graph grows."""
         return self._adjusted.state()
 
     def needs_arranging(self) -> bool:
-        """Has a row just reached its min_tokens, so that it may end from here on?"""
-        return any(row.launched == row.sampling.min_tokens > 0 for row in self.rows)
+        """Has a row just passed its min_tokens, and need not be looked at any more?"""
+        return any(row.launched >= row.sampling.min_tokens for row in self._adjusted.young)
+
+
+def _broken(logits: mx.array) -> mx.array:
+    return mx.isnan(logits.sum(axis=-1))
 
 
 def token_logprobs(logits: mx.array, tokens: mx.array, top: int) -> tuple[mx.array, ...]:
@@ -106,6 +161,7 @@ class _Adjusted:
         self, rows: list[tuple[int, Row]], before: _Adjusted | None = None, sampler: Sampler | None = None
     ) -> None:
         self.rows = [row for _, row in rows]
+        self.young = [row for row in self.rows if row.launched < row.sampling.min_tokens]
         if not rows or sampler is None:
             return
         size = sampler.vocab_size
@@ -114,7 +170,8 @@ class _Adjusted:
         self.repetition = _column([s.repetition_penalty for s in rules])
         self.presence = _column([s.presence_penalty for s in rules])
         self.frequency = _column([s.frequency_penalty for s in rules])
-        self.bias = mx.stack([_bias(row, sampler.end_ids(row), size) for row in self.rows])
+        self.bias = mx.stack([_bias(row, size) for row in self.rows])
+        self.ends = mx.stack([_ends(sampler.end_ids(row), size) for row in self.rows]) if self.young else None
         self.prompted = mx.stack([_prompted(row, size) for row in self.rows])
         known = {id(row): i for i, row in enumerate(before.rows)} if before else {}
         counts = [
@@ -122,29 +179,52 @@ class _Adjusted:
         ]
         self.counts = mx.stack(counts)
 
-    def apply(self, logits: mx.array) -> mx.array:
+    def apply(self, logits: mx.array, place: int, before: Sequence[mx.array] = ()) -> mx.array:
+        """The logits of the token `place` steps ahead, when the tokens `before` have come."""
         if not self.rows:
             return logits
         mine = logits[self.index]
-        seen = self.prompted | (self.counts > 0)
+        counts = self.counts
+        for tokens in before:
+            counts = counts.at[mx.arange(len(self.rows)), tokens[self.index]].add(1.0)
+        seen = self.prompted | (counts > 0)
         punished = mx.where(mine > 0, mine / self.repetition, mine * self.repetition)
         mine = mx.where(seen, punished, mine)
-        mine = mine - self.presence * (self.counts > 0) - self.frequency * self.counts + self.bias
+        mine = mine - self.presence * (counts > 0) - self.frequency * counts + self.bias
+        if self.ends is not None:
+            young = mx.array([row.launched + place < row.sampling.min_tokens for row in self.rows])[:, None]
+            mine = mx.where(self.ends & young, -mx.inf, mine)
         return _replaced(logits, self.index, mine)
 
     def count(self, tokens: mx.array) -> None:
         if self.rows:
             self.counts = self.counts.at[mx.arange(len(self.rows)), tokens[self.index]].add(1.0)
 
+    def count_kept(self, tokens: mx.array, kept: mx.array) -> None:
+        """The first `kept[i]` of each row's `tokens` (rows, width)."""
+        if not self.rows:
+            return
+        tokens, kept = tokens[self.index], kept[self.index]
+        for place in range(tokens.shape[1]):
+            taken = (place < kept).astype(mx.float32)
+            self.counts = self.counts.at[mx.arange(len(self.rows)), tokens[:, place]].add(taken)
+
     def state(self) -> list[mx.array]:
         return [self.counts] if self.rows else []
+
+
+# A row's noise has three streams, each a sequence of keys: for the target's choice, for the guesses of rows without a
+# seed, and for keeping or rejecting them.
+TARGET, GUESS, KEEP = 0, 1, 2
 
 
 class _Drawn:
     """Rows that sample (all but the greedy ones)."""
 
-    def __init__(self, rows: list[tuple[int, Row]]) -> None:
+    def __init__(self, rows: list[tuple[int, Row]], vocab_size: int) -> None:
         self.rows = [row for _, row in rows]
+        self._vocab = vocab_size
+        self.drafts: dict[int, mx.array] = {}  # by place: probabilities of the draft's choice
         if not rows:
             return
         self.index = mx.array([i for i, _ in rows])
@@ -155,16 +235,63 @@ class _Drawn:
         self.top_p = _column([s.top_p if s.top_p < 1 else 2.0 for s in rules])
         self.has_min_p = any(s.min_p > 0 for s in rules)
         self.min_p = _column([float(np.log(s.min_p)) if s.min_p > 0 else -np.inf for s in rules])
+        self.rejects = [s.seed is None for s in rules]
 
-    def draw(self, scores: mx.array, tokens: mx.array) -> mx.array:
+    def draw(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
+        """A plain sample."""
+        chosen = mx.argmax(self._shaped(scores) + self._gumbel(place, TARGET), axis=-1)
+        return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
+
+    def guess(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
+        """The draft's sample; its distribution is remembered for `verify`."""
+        mine = self._shaped(scores)
+        if any(self.rejects):
+            self.drafts[place] = mx.softmax(mine, axis=-1)
+        noise = self._gumbel(place, GUESS)  # with a seed: the target's own
+        return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
+
+    def verify(self, scores: mx.array, tokens: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
+        """The target's token after `place` right guesses: the next guess itself, or what takes its place."""
+        mine = self._shaped(scores)
+        noise = self._gumbel(place, TARGET)
+        chosen = mx.argmax(mine + noise, axis=-1)
+        if any(self.rejects) and place < len(guesses):
+            guess = guesses[place][self.index][:, None]
+            guessed = mx.array([place < row.depth for row in self.rows])[:, None]
+            target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * guessed
+            chances = [mx.take_along_axis(part, guess, axis=-1) for part in (target, draft)]
+            luck = self._uniform(place)
+            right = (luck * chances[1] < chances[0]) & guessed
+            rest = mx.maximum(target - draft, 0)
+            rest = mx.where(rest.sum(axis=-1, keepdims=True) > 0, rest, target)
+            instead = mx.argmax(mx.log(rest) + noise, axis=-1, keepdims=True)
+            sampled = mx.where(right, guess, instead)[:, 0]
+            chosen = mx.where(mx.array(self.rejects), sampled, chosen)
+        return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
+
+    def _shaped(self, scores: mx.array) -> mx.array:
+        """Log probabilities up to a constant, -inf for what may not be chosen."""
         mine = scores[self.index] / self.temperature
         if self.filters:
             mine = _filtered(mine, self.top_k, self.top_p)
         if self.has_min_p:
             mine = mx.where(mine >= mine.max(axis=-1, keepdims=True) + self.min_p, mine, -mx.inf)
-        keys = mx.array(np.array([_key(row.seed, row.launched) for row in self.rows], dtype=np.uint32))
-        noise = mx.vmap(lambda key: mx.random.gumbel((scores.shape[-1],), key=key))(keys)
-        return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
+        return mine
+
+    def _keys(self, place: int, stream: int) -> mx.array:
+        keys = [
+            _key(row.seed, row.launched + place, stream if rejects else TARGET)
+            for row, rejects in zip(self.rows, self.rejects, strict=True)
+        ]
+        return mx.array(np.array(keys, dtype=np.uint32))
+
+    def _gumbel(self, place: int, stream: int) -> mx.array:
+        noise: Any = mx.vmap(lambda key: mx.random.gumbel((self._vocab,), key=key))(self._keys(place, stream))
+        return noise
+
+    def _uniform(self, place: int) -> mx.array:
+        luck: Any = mx.vmap(lambda key: mx.random.uniform(shape=(1,), key=key))(self._keys(place, KEEP))
+        return luck
 
 
 def _replaced(values: mx.array, index: mx.array, rows: mx.array) -> mx.array:
@@ -187,22 +314,26 @@ def _filtered(scores: mx.array, top_k: mx.array, top_p: mx.array) -> mx.array:
     return mx.where(scores >= threshold, scores, -mx.inf)
 
 
-def _key(seed: int, place: int) -> tuple[int, int]:
-    """A random key for one token of one row (splitmix64 of the seed and the token's place)."""
-    z = (seed + (place + 1) * 0x9E3779B97F4A7C15) & MASK64
+def _key(seed: int, place: int, stream: int = TARGET) -> tuple[int, int]:
+    """A random key for one token of one row (splitmix64 of the seed, the token's place and the stream)."""
+    z = (seed + (place + 1) * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & MASK64
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64
     z ^= z >> 31
     return z >> 32, z & 0xFFFFFFFF
 
 
-def _bias(row: Row, end_ids: frozenset[int], size: int) -> mx.array:
+def _bias(row: Row, size: int) -> mx.array:
     bias = np.zeros(size, dtype=np.float32)
     for token, value in row.sampling.logit_bias.items():
         bias[token] += value
-    if row.launched < row.sampling.min_tokens:
-        bias[[token for token in end_ids if token < size]] = -np.inf  # some checkpoints name ends beyond it
     return mx.array(bias)
+
+
+def _ends(end_ids: frozenset[int], size: int) -> mx.array:
+    ends = np.zeros(size, dtype=np.bool_)
+    ends[[token for token in end_ids if token < size]] = True  # some checkpoints name ends beyond it
+    return mx.array(ends)
 
 
 def _prompted(row: Row, size: int) -> mx.array:

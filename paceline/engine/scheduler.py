@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from paceline.engine.depth import Depths
 from paceline.engine.row import Row
 
 
@@ -19,6 +20,7 @@ class Plan:
     """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step."""
 
     decode: tuple[Row, ...] = ()
+    depth: int = 0  # draft tokens of the row that has most; each row's own is `row.depth`
     prefill: tuple[Chunk, ...] = ()
     encode: Row | None = None
 
@@ -30,8 +32,9 @@ class Plan:
 class Scheduler:
     """`running` rows hold memory and ride; `waiting` rows hold none and enter in order of arrival."""
 
-    def __init__(self, max_rows: int, prefill_budget: int) -> None:
+    def __init__(self, max_rows: int, prefill_budget: int, depths: Depths | None = None) -> None:
         self.max_rows = max_rows
+        self.depths = depths or Depths()
         self.prefill_budget = prefill_budget
         self.waiting: deque[Row] = deque()
         self.running: list[Row] = []
@@ -51,7 +54,7 @@ class Scheduler:
             self.running.append(self.waiting.popleft())
         decode = tuple(row for row in self.running if row.decodes)
         encode = next((row for row in self.running if row.images_left), None)
-        return Plan(decode, self._prefill(), encode)
+        return Plan(decode, self.depths.choose(decode), self._prefill(), encode)
 
     def _prefill(self) -> tuple[Chunk, ...]:
         """The oldest prompt gets at least half the budget, so that it always moves; the rest goes to the shortest

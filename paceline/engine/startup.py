@@ -10,8 +10,9 @@ import mlx.core as mx
 from paceline import platform
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.compiled import compiled_step
+from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
+from paceline.engine.steps import prepare_steps
 from paceline.models import check, default
 from paceline.models.loader import LoadedModel, Progress, load
 from paceline.models.vision import Vision
@@ -31,11 +32,13 @@ class Startup:
     context_length: int
     vocab_size: int
     vision: Vision | None
+    router: Router
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
         self.settings = settings
         self.progress = progress
         self.about: dict[str, Any] = {}
+        self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
 
     def runner(self) -> Runner:
@@ -50,8 +53,11 @@ class Startup:
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
-        compiled = compiled_step(model.language, grouping, platform.device_kind())
+        traces = prepare_steps(model, grouping)
+        no_head = model.head if isinstance(model.head, str) else None
+        self.router = Router(settings.speculation, settings.max_draft, no_head)
         engine = self.engine
+        engine.scheduler.depths.most = settings.max_draft
         engine.scheduler.prefill_budget = chunk
         engine.end_ids = self.tokenizer.eos_ids
         self.about = {
@@ -60,12 +66,12 @@ class Startup:
             "device": platform.device_kind(),
             "kv_layout": NAMES[grouping],
             "prefill_chunk": chunk,
-            "compiled_step": compiled is not None,
+            "compiled_step": traces,
             "context_length": self.context_length,
             "max_rows": settings.max_rows,
             "weights_bytes": model.nbytes,
             "images": model.vision is not None,
-            "mtp_head": bool(model.mtp),
+            "mtp_head": no_head is None,
             "notes": list(model.notes),
         }
         log.info(
@@ -77,8 +83,16 @@ class Startup:
             self.about["kv_layout"],
             chunk,
         )
+        self._say_how_it_drafts(no_head)
         self._wire()
-        return Runner(model, grouping, engine.ends, compiled)
+        return Runner(model, grouping, engine.ends, traces=traces)
+
+    def _say_how_it_drafts(self, no_head: str | None) -> None:
+        setting, most = self.settings.speculation, self.settings.max_draft
+        reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
+        on = no_head is None and setting != "off"
+        self.speculation = {"enabled": on, "reason": reason, "setting": setting, "max_draft": most}
+        log.info("speculation %s: %s", "on" if on else "off", reason)
 
     def _wire(self) -> None:
         """On Metal, keep the model's memory resident for the engine's life, as mlx-lm does for a generation."""

@@ -1,12 +1,13 @@
 """What is wrapped in a language model at load, and what its layers remember.
 
 The module stays mlx-lm's own, used through its cache protocol. Wrapped, per family, with a contract test each:
-RoPE (explicit positions), GatedDeltaNet (chunked prefill), the attention call (rows in several buffers).
+RoPE (explicit positions), GatedDeltaNet (chunked prefill, steps that can be taken back), the attention call (rows in
+several buffers), and on CUDA linear layers (few rows).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -18,8 +19,9 @@ from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention, gated_delta_cuda
+from paceline.models import attention, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
+from paceline.models.linear_cuda import RowLinear
 from paceline.models.positions import DynamicRoPE, PositionedRoPE
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")
@@ -36,24 +38,57 @@ class Adapted:
 
     def use_kernels(self, on: bool) -> bool:
         """Switch our own kernels on or off; returns whether that changed anything."""
-        changed = False
-        for _, part in self.module.named_modules():
-            if isinstance(part, RowGatedDelta) and gated_delta_cuda.fits(part.head_k_dim) and part.fused != on:
-                part.fused = on
-                changed = True
-        return changed
+        return switch_kernels(self.module, on)
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch(self.plans, grouping, rows)
 
+    @property
+    def inner(self) -> Any:
+        """The text model: `model` gives hidden states, with the output head beside it."""
+        return getattr(self.module, "language_model", self.module)
+
     def embed(self, tokens: mx.array) -> mx.array:
-        """Token embeddings, for rows whose pictures' features take the place of some."""
-        inner = getattr(self.module, "language_model", self.module)
-        return inner.model.embed_tokens(tokens)
+        """Token embeddings: for the MTP head, and for rows whose pictures' features take the place of some."""
+        embeddings: mx.array = self.inner.model.embed_tokens(tokens)
+        return embeddings
+
+    def hidden(self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None) -> mx.array:
+        """Hidden states after the final norm, which is what the MTP head takes. Families with a head only."""
+        states: mx.array = self.inner.model(tokens, cache=cache, input_embeddings=embeddings)
+        return states
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        inner = self.inner
+        logits: mx.array = inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
+        return logits
 
 
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     plans = tuple(_plan(cache, config["model_type"]) for cache in make_prompt_cache(module))
+    dynamic = wrap_layers(module, config)
+    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=True))
+    attention.install()
+    adapted = Adapted(module, plans, dynamic, _vocab_size(config))
+    adapted.use_kernels(True)
+    return adapted
+
+
+def switch_kernels(module: nn.Module, on: bool) -> bool:
+    changed = False
+    for _, part in module.named_modules():
+        if isinstance(part, RowGatedDelta):
+            able = gated_delta_cuda.fits(part)
+        else:
+            able = isinstance(part, RowLinear) and linear_cuda.fits(part)
+        if able and part.fused != on:
+            part.fused = on
+            changed = True
+    return changed
+
+
+def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
+    """Wrap what needs wrapping in a module of this family; returns whether its RoPE is a dynamic one."""
     sections = None
     if config["model_type"] in MROPE_FAMILIES:
         text = config.get("text_config", config)
@@ -62,16 +97,15 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     for _, part in module.named_modules():
         if type(part) is GatedDeltaNet:
             part.__class__ = RowGatedDelta
+        elif type(part) is nn.Linear and linear_cuda.fits(part):
+            part.__class__ = RowLinear
         rope = part.get("rope") if isinstance(part, dict) else None
         if isinstance(rope, DynamicNTKScalingRoPE):
             part.rope = DynamicRoPE(rope)
             dynamic = True
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
             part.rope = PositionedRoPE(rope, sections)
-    attention.install()
-    adapted = Adapted(module, plans, dynamic, _vocab_size(config))
-    adapted.use_kernels(True)
-    return adapted
+    return dynamic
 
 
 def _plan(cache: Any, family: str) -> LayerPlan:
@@ -88,6 +122,12 @@ def _plan(cache: Any, family: str) -> LayerPlan:
         f"{family} keeps its context in a {type(cache).__name__}, which Paceline cannot batch yet. "
         "It would give wrong answers, so it is not served."
     )
+
+
+def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
+    """A state that can take in some of a step's tokens and not the others."""
+    part = layer.get("linear_attn") if isinstance(layer, dict) else None
+    return replace(plan, fold=part.fold) if isinstance(part, RowGatedDelta) else plan
 
 
 def _vocab_size(config: dict[str, Any]) -> int:

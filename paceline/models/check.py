@@ -22,7 +22,8 @@ from paceline.models.adapter import Adapted
 from paceline.models.positions import Positions, dynamic_reach
 
 log = logging.getLogger("paceline")
-Step = Callable[[mx.array, Batch], tuple[mx.array, Callable[[], None]] | None]  # another way to decode
+# A way to run a step: tokens (rows, width), the batch, whether the tokens may be rejected -> logits of all, and a close
+Step = Callable[[mx.array, Batch, bool], tuple[mx.array, Callable[[], None]]]
 PROMPTS = (9, 5)  # tokens of the two rows
 STEPS = 3
 TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the largest logit
@@ -93,7 +94,7 @@ def two_rows(model: Adapted, grouping: Grouping) -> Batch:
             row.commit()
         if batch is None:
             batch = row
-        elif batch.join(row) != batch.rows - 1:
+        elif batch.join(row).row != batch.rows - 1:
             raise LoadError("rows joined out of order")
     assert batch is not None
     mx.eval(batch.arrays())
@@ -113,6 +114,14 @@ def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
     return logits
 
 
+def plain_step(model: Adapted) -> Step:
+    def step(tokens: mx.array, batch: Batch, tentative: bool) -> tuple[mx.array, Callable[[], None]]:
+        batch.begin(tokens.shape[1], tentative=tentative)
+        return model.module(tokens, cache=batch.layers), batch.close
+
+    return step
+
+
 def agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
     """Does another way to run a decode step give what the plain one gives?"""
     return all(_agrees(model, form, step) for form in forms(grouping))
@@ -123,16 +132,51 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
     tokens = mx.array([prompt[-1] for prompt in _prompts(model)])
     for _ in range(STEPS):
         expected = decode(model, plain, tokens)
-        result = step(tokens, other)
-        if result is None or result[0].shape != expected.shape:
-            return False
-        logits, commit = result
-        commit()
+        logits, close = step(tokens[:, None], other, False)
+        close()
+        other.settle([1] * other.rows)
         mx.eval(logits, other.arrays())
-        if _difference(logits, expected) > tolerance(expected):
+        if _difference(logits[:, -1], expected) > tolerance(expected):
             return False
         tokens = mx.argmax(expected, axis=-1)
     return plain.lengths == other.lengths
+
+
+def rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
+    """Is a step of several tokens, some of them rejected, what plain decoding of the others is?"""
+    return all(_rolls_back(model, form, step) for form in forms(grouping))
+
+
+def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
+    """Both rows decode the same tokens as one by one, in rounds of three of which they keep different numbers."""
+    rounds = ([2, 1], [1, 3], [3, 2])  # row 0 and row 1 keep these
+    plain = two_rows(model, grouping)
+    current = mx.array([prompt[-1] for prompt in _prompts(model)])
+    inputs, expected = [], []
+    for _ in range(7):
+        inputs.append(current)
+        expected.append(decode(model, plain, current))
+        current = mx.argmax(expected[-1], axis=-1)
+    right, truth = mx.stack(inputs, axis=1), mx.stack(expected, axis=1)
+    other, done = two_rows(model, grouping), [0, 0]
+    for kept in [*rounds, [1, 1]]:
+        width = 1 if kept == [1, 1] else 3
+        tokens = mx.stack([right[row, done[row] : done[row] + width] for row in (0, 1)])
+        if width > 1:  # what is to be rejected is a wrong guess
+            wrong = mx.arange(width)[None] >= mx.array(kept)[:, None]
+            tokens = mx.where(wrong, (tokens + 1) % model.vocab_size, tokens)
+        logits, close = step(tokens, other, width > 1)
+        close()
+        if width > 1:
+            other.fold(mx.array(kept, dtype=mx.int32))
+        other.settle(kept)
+        mx.eval(logits, other.arrays())
+        for row in (0, 1):
+            want = truth[row, done[row] : done[row] + kept[row]]
+            if _difference(logits[row, : kept[row]], want) > tolerance(want):
+                return False
+            done[row] += kept[row]
+    return True
 
 
 def tolerance(logits: mx.array) -> float:

@@ -9,12 +9,13 @@ system, so a chunk costs a few matrix products (the WY form). With c_t the runni
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.models.gated_delta import normalize_qk
+from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
 
 from paceline.cache.layers import StateCache
@@ -24,7 +25,10 @@ CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
-    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel."""
+    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel.
+
+    In a tentative step nothing is folded into the state: what `fold` needs is owed to the cache.
+    """
 
     fused = False  # may a decode step run as one kernel? Set by the adapter, and checked at start-up
 
@@ -32,38 +36,75 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         width = inputs.shape[1]
         if not isinstance(cache, StateCache):
             return super().__call__(inputs, mask, cache)
-        if width == 1 and self.fused and cache[1] is not None:
-            return self._fused_step(inputs, cache)
-        if width == 1 or mx.metal.is_available():
+        tentative = cache.tentative
+        if self.fused and width <= gated_delta_cuda.WIDEST and cache[1] is not None:
+            return self._fused_step(inputs, cache, tentative)
+        if not tentative and (width == 1 or mx.metal.is_available()):
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
-        convolved = self._convolve(self.in_proj_qkv(inputs), cache)
-        queries, keys, values = self._heads(convolved)
-        state = cache[1]
-        if state is None:
-            state = mx.zeros((rows, self.num_v_heads, self.head_v_dim, self.head_k_dim), mx.float32)
-        decay = log_decay(self.A_log, self.in_proj_a(inputs), self.dt_bias)
-        # sigmoid in the native type: taking it in float32 makes a bf16 state drift from upstream's.
-        out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(self.in_proj_b(inputs)), state)
+        window = self._window(self.in_proj_qkv(inputs), cache)
+        queries, keys, values = self._heads(nn.silu(self.conv1d(window)))
+        state = self._state(cache, rows)
+        a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
+        if tentative and inputs.dtype == mx.float32:
+            # sigmoid in the native type: taking it in float32 makes a bf16 state drift from upstream's.
+            out, owed = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
+            cache.owe([window, *owed])
+        elif tentative:
+            out, _ = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state)
+            cache.owe([window, keys, values, a, b])
+        else:
+            cache[0] = mx.contiguous(window[:, 1 - self.conv_kernel_size :])
+            decay = log_decay(self.A_log, a, self.dt_bias)
+            out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state)
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 
-    def _fused_step(self, inputs: mx.array, cache: Any) -> mx.array:
-        rows = inputs.shape[0]
-        gates = self.in_proj_z(inputs).reshape(rows, 1, self.num_v_heads, self.head_v_dim)
-        a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
-        out, cache[0], cache[1] = gated_delta_cuda.step(self, self.in_proj_qkv(inputs), a, b, cache[0], cache[1])
-        return self.out_proj(self.norm(out, gates).reshape(rows, 1, -1))
+    def fold(
+        self, current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array
+    ) -> list[mx.array] | None:
+        """The window and state after the first `kept[i]` tokens of a tentative step; None: the next step's kernel does
+        it. In float32 by algebra, else by replaying upstream's own steps, which is bitwise what plain decoding does."""
+        if self.fused and len(owed) == 3:
+            return None
+        window, *rest = owed
+        width = window.shape[1] - self.conv_kernel_size + 1
+        last = (kept[:, None] + mx.arange(self.conv_kernel_size - 1))[..., None]
+        ended = mx.take_along_axis(window, last, axis=1)
+        state = current[1]
+        if state is None:
+            state = self._zeros(window.shape[0])
+        if len(rest) == 3:
+            return [ended, folded(state, *rest, kept)]
+        keys, values, a, b = rest
+        taken = mx.arange(width) < kept[:, None]
+        _, state = gated_delta_update(keys, keys, values, a, b, self.A_log, self.dt_bias, state, taken)
+        return [ended, state]
 
-    def _convolve(self, mixed: mx.array, cache: Any) -> mx.array:
-        keep = self.conv_kernel_size - 1
+    def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:
+        rows, width = inputs.shape[:2]
+        gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
+        mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
+        out, cache[0], cache[1] = gated_delta_cuda.step(
+            self, mixed, a, b, cache[0], cache[1], cache.owed, cache.kept, eager=not tentative
+        )
+        if tentative:
+            cache.owe([mixed, a, b])
+        return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
+
+    def _window(self, mixed: mx.array, cache: Any) -> mx.array:
         past = cache[0]
         if past is None:
-            past = mx.zeros((mixed.shape[0], keep, self.conv_dim), mixed.dtype)
-        window = mx.concatenate([past, mixed], axis=1)
-        cache[0] = mx.contiguous(window[:, -keep:])
-        return nn.silu(self.conv1d(window))
+            past = mx.zeros((mixed.shape[0], self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
+        return mx.concatenate([past, mixed], axis=1)
+
+    def _state(self, cache: Any, rows: int) -> mx.array:
+        state: mx.array | None = cache[1]
+        return self._zeros(rows) if state is None else state
+
+    def _zeros(self, rows: int) -> mx.array:
+        return mx.zeros((rows, self.num_v_heads, self.head_v_dim, self.head_k_dim), mx.float32)
 
     def _heads(self, convolved: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         rows, width, _ = convolved.shape
@@ -99,6 +140,52 @@ def chunked(
         outputs.append(out)
     joined = outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=2)
     return joined[:, :, :tokens].transpose(0, 2, 1, 3), state
+
+
+def tried(
+    queries: mx.array, keys: mx.array, values: mx.array, decay: mx.array, beta: mx.array, state: mx.array
+) -> tuple[mx.array, list[mx.array]]:
+    """A few tokens, none of them certain: outputs (rows, tokens, heads, dim), and what `folded` needs."""
+    repeat = values.shape[2] // keys.shape[2]
+
+    def lay(x: mx.array, times: int = 1) -> mx.array:
+        x = x.astype(mx.float32).transpose(0, 2, 1, 3)
+        return mx.repeat(x, times, axis=1) if times > 1 else x
+
+    q, k, v = lay(queries, repeat), lay(keys, repeat), lay(values)
+    c = mx.cumsum(decay.astype(mx.float32).transpose(0, 2, 1), axis=-1)
+    out, u = _tried(q, k, v, c, beta.astype(mx.float32).transpose(0, 2, 1), state)
+    return out.transpose(0, 2, 1, 3), [k, u, c]
+
+
+@mx.compile
+def _tried(
+    q: mx.array, k: mx.array, v: mx.array, c: mx.array, beta: mx.array, state: mx.array
+) -> tuple[mx.array, mx.array]:
+    """The WY form of a single short chunk; so few tokens are substituted forward one by one."""
+    tokens = q.shape[2]
+    lower = mx.tril(mx.ones((tokens, tokens), dtype=mx.bool_))
+    between = mx.exp(mx.where(lower, c[..., :, None] - c[..., None, :], -mx.inf))
+    transposed = k.swapaxes(-1, -2)
+    a = (k @ transposed) * between * beta[..., None]
+    scale = mx.exp(c)[..., None]
+    both = mx.concatenate([k, q], axis=2) @ state.swapaxes(-1, -2)  # the state is read once
+    right = beta[..., None] * (v - scale * both[:, :, :tokens])
+    lines = [right[:, :, 0]]
+    for t in range(1, tokens):
+        lines.append(right[:, :, t] - (a[:, :, t, :t, None] * mx.stack(lines, axis=2)).sum(axis=2))
+    u = mx.stack(lines, axis=2)
+    return scale * both[:, :, tokens:] + ((q @ transposed) * between) @ u, u
+
+
+@mx.compile
+def folded(state: mx.array, k: mx.array, u: mx.array, c: mx.array, kept: mx.array) -> mx.array:
+    """The state after the first `kept[i]` tokens of row i: a tail of zeros in `u` is a tail that never was."""
+    count = kept[:, None, None]
+    started = mx.concatenate([mx.zeros_like(c[..., :1]), c], axis=-1)
+    end = mx.take_along_axis(started, mx.broadcast_to(count, (*c.shape[:2], 1)), axis=-1)
+    weight = mx.exp(mx.where(mx.arange(c.shape[-1]) < count, end - c, -mx.inf))
+    return mx.exp(end)[..., None] * state + (u * weight[..., None]).swapaxes(-1, -2) @ k
 
 
 def _lay(x: mx.array, *, tokens: int, repeat: int) -> mx.array:

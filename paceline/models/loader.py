@@ -21,6 +21,7 @@ from mlx_lm.utils import load_model
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
 from paceline.models.files import check_weights, one_line, read_config, resolve
+from paceline.models.mtp import Head, build
 from paceline.models.vision import VISION_FAMILIES, Vision
 
 log = logging.getLogger("paceline")
@@ -30,20 +31,20 @@ SLICE = 256 << 20  # bytes evaluated at a time: bounds what a conversion holds t
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A checkpoint in memory. `mtp` holds the draft head's tensors as they are in the file."""
+    """A checkpoint in memory. `head` drafts; where there is none, it says why."""
 
     folder: Path
     config: dict[str, Any]
     language: Adapted
     vision: Vision | None
-    mtp: dict[str, mx.array]
+    head: Head | str
     context_length: int
     notes: list[str] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
         total = sum(array.nbytes for _, array in tree_flatten(self.language.module.parameters()))
-        total += sum(array.nbytes for array in self.mtp.values())
+        total += 0 if isinstance(self.head, str) else self.head.nbytes
         return total + (self.vision.tower_bytes if self.vision else 0)
 
 
@@ -53,6 +54,7 @@ class _Kept:
 
     vision: dict[str, mx.array] = field(default_factory=dict)
     mtp: dict[str, mx.array] = field(default_factory=dict)
+    hugging_face: bool = False  # in their layout, not converted to MLX's
 
 
 def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> LoadedModel:
@@ -81,7 +83,8 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
     for note in notes:
         log.info(note)
     language = adapt(module, config)
-    return LoadedModel(folder, config, language, vision, kept.mtp, context_length(config), notes)
+    head = build(kept.mtp, language, config, kept.hugging_face)
+    return LoadedModel(folder, config, language, vision, head, context_length(config), notes)
 
 
 def context_length(config: dict[str, Any]) -> int:
@@ -106,6 +109,8 @@ def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
                     kept.vision[name] = array
                 elif name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
                     kept.mtp[name[name.index("mtp.") + 4 :]] = array
+                # mlx-lm's own mark of a layout that it has still to convert
+                kept.hugging_face |= name.endswith("conv1d.weight") and array.shape[-1] != 1
             inherited = getattr(super(keeping, self), "sanitize", None)
             return inherited(weights) if inherited else weights
 

@@ -118,6 +118,7 @@ class Tally:
         self._prompt: dict[int, int] = {}
         self._cached: dict[int, int] = {}
         self._completion: dict[tuple[int, int], int] = {}
+        self._accepted = self._rejected = 0  # drafted tokens; known when a choice ends
 
     def add(self, place: int, delta: Delta) -> None:
         choice = (place, delta.index)
@@ -128,6 +129,8 @@ class Tally:
             self._completion[choice] = delta.usage.completion_tokens
             self._prompt[place] = delta.usage.prompt_tokens
             self._cached[place] = max(self._cached.get(place, 0), delta.usage.cached_tokens)
+            self._accepted += delta.usage.accepted_tokens
+            self._rejected += delta.usage.rejected_tokens
 
     def usage(self) -> dict[str, Any]:
         prompt, completion = sum(self._prompt.values()), sum(self._completion.values())
@@ -136,6 +139,10 @@ class Tally:
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
             "prompt_tokens_details": {"cached_tokens": sum(self._cached.values())},
+            "completion_tokens_details": {
+                "accepted_prediction_tokens": self._accepted,
+                "rejected_prediction_tokens": self._rejected,
+            },
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from paceline.engine.request import Delta
 
@@ -52,6 +54,7 @@ class Metrics:
             registry=self.registry,
         )
         self.finished = {reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
+        self.registry.register(SpeculationCollector(model_name, stats))
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -70,6 +73,40 @@ class Metrics:
 
 def _number(stats: Callable[[], Mapping[str, Any]], name: str) -> float:
     return float(stats()[name])
+
+
+class SpeculationCollector(Collector):
+    """The engine's own counts of drafting, read at every scrape; nothing while the service has none."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.model_name = model_name
+        self.stats = stats
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        counts = self.stats().get("speculation")
+        if counts is None:
+            return
+        yield self._total("num_drafts", "Drafts verified: one a row and step.", counts["drafts"])
+        yield self._total("num_draft_tokens", "Tokens drafted.", counts["draft_tokens"])
+        yield self._total("num_accepted_tokens", "Drafted tokens accepted.", counts["accepted_tokens"])
+        yield self._by_place(
+            "num_accepted_tokens_per_pos",
+            "Drafted tokens accepted, by their place in the draft.",
+            "position",
+            counts["accepted_per_position"],
+        )
+        yield self._by_place("steps", "Decode steps, by their deepest draft.", "depth", counts["depths"])
+
+    def _total(self, name: str, text: str, count: int) -> CounterMetricFamily:
+        family = CounterMetricFamily(f"paceline_spec_decode_{name}", text, labels=LABELS)
+        family.add_metric([self.model_name], count)
+        return family
+
+    def _by_place(self, name: str, text: str, label: str, counts: Sequence[int]) -> CounterMetricFamily:
+        family = CounterMetricFamily(f"paceline_spec_decode_{name}", text, labels=(*LABELS, label))
+        for place, count in enumerate(counts):
+            family.add_metric([self.model_name, str(place)], count)
+        return family
 
 
 class Watch:

@@ -62,6 +62,7 @@ def _sampling(body: SamplingFields, **more: Any) -> Sampling:
         "stop_token_ids": tuple(body.stop_token_ids or ()),
         "ignore_eos": body.ignore_eos,
         "skip_special_tokens": body.skip_special_tokens,
+        "speculation": body.speculation,
         **more,
     }
     return Sampling(**{name: value for name, value in given.items() if value is not None})

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
 
 # Names that belong to the call that renders the template, not to the template.
@@ -55,6 +56,13 @@ def _prompts(value: Any) -> Any:
     return value
 
 
+def _speculation(value: Any) -> Any:
+    """Checked before the union is: its own error would name a member of it, not the field."""
+    if value not in (None, "off", "auto") and type(value) is not int:
+        raise ValueError(f'must be "off", "auto" or a number from 1 to {MOST_DRAFTED}')
+    return value
+
+
 def _are_token_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
 
@@ -87,6 +95,7 @@ class SamplingFields(Lenient):
     max_tokens: int | None = None
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
+    speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None

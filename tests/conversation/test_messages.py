@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.messages import ROLES, Part, checked
+from paceline.conversation.messages import OTHER_MEDIA, ROLES, Part, checked
 from paceline.errors import InvalidRequest
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -132,9 +132,15 @@ def test_a_model_without_eyes_refuses_pictures() -> None:
     assert error.field == "messages[0].content[1]"
 
 
-@pytest.mark.parametrize("kind", ["input_audio", "audio_url", "video_url", "video"])
-def test_media_that_no_model_here_takes_are_refused_by_name(kind: str) -> None:
-    error = refused([user([{"type": kind, kind: {"url": "x"}}])])
+def test_the_media_that_clients_send_are_known() -> None:
+    assert {"input_audio", "audio_url", "video_url", "video"} <= set(OTHER_MEDIA)
+
+
+@pytest.mark.parametrize("takes_images", [True, False])
+@pytest.mark.parametrize("kind", OTHER_MEDIA)
+def test_media_that_no_model_here_takes_are_refused_by_name(kind: str, takes_images: bool) -> None:
+    error = refused([user([text("x"), {"type": kind, kind: {"url": "x"}}])], takes_images=takes_images)
+    assert error.field == "messages[0].content[1]"
     assert ("audio" if "audio" in kind else "video") in str(error)
 
 

@@ -10,7 +10,8 @@ from paceline.cache.grouping import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.request import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner
 from paceline.engine.scheduler import Scheduler
@@ -49,8 +50,11 @@ class Stepper:
         chunk: int = 32,
         max_rows: int = 64,
         end_ids: frozenset[int] = frozenset(),
+        speculation: Speculation = "off",
     ) -> None:
         self.model = loaded(folder)
+        no_head = self.model.head if isinstance(self.model.head, str) else None
+        self.router = Router(speculation, MOST_DRAFTED, no_head)
         self.engine = Engine(self._never, Scheduler(max_rows, chunk))
         self.engine.end_ids = end_ids
         self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends)
@@ -68,7 +72,8 @@ class Stepper:
         heard = self.heard[name] = Heard()
         limit = sampling.max_tokens if sampling.max_tokens is not None else 64
         text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
-        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append))
+        route = self.router.route(prompt, sampling)
+        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append, route))
         return heard
 
     def greedy(self, name: str, prompt: Prompt | Sequence[int], tokens: int) -> Heard:

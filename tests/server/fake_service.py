@@ -40,7 +40,7 @@ class ByteTokenizer:
 
 class FakeService:
     """A prompt may hold a command, given after so many tokens: `!hang 3` (until aborted or released),
-    `!fail 3`, `!abort 3`; or `!crash`."""
+    `!fail 3`, `!abort 3`; or `!crash`. A row told to draft k tokens reports k accepted and 2k rejected."""
 
     def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
         self.settings = settings or Settings()
@@ -50,6 +50,7 @@ class FakeService:
         self.model_name = "fake/model"
         self.context_length = 4096
         self.takes_images = True
+        self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
         self.running: dict[RequestId, asyncio.Event] = {}
@@ -81,7 +82,8 @@ class FakeService:
             event.set()
 
     def stats(self) -> dict[str, Any]:
-        return {"running": len(self.running), "waiting": 0, "model": self.model_name}
+        counts = {} if self.speculation is None else {"speculation": self.speculation}
+        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **counts}
 
     def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         text = ""
@@ -100,7 +102,7 @@ class FakeService:
         return self._stream(lambda: self._text(request), request, "prompt")
 
     def _conversation(self, request: ChatRequest) -> list[int]:
-        for part in checked(request.messages, takes_images=True)[1]:
+        for part in checked(request.messages, takes_images=self.takes_images)[1]:
             decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.place)
         return self.render(request.messages, **request.template_options)
 
@@ -174,10 +176,15 @@ class _Row:
             token_ids=tuple(tokens),
             logprobs=() if logprobs is None else tuple(_scored(token, logprobs) for token in tokens),
             finish_reason=reason,
-            usage=Usage(len(self.prompt), self.made, cached_tokens=1) if reason else None,
+            usage=self._usage() if reason else None,
             prompt=self._prompt() if self.made == len(tokens) else None,
             index=self.index,
         )
+
+    def _usage(self) -> Usage:
+        depth = self.sampling.speculation
+        drafted = depth if isinstance(depth, int) else 0
+        return Usage(len(self.prompt), self.made, 1, accepted_tokens=drafted, rejected_tokens=2 * drafted)
 
     def _prompt(self) -> PromptInfo:
         wanted = self.sampling.prompt_logprobs

@@ -114,10 +114,11 @@ def test_a_tally_counts_prompts_once_and_choices_each() -> None:
     for place in (0, 1):
         for index in (0, 1, 2):
             tally.add(place, Delta(token_ids=(1, 2), index=index))
-            tally.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4), finish_reason="stop"))
+            tally.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4, 2, 1), finish_reason="stop"))
     assert tally.usage() == {
         "prompt_tokens": 20,
         "completion_tokens": 18,
         "total_tokens": 38,
         "prompt_tokens_details": {"cached_tokens": 8},
+        "completion_tokens_details": {"accepted_prediction_tokens": 12, "rejected_prediction_tokens": 6},
     }

@@ -67,6 +67,29 @@ def test_continuous_usage_counts_up(http: httpx.Client) -> None:
     assert counts == sorted(counts) and counts[0] == 1 and counts[-1] == LENGTH
 
 
+def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> None:
+    fields: dict[str, Any] = {"n": 2, "speculation": 3}
+    whole = post_chat(http, "hi", **fields).json()["usage"]
+    assert whole["completion_tokens_details"] == {"accepted_prediction_tokens": 6, "rejected_prediction_tokens": 12}
+    options = {"include_usage": True}
+    assert events(post_chat(http, "hi", stream=True, stream_options=options, **fields))[-1]["usage"] == whole
+
+
+def test_usage_has_zeros_where_nothing_was_drafted(http: httpx.Client) -> None:
+    none = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    assert post_chat(http, "hi").json()["usage"]["completion_tokens_details"] == none
+
+
+def test_the_openai_client_asks_for_drafts_and_reads_their_usage(client: openai.OpenAI, service: FakeService) -> None:
+    completion = client.chat.completions.create(
+        model="fake/model", messages=[{"role": "user", "content": "hi"}], extra_body={"speculation": 4}
+    )
+    assert service.requests[-1].sampling.speculation == 4
+    assert completion.usage is not None and completion.usage.completion_tokens_details is not None
+    details = completion.usage.completion_tokens_details
+    assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (4, 8)
+
+
 def test_streamed_choices_carry_their_index(http: httpx.Client) -> None:
     texts = {0: "", 1: "", 2: ""}
     for chunk in events(post_chat(http, "hi", stream=True, n=3)):
@@ -120,6 +143,7 @@ def test_every_sampling_field_reaches_the_engine(http: httpx.Client, service: Fa
         "max_tokens": 9,
         "ignore_eos": True,
         "skip_special_tokens": False,
+        "speculation": 3,
         "logprobs": True,
         "top_logprobs": 5,
     }
@@ -140,6 +164,7 @@ def test_every_sampling_field_reaches_the_engine(http: httpx.Client, service: Fa
         max_tokens=3,
         ignore_eos=True,
         skip_special_tokens=False,
+        speculation=3,
         logprobs=5,
     )
 
@@ -148,7 +173,7 @@ def test_null_is_the_same_as_not_given(http: httpx.Client, service: FakeService)
     names = (
         "model temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty "
         "logit_bias seed stop stop_token_ids min_tokens max_tokens max_completion_tokens ignore_eos n stream "
-        "stream_options logprobs top_logprobs skip_special_tokens chat_template_kwargs tools tool_choice "
+        "stream_options logprobs top_logprobs skip_special_tokens speculation chat_template_kwargs tools tool_choice "
         "response_format user audio"
     )
     assert post_chat(http, "hi", **dict.fromkeys(names.split())).status_code == 200
@@ -247,6 +272,10 @@ def test_what_is_not_built_yet_is_refused_by_name(http: httpx.Client, field: str
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"chat_template_kwargs": {"chat_template": "{{ evil }}"}}, "chat_template_kwargs"),
         ({"stream": "yes"}, "stream"),
+        ({"speculation": 0}, "speculation"),
+        ({"speculation": 9}, "speculation"),
+        ({"speculation": -1}, "speculation"),
+        ({"speculation": 10**400}, "speculation"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:

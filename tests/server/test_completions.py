@@ -44,6 +44,23 @@ def test_the_openai_client_reads_a_stream(client: openai.OpenAI) -> None:
     assert last.choices == [] and last.usage is not None and last.usage.completion_tokens == LENGTH
 
 
+def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> None:
+    fields: dict[str, Any] = {"n": 2, "speculation": 1, "max_tokens": 3}
+    whole = post_completion(http, ["a", "b"], **fields)
+    completion = Completion.model_validate(whole.json(), strict=True)
+    assert completion.usage is not None and completion.usage.completion_tokens_details is not None
+    details = completion.usage.completion_tokens_details
+    assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (4, 8)
+    options = {"include_usage": True}
+    streamed = events(post_completion(http, ["a", "b"], stream=True, stream_options=options, **fields))
+    assert streamed[-1]["usage"] == whole.json()["usage"]
+
+
+def test_usage_has_zeros_where_nothing_was_drafted(http: httpx.Client) -> None:
+    none = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    assert post_completion(http, "hi").json()["usage"]["completion_tokens_details"] == none
+
+
 @pytest.mark.parametrize(
     ("prompt", "seen"),
     [
@@ -198,6 +215,9 @@ def test_an_end_token_in_the_prompt_is_echoed(http: httpx.Client) -> None:
         ({"n": 1000}, "n"),
         ({"temperature": -1}, "temperature"),
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
+        ({"speculation": 0}, "speculation"),
+        ({"speculation": 9}, "speculation"),
+        ({"speculation": "on"}, "speculation"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from paceline.conversation.messages import OTHER_MEDIA
 from paceline.server.backend import Backend
 from paceline.service import Service
 from paceline.settings import Settings
@@ -26,6 +27,14 @@ def http(hybrid: Path) -> Iterator[httpx.Client]:
     settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def blind(llama: Path) -> Iterator[httpx.Client]:
+    """A model without vision."""
+    settings = Settings(model=str(llama), max_rows=4)
+    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -104,6 +113,20 @@ def test_a_bad_picture_is_refused_and_named(http: httpx.Client) -> None:
     refused(post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url")
 
 
+@pytest.mark.parametrize("server", ["http", "blind"])
+@pytest.mark.parametrize("kind", OTHER_MEDIA)
+def test_sound_and_film_are_refused_and_named(request: pytest.FixtureRequest, server: str, kind: str) -> None:
+    word = "audio" if "audio" in kind else "video"
+    parts = [{"type": "text", "text": "What?"}, {"type": kind, kind: {"url": "data:,x"}}]
+    response = post_chat(request.getfixturevalue(server), parts)
+    refused(response, 400, "messages[0].content[1]", "messages[0].content[1]", f"takes no {word}")
+
+
+def test_a_model_without_eyes_refuses_pictures(blind: httpx.Client) -> None:
+    parts = [{"type": "image_url", "image_url": {"url": url(png())}}]
+    refused(post_chat(blind, parts), 400, "messages[0].content[0]", "takes no images")
+
+
 def test_limits_hold(http: httpx.Client) -> None:
     context = http.get("/v1/models").json()["data"][0]["max_model_len"]
     refused(post_completion(http, [5] * context), 400, "prompt", str(context))
@@ -113,6 +136,7 @@ def test_limits_hold(http: httpx.Client) -> None:
     refused(post_chat(http, stop=["x"] * 10_000), 400, "stop")
     refused(post_chat(http, logit_bias={"1000000": 1}), 400, "logit_bias")
     refused(post_completion(http, ""), 400, "prompt")
+    refused(post_chat(http, speculation=9), 400, "speculation", "9")
 
 
 @pytest.mark.parametrize("stream", [True, False])

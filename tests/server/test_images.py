@@ -12,9 +12,12 @@ import httpx
 import pytest
 from PIL import Image
 
+from paceline.conversation.messages import OTHER_MEDIA
+from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused
 
-FIELD = "messages[0].content[1].image_url"
+PART = "messages[0].content[1]"
+FIELD = f"{PART}.image_url"
 
 
 def png(width: int = 8, height: int = 8) -> bytes:
@@ -67,6 +70,19 @@ def test_a_picture_needs_an_address(http: httpx.Client, picture: Any) -> None:
     refused(ask(http, picture), 400, FIELD)
 
 
-@pytest.mark.parametrize(("kind", "word"), [("input_audio", "audio"), ("video_url", "video")])
-def test_other_media_are_refused(http: httpx.Client, kind: str, word: str) -> None:
-    refused(post_chat(http, [{"type": kind, kind: {}}]), 400, "messages[0].content[0]", f"takes no {word}")
+@pytest.mark.parametrize("takes_images", [True, False])
+@pytest.mark.parametrize("kind", OTHER_MEDIA)
+def test_other_media_are_refused_with_and_without_eyes(
+    http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, kind: str, takes_images: bool
+) -> None:
+    monkeypatch.setattr(service, "takes_images", takes_images)
+    word = "audio" if "audio" in kind else "video"
+    parts = [{"type": "text", "text": "What is this?"}, {"type": kind, kind: {"url": "data:,x"}}]
+    refused(post_chat(http, parts), 400, PART, PART, f"takes no {word}")
+
+
+def test_a_model_without_eyes_refuses_a_picture(
+    http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "takes_images", False)
+    refused(ask(http, url(png())), 400, PART, PART, "takes no images")

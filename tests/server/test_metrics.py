@@ -56,6 +56,30 @@ def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
     assert after["paceline_num_requests_running"] == 0
 
 
+def test_drafting_is_counted_by_position_and_depth_under_vllms_names() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert not any("spec_decode" in name for name in scrape(http))  # this service does not count
+        service.speculation = {
+            "enabled": True,
+            "drafts": 7,
+            "draft_tokens": 20,
+            "accepted_tokens": 9,
+            "accepted_per_position": [5, 3, 1, 0, 0, 0, 0, 0],
+            "depths": [40, 0, 1, 6, 0, 0, 0, 0, 0],
+        }
+        after = scrape(http)
+        assert 'paceline_spec_decode_num_drafts_total{model_name="fake/model"} 7.0' in http.get("/metrics").text
+    name = "paceline_spec_decode_"
+    assert after[f"{name}num_drafts_total"] == 7
+    assert after[f"{name}num_draft_tokens_total"] == 20
+    assert after[f"{name}num_accepted_tokens_total"] == 9
+    accepted = [after[f"{name}num_accepted_tokens_per_pos_total {position}"] for position in range(8)]
+    assert accepted == service.speculation["accepted_per_position"]
+    assert [after[f"{name}steps_total {depth}"] for depth in range(9)] == service.speculation["depths"]
+    assert sum("spec_decode" in sample for sample in after) == 3 + 8 + 9
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_two_apps_in_one_process_do_not_share_counters(times: int) -> None:
     with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:

@@ -39,6 +39,12 @@ def test_zero_is_a_value() -> None:
     assert sampling(temperature=0, seed=0, logprobs=0) == Sampling(temperature=0, seed=0, logprobs=0, max_tokens=16)
 
 
+@pytest.mark.parametrize("mode", ["off", "auto", 1, 8, 0, 9])
+def test_speculation_passes_as_it_is(mode: str | int) -> None:
+    """Also out of range: that is the service's to say."""
+    assert sampling(speculation=mode).speculation == mode
+
+
 @pytest.mark.parametrize("key", ["", " 1", "1.0", "-1", "1e3", "٣", "9" * 11])
 def test_a_biased_token_is_a_plain_number(key: str) -> None:
     with pytest.raises(InvalidRequest) as caught:

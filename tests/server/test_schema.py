@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from paceline.errors import InvalidRequest
+from paceline.server.errors import invalid_fields
 from paceline.server.schema import (
     UNSUPPORTED,
     UNSUPPORTED_IN_CHAT,
@@ -30,6 +32,18 @@ def test_any_json_is_a_request_or_a_refusal(fields: dict[str, Any]) -> None:
             model.model_validate(fields)
         except ValidationError as error:
             assert error.errors()[0]["loc"]
+
+
+@pytest.mark.parametrize("value", ["on", "3", "OFF", "", True, False, 1.0, 2.5, [], [3], {}, {"depth": 3}])
+@pytest.mark.parametrize("model", [ChatBody, CompletionBody])
+def test_speculation_of_another_type_is_refused_with_what_it_may_be(
+    model: type[ChatBody | CompletionBody], value: Any
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate({"messages": [], "prompt": "x", "speculation": value})
+    error = invalid_fields(caught.value)
+    assert error.field == "speculation"
+    assert str(error) == 'speculation: must be "off", "auto" or a number from 1 to 8.'
 
 
 @given(st.dictionaries(st.sampled_from(sorted({*UNSUPPORTED, *UNSUPPORTED_IN_CHAT, "guided_x"})), ANYTHING))

@@ -40,6 +40,13 @@ def test_status_has_running_and_waiting_as_integers(http: httpx.Client) -> None:
     assert type(status["running"]) is int and type(status["waiting"]) is int
 
 
+def test_status_shows_how_the_engine_drafts() -> None:
+    service = FakeService()
+    service.speculation = {"enabled": False, "reason": "no MTP head", "setting": "auto", "depths": [3, 0]}
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert http.get("/v1/status").json()["speculation"] == service.speculation
+
+
 def test_the_model_list_validates_as_openais_type(client: openai.OpenAI) -> None:
     [model] = client.models.list().data
     assert (model.id, model.object) == ("fake/model", "model")

@@ -1,0 +1,146 @@
+"""One pass of a model over a batch, traced once and run many times where that helps.
+
+On a fast GPU the host is the bottleneck, and Python most of it. A traced graph depends on shapes only: how many rows,
+in which groups, with which capacities, how many tokens each. A shape is traced after it has been seen for a while
+(tracing costs as much as several steps), and kept. What it computes is what the plain pass computes; the start-up
+check compares them before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+
+from paceline.cache.batch import Batch
+from paceline.cache.layers import AttentionCache, StateCache
+
+DEVICES = ("cuda", "metal")  # on CPU the arithmetic takes the time, not the host
+PATIENCE = 4  # steps of one shape before it is traced
+MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
+
+Function = Callable[[Sequence[mx.array], Batch], list[mx.array]]
+Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what makes the pass count
+
+
+class Forward:
+    """Called with a batch, the width of the step and the inputs; returns the outputs and a `close`.
+
+    Contract: the call changes nothing in the batch but its room; after `close` the layers are as after a plain step.
+    Lengths are the caller's, through `Batch.settle`.
+    """
+
+    def __init__(self, function: Function, *, traces: bool = False, patience: int = PATIENCE) -> None:
+        self._function = function
+        self._patience = patience
+        self.traces = traces
+        self.traced_calls = 0
+        self._functions: dict[Any, Callable[..., Any]] = {}
+        self._known: set[Any] = set()
+        self._last: Any = None
+        self._seen = 0
+        self._batch: Batch | None = None  # while it is traced
+
+    def __call__(
+        self,
+        batch: Batch,
+        width: int,
+        inputs: Sequence[mx.array],
+        *,
+        positions: Any = None,
+        tentative: bool = False,
+    ) -> Pass:
+        if self.traces and positions is None:
+            batch.reserve(width)
+            if self._is_due(batch, width, tentative):
+                return self._run(batch, width, inputs, tentative)
+        batch.begin(width, positions, tentative=tentative)
+        return self._function(inputs, batch), batch.close
+
+    def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
+        shape = (width, tentative, *_shape(batch))
+        if shape in self._known:
+            return True
+        self._seen = self._seen + 1 if shape == self._last else 1
+        self._last = shape
+        if self._seen < self._patience or not _filled(batch):
+            return False
+        if len(self._known) >= MOST_SHAPES:
+            self._known.clear()
+            self._functions.clear()
+        self._known.add(shape)
+        return True
+
+    def _run(self, batch: Batch, width: int, inputs: Sequence[mx.array], tentative: bool) -> Pass:
+        lanes = list(batch.lanes.values())
+        ends = [mx.array(batch.ends(lane), dtype=mx.int32) for lane in lanes]
+        places = mx.array(batch.places, dtype=mx.int32)
+        partition = tuple(tuple(group.count for group in lane.groups) for lane in lanes)
+        key = (partition, width, tentative)
+        if key not in self._functions:
+            self._functions[key] = mx.compile(self._traced(width, tentative))
+        arrays = [list(cache.arrays()) for cache in batch.flat]
+        kept = [] if batch.kept is None else [batch.kept]
+        self._batch = batch
+        try:
+            outputs, arrays = self._functions[key](list(inputs), places, ends, arrays, kept)
+        finally:
+            self._batch = None
+        self.traced_calls += 1
+        return outputs, partial(_close, batch, arrays, tentative)
+
+    def _traced(self, width: int, tentative: bool) -> Callable[..., Any]:
+        def step(
+            inputs: list[mx.array],
+            places: mx.array,
+            ends: list[mx.array],
+            arrays: list[list[mx.array]],
+            kept: list[mx.array],
+        ) -> Any:
+            batch = self._batch
+            assert batch is not None
+            before, kept_before = [list(cache.arrays()) for cache in batch.flat], batch.kept
+            try:  # while it is traced, the batch holds placeholders; it must never keep them
+                _put(batch, arrays)
+                batch.kept = kept[0] if kept else None
+                batch.begin_fixed(width, places, dict(zip(batch.lanes, ends, strict=True)), tentative=tentative)
+                outputs = self._function(inputs, batch)
+                batch.close()
+                return outputs, [list(cache.arrays()) for cache in batch.flat]
+            finally:
+                batch.drop()
+                batch.kept = kept_before
+                _put(batch, before)
+
+        return step
+
+
+def _close(batch: Batch, arrays: list[list[mx.array]], tentative: bool) -> None:
+    _put(batch, arrays)
+    if not tentative:
+        batch.kept = None
+
+
+def _put(batch: Batch, arrays: list[list[mx.array]]) -> None:
+    for cache, values in zip(batch.flat, arrays, strict=True):
+        cache.put(values)
+
+
+def _shape(batch: Batch) -> tuple[Any, ...]:
+    groups = tuple(
+        (lane.window, tuple((group.count, group.capacity) for group in lane.groups)) for lane in batch.lanes.values()
+    )
+    owed = next((cache.owed[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.owed), 0)
+    return groups, owed
+
+
+def _filled(batch: Batch) -> bool:
+    """Has every cache its arrays? A row's very first step allocates them."""
+    for cache in batch.flat:
+        if isinstance(cache, AttentionCache) and not cache.keys:
+            return False
+        if isinstance(cache, StateCache) and any(value is None for value in cache.current):
+            return False
+    return True

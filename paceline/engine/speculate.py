@@ -1,0 +1,151 @@
+"""Drafting for all rows of a batch with the MTP head.
+
+After every step the head is owed pairs: a hidden state of the target, and the token that followed. `propose` feeds
+them and lets the head guess on from there; its guesses' own keys and values are rolled back by length. Pairs that
+nobody asked for (steps without drafting) are skipped, not caught up with: the head then has a gap, its positions
+stay true, and its guesses may be poorer. What it guesses is never delivered unverified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from paceline.cache.batch import Batch, Placement
+from paceline.cache.grouping import Grouping
+from paceline.engine.forward import Forward
+from paceline.engine.row import Row
+from paceline.models.mtp import Head
+from paceline.models.positions import Positions
+
+Choose = Callable[[mx.array, int, Sequence[mx.array]], mx.array]  # logits, place, the guesses before -> tokens
+
+
+@dataclass(slots=True)
+class Feed:
+    """Pairs the head is owed: row i's are the first `counts[i]`."""
+
+    tokens: mx.array  # (rows, width)
+    hidden: mx.array  # (rows, width, hidden)
+    counts: list[int]
+
+
+class Drafter:
+    """Its batch has the same rows, in the same places, as the target's."""
+
+    def __init__(self, head: Head, grouping: Grouping, *, traces: bool = False) -> None:
+        self.head = head
+        self.grouping = grouping
+        self.forward = Forward(self._guess, traces=traces)
+        self.batch: Batch | None = None
+        self.feed: Feed | None = None
+        self._fed = False
+
+    def _guess(self, inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        """Of each row's pairs, the hidden state at `last`, and its logits."""
+        tokens, hidden, last = inputs
+        states = self.head.hidden(self.head.language.embed(tokens), hidden, batch)
+        if states.shape[1] > 1:
+            states = mx.take_along_axis(states, last[:, None, None], axis=1)
+        return [states, self.head.language.logits(states)[:, 0]]
+
+    # -- a row's prompt
+
+    def read(self, row: Row, embeddings: mx.array, hidden: mx.array, positions: Positions | None) -> list[mx.array]:
+        """The next chunk of a row's prompt: embeddings as the target got them, and the target's hidden states.
+
+        `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden
+        state is carried: its pair waits for the token that follows. Returns what to wait for.
+        """
+        if row.head is None:
+            row.head = self.head.batch(self.grouping)
+            row.head.deltas[0] = row.delta
+        if row.carry is None:
+            embeddings = embeddings[:, 1:]
+        else:
+            hidden = mx.concatenate([row.carry, hidden], axis=1)
+        row.carry = mx.contiguous(hidden[:, -1:])
+        width = embeddings.shape[1]
+        if width:
+            row.head.begin(width, positions)
+            self.head.hidden(embeddings, hidden[:, :-1], row.head)
+            row.head.commit()
+        return [row.carry, *row.head.arrays()]
+
+    # -- membership
+
+    def join(self, row: Row, at: Placement) -> None:
+        batch = row.head if row.head is not None else self.head.batch(self.grouping)
+        hidden = self.head.blank if row.carry is None else row.carry
+        feed = Feed(mx.array([row.prompt.token_ids[-1:]], dtype=mx.int32), hidden, [int(row.carry is not None)])
+        row.head, row.carry = None, None
+        if self.batch is None or self.feed is None:
+            self.batch, self.feed, self._fed = batch, feed, False
+            return
+        self.batch.join(batch, at)
+        old = self.feed
+        width = old.tokens.shape[1]
+        tokens = mx.concatenate([old.tokens, mx.pad(feed.tokens, [(0, 0), (0, width - 1)])])
+        states = mx.concatenate([old.hidden, mx.pad(feed.hidden, [(0, 0), (0, width - 1), (0, 0)])])
+        counts = list(old.counts)
+        counts.insert(at.row, feed.counts[0])
+        if at.row < len(old.counts):
+            order = mx.array([*range(at.row), len(old.counts), *range(at.row, len(old.counts))])
+            tokens, states = tokens[order], states[order]
+        self.feed = Feed(tokens, states, counts)
+
+    def keep(self, places: Sequence[int]) -> None:
+        if not places or self.batch is None or self.feed is None:
+            self.batch = self.feed = None
+            return
+        self.batch.keep(places)
+        index = mx.array(list(places))
+        counts = [self.feed.counts[place] for place in places]
+        self.feed = Feed(self.feed.tokens[index], self.feed.hidden[index], counts)
+
+    # -- a step
+
+    def propose(self, depth: int, choose: Choose) -> list[mx.array]:
+        """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a round that fails can run again."""
+        batch, feed = self.batch, self.feed
+        assert batch is not None and feed is not None
+        before = batch.lengths
+        last = mx.array([max(count - 1, 0) for count in feed.counts], dtype=mx.int32)
+        outputs, close = self.forward(batch, feed.tokens.shape[1], [feed.tokens, feed.hidden, last])
+        close()
+        batch.settle(feed.counts)
+        self._fed = True
+        zero = mx.zeros_like(last)
+        guesses: list[mx.array] = []
+        while True:
+            hidden, logits = outputs
+            guesses.append(choose(logits, len(guesses), guesses))
+            if len(guesses) == depth:
+                break
+            outputs, close = self.forward(batch, 1, [guesses[-1][:, None], hidden, zero])
+            close()
+            batch.settle([1] * batch.rows)
+        batch.lengths = before
+        return guesses
+
+    def owe(self, tokens: mx.array, hidden: mx.array, counts: list[int]) -> None:
+        """What a step brought: hidden states (rows, width, hidden) and the tokens that followed them."""
+        if self.batch is not None and self.feed is not None:
+            if self._fed:
+                self.batch.settle(self.feed.counts)
+            else:  # a gap: what comes after keeps its own positions
+                deltas = zip(self.batch.deltas, self.feed.counts, strict=True)
+                self.batch.deltas = [delta + count for delta, count in deltas]
+        self.feed, self._fed = Feed(tokens, hidden, counts), False
+
+    def settle(self, kept: list[int]) -> None:
+        """Of what the last step brought, row i keeps its first `kept[i]`: the host knows only now."""
+        if self.feed is not None:
+            self.feed.counts = kept
+
+    def arrays(self) -> list[mx.array]:
+        """What must be evaluated with each step so that no graph grows."""
+        owed = [] if self.feed is None else [self.feed.tokens, self.feed.hidden]
+        return owed if self.batch is None else owed + self.batch.arrays()
