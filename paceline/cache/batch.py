@@ -2,8 +2,10 @@
 
 A step is `begin(width)`, a forward pass over `layers`, `commit()`. A step whose tokens may be rejected is tentative:
 `fold(kept)` says on the device how many each row keeps, and `settle(kept)` tells the host, when it knows. Attention
-rolls back by length, a state layer by folding in only what was kept. Rows join from another batch (a row is prefilled in a
-batch of its own) and leave between any two steps. RoPE's position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
+rolls back by length, a state layer by folding in only what was kept.
+
+Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. RoPE's
+position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class Runner:
     # -- decoding
 
     def decode(self, rows: Sequence[Row], depth: int = 0) -> Launched:
-        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between two steps."""
+        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between steps."""
         self._arrange(rows)
         if self.batch is None:
             return Launched()
@@ -301,15 +301,13 @@ def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:
     """By row and token."""
     rows = sampled.tokens.shape[0]
     parts = [sampled.tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs]
-    columns = [
-        None if part is None else part.reshape(sampled.tokens.size, *part.shape[sampled.tokens.ndim :])
-        for part in parts
-    ]
-    tokens: Any = columns[0].tolist() if columns[0] is not None else []
-    assert columns[1] is not None
-    flat = _logprobs(tokens, columns[1], columns[2], columns[3])
-    width = len(flat) // rows
-    return [flat[row * width : (row + 1) * width] for row in range(rows)]
+    deep = sampled.tokens.ndim  # (rows,) or (rows, width), and for the top ones an axis more
+    flat = [None if part is None else part.reshape(sampled.tokens.size, *part.shape[deep:]) for part in parts]
+    assert flat[0] is not None and flat[1] is not None
+    tokens: Any = flat[0].tolist()
+    scores = _logprobs(tokens, flat[1], flat[2], flat[3])
+    width = len(scores) // rows
+    return [scores[row * width : (row + 1) * width] for row in range(rows)]
 
 
 def _logprobs(

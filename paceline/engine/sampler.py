@@ -7,7 +7,7 @@ is the same whoever rides beside it. Order, as in vLLM: penalties and bias, temp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -90,7 +90,7 @@ class Sampler:
         return tokens.astype(mx.int32)
 
     def verify(self, logits: mx.array, guesses: Sequence[mx.array]) -> Sampled:
-        """Logits (rows, guesses + 1, vocabulary). Row i has `row.depth` guesses; what it was given beyond is ignored."""
+        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; what it was given beyond is ignored."""
         logits = logits.astype(mx.float32)
         if not self._adjusted.rows and not self._drawn.rows:
             tokens = mx.argmax(logits, axis=-1).astype(mx.int32)
@@ -106,8 +106,8 @@ class Sampler:
         if self._top is None:
             return Sampled(chosen, kept=kept, last=last)
         flat = token_logprobs(logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1), self._top)
-        scored = (part.reshape(*tokens.shape, *part.shape[1:]) for part in flat)
-        return Sampled(chosen, *scored, kept=kept, last=last)
+        scored = Sampled(chosen, *(part.reshape(*tokens.shape, *part.shape[1:]) for part in flat))
+        return replace(scored, kept=kept, last=last)
 
     def _verified(self, logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
         """The token that each row has `place` steps ahead, if all guesses before it were right."""
@@ -286,11 +286,11 @@ class _Drawn:
         return mx.array(np.array(keys, dtype=np.uint32))
 
     def _gumbel(self, place: int, stream: int) -> mx.array:
-        noise: Any = mx.vmap(lambda key: mx.random.gumbel((self._vocab,), key=key))(self._keys(place, stream))
+        noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((self._vocab,), key=key))(self._keys(place, stream))
         return noise
 
     def _uniform(self, place: int) -> mx.array:
-        luck: Any = mx.vmap(lambda key: mx.random.uniform(shape=(1,), key=key))(self._keys(place, KEEP))
+        luck: mx.array = mx.vmap(lambda key: mx.random.uniform(shape=(1,), key=key))(self._keys(place, KEEP))
         return luck
 
 

@@ -108,7 +108,7 @@ class Drafter:
     # -- a step
 
     def propose(self, depth: int, choose: Choose) -> list[mx.array]:
-        """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a round that fails can run again."""
+        """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a failed round can run again."""
         batch, feed = self.batch, self.feed
         assert batch is not None and feed is not None
         before = batch.lengths

@@ -76,7 +76,8 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         if state is None:
             state = self._zeros(window.shape[0])
         if len(rest) == 3:
-            return [ended, folded(state, *rest, kept)]
+            keys, updates, decays = rest
+            return [ended, folded(state, keys, updates, decays, kept)]
         keys, values, a, b = rest
         taken = mx.arange(width) < kept[:, None]
         _, state = gated_delta_update(keys, keys, values, a, b, self.A_log, self.dt_bias, state, taken)

@@ -69,7 +69,8 @@ SOURCE = """
             keep_window(Hk * Dk + shared_head * Dk + i);
         }
     }
-    for (int i = thread; i < Dv / Split; i += blockDim.x) keep_window(2 * Hk * Dk + head * Dv + part * (Dv / Split) + i);
+    const int values = 2 * Hk * Dk + head * Dv + part * (Dv / Split);
+    for (int i = thread; i < Dv / Split; i += blockDim.x) keep_window(values + i);
     for (int token = thread; token < tokens; token += blockDim.x) {
         const bool old = token < folded;
         const int at = old ? (row * owed_width + token) * Hv + head : (row * width + token - folded) * Hv + head;

@@ -27,6 +27,13 @@ SOURCE = """
     __shared__ float part[Warps][16][8 * Tiles];
     float sum[Tiles][4];
     for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[t][i] = 0.0f;
+    auto multiply = [](float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    };
     const T* upper = weight + size_t(first + group) * inputs;
     const T* lower = upper + size_t(8) * inputs;
     #pragma unroll 4
@@ -36,14 +43,8 @@ SOURCE = """
         for (int t = 0; t < Tiles; ++t) {
             const int row = min(t * 8 + group, rows - 1);
             const uint4 v = *reinterpret_cast<const uint4*>(x + size_t(row) * inputs + k);
-            asm volatile(
-                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                : "+f"(sum[t][0]), "+f"(sum[t][1]), "+f"(sum[t][2]), "+f"(sum[t][3])
-                : "r"(a.x), "r"(b.x), "r"(a.y), "r"(b.y), "r"(v.x), "r"(v.y));
-            asm volatile(
-                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                : "+f"(sum[t][0]), "+f"(sum[t][1]), "+f"(sum[t][2]), "+f"(sum[t][3])
-                : "r"(a.z), "r"(b.z), "r"(a.w), "r"(b.w), "r"(v.z), "r"(v.w));
+            multiply(sum[t], a.x, b.x, a.y, b.y, v.x, v.y);
+            multiply(sum[t], a.z, b.z, a.w, b.w, v.z, v.w);
         }
     }
     for (int t = 0; t < Tiles; ++t) {
