@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 from paceline.errors import SettingsError as SettingsError
 
@@ -17,12 +26,19 @@ TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
-SpeculationMode = Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 def _none_if_auto(value: object) -> object:
     return None if value == "auto" else value
+
+
+def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """One message for the union: pydantic's first would name "off" and "auto" only."""
+    try:
+        return check(value)
+    except ValidationError:
+        raise PydanticCustomError("speculation", "input should be 'off', 'auto' or a number from 1 to 8") from None
 
 
 def _lowered(value: object) -> object:
@@ -32,6 +48,7 @@ def _lowered(value: object) -> object:
 # "auto" can be said in every source, so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
 Count = Annotated[int, Field(ge=1)]
+SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
 
 
 class Settings(BaseModel):

@@ -338,6 +338,60 @@ def layout(
     _write_json(output, {"model": model, "milliseconds": figures})
 
 
+@app.command()
+def speculate(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")
+    ] = "hybrid-120m",
+    rows: Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")] = "1,4,8,16",
+    depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
+    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
+    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=16)] = 96,
+    pairs: Annotated[int, _option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
+    layout: Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")] = "auto",
+    compile: Annotated[bool, typer.Option(help="Trace the steps, where that helps.")] = True,
+    output: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+    ] = None,
+) -> None:
+    """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
+
+    Shapes of random weights whose head agrees with the model about 0.7 of the time: hybrid-120m (CPU), qwen3.5-4b
+    (a GPU).
+    """
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from paceline.bench import speculate as bench
+    from paceline.bench.offline import Bench
+    from paceline.bench.tables import cost_table, speculation_table
+    from paceline.bench.wire import BenchError
+
+    counts = [int(count) for count in rows.split(",") if count.strip()]
+    tried = [int(depth) for depth in depths.split(",") if depth.strip()]
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"loading {model}") as status, Bench(model, layout, compile=compile) as running:
+        if isinstance(running.model.head, str):
+            raise BenchError(f"{model} cannot draft: {running.model.head}.")
+        modes = bench.compare(running, counts, tried, prompt_tokens, output_tokens, pairs, status.update)
+        costs = bench.costs(running, counts)
+        launches = bench.launches(running, [0, *tried])
+    title = f"{model} on {platform.device_kind()}, medians of {pairs} turns"
+    console.print(speculation_table(title, modes))
+    console.print(cost_table(costs, launches))
+    _write_json(
+        output,
+        {
+            "model": model,
+            "modes": [mode.figures() for mode in modes],
+            "step_ms_by_rows_and_depth": costs,
+            "operations_by_depth": launches,
+        },
+    )
+
+
 def _write_json(output: Path | None, figures: dict[str, Any]) -> None:
     import json
 

@@ -90,6 +90,7 @@ class Bench:
         self.engine = Engine(self._setup, self.scheduler, self._between)
         self._jobs: list[tuple[Callable[[], Any], list[Any], threading.Event]] = []
         self.model: LoadedModel
+        self.runner: Runner
 
     def __enter__(self) -> Bench:
         self.engine.start()
@@ -105,7 +106,8 @@ class Bench:
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget = check.prefill_chunk(self.model.language, grouping)
         traces = prepare_steps(self.model, grouping) and self.compile
-        return Runner(self.model, grouping, self.engine.ends, traces=traces)
+        self.runner = Runner(self.model, grouping, self.engine.ends, traces=traces)
+        return self.runner
 
     def _between(self) -> None:
         while self._jobs:

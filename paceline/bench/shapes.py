@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_map
+import mlx.nn as nn
+from mlx.utils import tree_map_with_path
 
-from paceline.models.adapter import adapt
+from paceline.cache.grouping import PADDED
+from paceline.models.adapter import Adapted, adapt, switch_kernels, wrap_layers
 from paceline.models.loader import LoadedModel, context_length
+from paceline.models.mtp import Head, MTPModule
 
+AGREEMENT = 0.7
 _ROPE = {"type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}
 
 
@@ -71,22 +76,85 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def random_model(shape: str, dtype: mx.Dtype | None = None) -> LoadedModel:
-    """mlx-lm's own module of that shape, its weights small and random. float32 on CPU, bfloat16 elsewhere."""
+    """mlx-lm's own module of that shape, its weights random. float32 on CPU, bfloat16 elsewhere.
+
+    A hybrid gets an MTP head, and weights with a plan: what follows a token is decided by its embedding, pushed about
+    by what the layers read. The head knows the embedding and not the push; how strong that is decides how often the
+    two agree (`AGREEMENT`, found by trying). The head's cost is that of a real one.
+    """
     config = SHAPES[shape]
     library = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(0)
     module = library.Model(library.ModelArgs.from_dict(config))
     wanted = dtype or (mx.float32 if mx.default_device() == mx.cpu else mx.bfloat16)
-
-    def small(array: mx.array) -> mx.array:
-        if array.ndim < 2:
-            return array.astype(wanted)
-        return (mx.random.normal(array.shape) * 0.02).astype(wanted)
-
-    module.update(tree_map(small, module.parameters()))
+    planned = config["model_type"] == "qwen3_5"
+    module.update(tree_map_with_path(partial(_drawn, dtype=wanted, planned=planned), module.parameters()))
     module.eval()
     mx.eval(module.parameters())
     mx.clear_cache()
-    return LoadedModel(
-        Path(shape), config, adapt(module, config), None, "a random model has no MTP head", context_length(config)
-    )
+    language = adapt(module, config)
+    head: Head | str = "this shape has no MTP head"
+    if planned:
+        head = Head(_head(language, config, wanted), language, mx.zeros_like(language.embed(mx.array([[0]]))))
+        _agree(head)
+    return LoadedModel(Path(shape), config, language, None, head, context_length(config))
+
+
+def _drawn(name: str, array: mx.array, *, dtype: mx.Dtype, planned: bool) -> mx.array:
+    if not planned:
+        return array.astype(dtype) if array.ndim < 2 else (mx.random.normal(array.shape) * 0.02).astype(dtype)
+    if name.endswith("A_log"):
+        decays: mx.array = mx.log(mx.linspace(0.01, 2.0, array.shape[0]))
+        return decays
+    if name.endswith("dt_bias"):
+        return mx.zeros(array.shape, dtype=dtype)
+    if name.endswith("embed_tokens.weight"):
+        return mx.random.normal(array.shape).astype(dtype)
+    if name.endswith("model.norm.weight"):  # random signs: no token is its own successor
+        return mx.where(mx.random.uniform(shape=array.shape) < 0.5, -1.0, 1.0).astype(dtype)
+    if array.ndim < 2:
+        return array.astype(dtype)
+    inputs = array.shape[1] if name.endswith("conv1d.weight") else array.shape[-1]
+    return (mx.random.normal(array.shape) * inputs**-0.5).astype(dtype)
+
+
+def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModule:
+    module = MTPModule(language.inner.args, 1)
+    module.update(tree_map_with_path(partial(_drawn, dtype=dtype, planned=True), module.parameters()))
+    size = language.inner.args.hidden_size
+    passing = mx.concatenate([mx.eye(size), 0.01 * mx.random.normal((size, size))], axis=1)
+    module.fc.weight = passing.astype(dtype)
+    module.norm.weight = language.inner.model.norm.weight
+    _scale(module, 0.05)
+    module.eval()
+    mx.eval(module.parameters())
+    wrap_layers(module, config)
+    switch_kernels(module, True)
+    return module
+
+
+def _scale(module: nn.Module, factor: float) -> None:
+    """What the layers add to the residual stream."""
+    for name, part in module.named_modules():
+        if name.endswith(("o_proj", "out_proj", "down_proj")):
+            part.weight = part.weight * factor
+
+
+def _agree(head: Head) -> None:
+    """Scale the layers' push until head and model agree about as often as wanted, on random text."""
+    language = head.language
+    tokens = mx.random.randint(0, language.vocab_size, (4, 64))
+    push, low, high = 1.0, 0.0, 4.0
+    for _ in range(9):
+        middle = (low + high) / 2
+        _scale(language.module, middle / push)
+        push = middle
+        batch, guessing = language.batch(PADDED, 4), head.batch(PADDED, 4)
+        batch.begin(64)
+        hidden = language.hidden(tokens, batch.layers)
+        guessing.begin(63)
+        guesses = head.hidden(language.embed(tokens[:, 1:]), hidden[:, :-1], guessing)
+        right = mx.argmax(language.logits(guesses), axis=-1) == mx.argmax(language.logits(hidden[:, 1:]), axis=-1)
+        share: Any = right.mean().item()
+        low, high = (middle, high) if share > AGREEMENT else (low, middle)
+    mx.clear_cache()

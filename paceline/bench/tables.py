@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
 from paceline.bench.report import Distribution, LongPromptReport, Ratio, Report, duration
+
+if TYPE_CHECKING:
+    from paceline.bench.speculate import Mode
 
 
 def summary_table(of: Report) -> Table:
@@ -77,3 +81,30 @@ def long_prompt_line(of: LongPromptReport) -> str:
         f"The long prompt ({size:,} tokens) was sent at {duration(of.sent_at_s)} and waited "
         f"{duration(of.ttft_s)} for its first token; {of.streams_decoding} streams were decoding then."
     )
+
+
+def speculation_table(title: str, modes: Sequence[Mode]) -> Table:
+    """Ways to decode, by rows: tokens per second, and the ratio to the plain rate of the same turn."""
+    table = Table(title=escape(title), title_justify="left")
+    for column in ("rows", "drafting", "tokens/s", "ratio to off", "lowest turn", "acceptance", "tokens a step"):
+        table.add_column(column, justify="right")
+    for mode in modes:
+        share = "-" if mode.acceptance is None else f"{mode.acceptance:.2f}"
+        each = f"{mode.tokens / mode.steps / mode.rows:.2f}" if mode.steps else "-"
+        cells = f"{mode.rate:.1f}", f"{mode.ratio:.3f}", f"{min(mode.ratios):.3f}", share, each
+        table.add_row(str(mode.rows), str(mode.speculation), *cells, end_section=mode.speculation == "auto")
+    return table
+
+
+def cost_table(costs: Mapping[int, Mapping[int, float]], launches: Mapping[int, int]) -> Table:
+    """Milliseconds of a step by rows and depth as the engine measured them, and the operations one submits."""
+    depths = sorted({depth for by in costs.values() for depth in by} | set(launches))
+    table = Table(title="milliseconds a step, by depth", title_justify="left")
+    table.add_column("rows", justify="right")
+    for depth in depths:
+        table.add_column(str(depth), justify="right")
+    for rows, by in costs.items():
+        table.add_row(str(rows), *(f"{by[depth]:.1f}" if depth in by else "-" for depth in depths))
+    table.add_section()
+    table.add_row("operations, 1 row", *(str(launches.get(depth, "-")) for depth in depths))
+    return table

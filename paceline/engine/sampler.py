@@ -90,7 +90,7 @@ class Sampler:
         return tokens.astype(mx.int32)
 
     def verify(self, logits: mx.array, guesses: Sequence[mx.array]) -> Sampled:
-        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; what it was given beyond is ignored."""
+        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; the rest of what it got is ignored."""
         logits = logits.astype(mx.float32)
         if not self._adjusted.rows and not self._drawn.rows:
             tokens = mx.argmax(logits, axis=-1).astype(mx.int32)

@@ -58,6 +58,9 @@ class GateKeeper:
         if self.gate.closed:
             response = error_response(EngineUnavailable("The server is shutting down."))
             response.headers["connection"] = "close"
+            # Closed with bytes unread, the connection would be reset, and the answer lost with it.
+            while (await receive()).get("more_body"):
+                pass
             await response(scope, receive, send)
             return
         self.gate.enter()

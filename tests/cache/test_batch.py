@@ -1,7 +1,8 @@
 """Random scripts of joins, leaves, steps and rollbacks, against a list of each row's own tokens.
 
 A token is a number; its key and its value hold that number. What a row can attend to is then read off the buffers,
-through the mask and the view, and must be the last tokens of that row and nothing else.
+through the mask and the view, and must be the last tokens of that row and nothing else. A state is a number too, into
+which tokens are folded one by one; it must be that of the tokens that were kept.
 """
 
 from __future__ import annotations
@@ -20,13 +21,44 @@ from hypothesis import strategies as st
 from paceline.cache import batch as batch_module
 from paceline.cache import grouping as grouping_module
 from paceline.cache import lane as lane_module
-from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.batch import Batch, LayerPlan, Placement
 from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR, Grouping
 from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache, UnsupportedUse
 
+PRIME = 10_007  # states stay small integers
 FULL = LayerPlan("attention")
-STATE = LayerPlan("state", size=2)
+
+
+def taken_in(
+    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array | None = None
+) -> list[mx.array]:
+    """The two states of a layer after the first `kept[i]` of row i's owed tokens (None: after all)."""
+    tokens = owed[0]
+    rows, width = tokens.shape
+    counts = mx.full((rows,), width) if kept is None else kept
+    states = [mx.zeros((rows, 3), mx.int32) if state is None else state for state in current]
+    for place in range(width):
+        taken = (place < counts)[:, None]
+        after = [(31 * state + tokens[:, place, None] + 1 + n) % PRIME for n, state in enumerate(states)]
+        states = [mx.where(taken, new, old) for new, old in zip(after, states, strict=True)]
+    return states
+
+
+def later(current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array) -> None:
+    """As a kernel's: the layer's next step takes the owed tokens in."""
+
+
+STATE = LayerPlan("state", size=2)  # whose steps cannot be taken back
+FOLDS = LayerPlan("state", size=2, fold=taken_in)
+DEFERS = LayerPlan("state", size=2, fold=later)
+FOLDABLE = {
+    "folding": (FOLDS, FULL, FOLDS),
+    "deferring": (DEFERS, FULL, DEFERS),
+    "both": (DEFERS, LayerPlan("list", parts=(FOLDS, LayerPlan("attention", window=7))), FULL),
+    "states": (FOLDS, DEFERS),
+}
 MODELS = {
+    **FOLDABLE,
     "full": (FULL, FULL),
     "windows": (LayerPlan("attention", window=5), FULL, LayerPlan("attention", window=11), LayerPlan("attention", 5)),
     "narrow": (LayerPlan("attention", window=1),),
@@ -35,7 +67,6 @@ MODELS = {
     "list": (LayerPlan("list", parts=(STATE, LayerPlan("attention", window=7))), FULL),
 }
 HEADS, SIZE = 2, 4
-PRIME = 10_007  # states stay small integers
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,9 +86,11 @@ def vectors(tokens: Sequence[Sequence[int]]) -> mx.array:
     return mx.array(ids * 100 + np.arange(HEADS)[:, None, None] * 10 + np.arange(SIZE))
 
 
-def folded(state: int, tokens: Sequence[int]) -> int:
+def folded(index: int, tokens: Sequence[int]) -> int:
+    """The naive twin of `taken_in`."""
+    state = 0
     for token in tokens:
-        state = (31 * state + token + 1) % PRIME
+        state = (31 * state + token + 1 + index) % PRIME
     return state
 
 
@@ -85,47 +118,46 @@ class World:
 
     # -- moves
 
-    def step(self, width: int, kept: Sequence[int] | None = None) -> None:
-        new = self.attempt(width)
-        self.batch.commit(kept)
-        counts = [width] * len(self.people) if kept is None else kept
-        for person, tokens, size in zip(self.people, new, counts, strict=True):
+    def step(self, width: int, kept: Sequence[int] | None = None, *, fixed: bool = False) -> None:
+        """`kept`: the step is tentative, and row i keeps its first `kept[i]` tokens."""
+        new = self.attempt(width, tentative=kept is not None, fixed=fixed)
+        before = list(self.batch.lengths)
+        if kept is None and not fixed:
+            self.batch.commit()
+        else:
+            self.batch.close()
+            if kept is not None:
+                self.batch.fold(mx.array(list(kept), dtype=mx.int32))
+            assert self.batch.lengths == before  # the host may not know yet
+            self.batch.settle([width] * len(new) if kept is None else kept)
+        for person, tokens, size in zip(self.people, new, kept or [width] * len(new), strict=True):
             person.tokens += tokens[:size]
         self.check_rest()
 
-    def attempt(self, width: int) -> list[list[int]]:
-        """A step up to its commit."""
-        new = self.new(width)
-        self.batch.begin(width)
-        self.check_positions()
+    def attempt(self, width: int, *, tentative: bool = False, fixed: bool = False) -> list[list[int]]:
+        """A step up to its close; a `fixed` one as `engine/forward` traces it."""
+        new, batch = self.new(width), self.batch
+        if fixed:
+            batch.reserve(width)
+            ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
+            batch.begin_fixed(width, mx.array(batch.places, dtype=mx.int32), ends, tentative=tentative)
+            assert np.array(batch.offset).tolist() == batch.places
+        else:
+            batch.begin(width, tentative=tentative)
+            self.check_positions()
+        assert batch.tentative == tentative
         self.forward(new)
         return new
 
-    def fixed_step(self) -> None:
-        """A decode step as `engine/compiled` takes it."""
-        new, batch = self.new(1), self.batch
-        batch.reserve(1)
-        ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
-        batch.begin_fixed(mx.array(batch.places, dtype=mx.int32), ends)
-        assert np.array(batch.offset).tolist() == batch.places
-        self.forward(new)
-        for cache in batch.flat:
-            cache.commit([1] * batch.rows)
-        batch.close()
-        batch.lengths = [n + 1 for n in batch.lengths]
-        for person, tokens in zip(self.people, new, strict=True):
-            person.tokens += tokens
-        self.check_rest()
-
-    def join(self, chunks: Sequence[int], delta: int = 0) -> int:
+    def join(self, chunks: Sequence[int], delta: int = 0, at: Placement | None = None) -> Placement:
         """A row arrives that was prefilled in chunks of these sizes."""
         other = World(self.plans, self.grouping)
         other.names = self.names
         for width in chunks:
             other.step(width)
         other.people[0].delta = other.batch.deltas[0] = delta
-        place = self.batch.join(other.batch)
-        self.people.insert(place, other.people[0])
+        place = self.batch.join(other.batch, at)
+        self.people.insert(place.row, other.people[0])
         self.check_rest()
         return place
 
@@ -147,6 +179,10 @@ class World:
 
     # -- looks
 
+    @property
+    def can_roll_back(self) -> bool:
+        return all(cache._fold is not None for cache in self.batch.flat if isinstance(cache, StateCache))
+
     def new(self, width: int) -> list[list[int]]:
         return [[next(self.names) for _ in range(width)] for _ in self.people]
 
@@ -160,14 +196,18 @@ class World:
 
     def layer(self, cache: LayerCache, new: list[list[int]]) -> None:
         if isinstance(cache, StateCache):
-            for index in range(2):
-                state = cache[index]
-                old = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
-                assert old == [folded(index, person.tokens) if person.tokens else 0 for person in self.people]
-                # As real models do, a row that has no state yet starts from zeros; here from `index`.
-                begun = [s if person.tokens else index for s, person in zip(old, self.people, strict=True)]
-                after = [folded(int(s), tokens) for s, tokens in zip(begun, new, strict=True)]
-                cache[index] = mx.array(after, dtype=mx.int32)[:, None] + mx.zeros((1, 3), dtype=mx.int32)
+            tokens = mx.array(new, dtype=mx.int32)
+            states: Sequence[mx.array | None] = [cache[0], cache[1]]
+            if cache.owed:  # a deferring layer takes in now what the step before owed
+                assert cache.kept is not None
+                cache[0], cache[1] = states = taken_in(states, cache.owed, cache.kept)
+            for index, state in enumerate(states):
+                found = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
+                assert found == [folded(index, person.tokens) for person in self.people]
+            if cache.tentative and cache._fold is not None:
+                cache.owe([tokens])
+            else:
+                cache[0], cache[1] = taken_in(states, [tokens])
             return
         assert isinstance(cache, AttentionCache)
         keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
@@ -202,6 +242,9 @@ class World:
             for buffers in (cache.keys, cache.values):
                 shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.lane.groups]
                 assert not buffers or [buffer.shape for buffer in buffers] == shapes
+        owing = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.owed]
+        assert all(cache._fold is later for cache in owing)
+        assert (batch.kept is not None) == bool(owing)
 
 
 def gone(kept: Sequence[int], row: int) -> int:
@@ -242,9 +285,9 @@ def assert_same(one: mx.array, other: mx.array) -> None:
 
 JOIN = st.tuples(st.just("join"), st.lists(st.integers(1, 9), max_size=3), st.integers(-3, 3))
 STEP = st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5, 9]))
-ROLLBACK = st.tuples(st.just("rollback"), st.integers(1, 9))
+ROLLBACK = st.tuples(st.just("rollback"), st.integers(1, 9), st.booleans())
 KEEP = st.tuples(st.just("keep"), st.integers(0, 63))
-FAIL = st.tuples(st.just("fail"), st.integers(1, 9))
+FAIL = st.tuples(st.just("fail"), st.integers(1, 9), st.booleans())
 FIXED = st.tuples(st.just("fixed"))
 SCRIPTS = st.lists(st.one_of(JOIN, STEP, ROLLBACK, KEEP, FAIL, FIXED), max_size=14)
 
@@ -257,17 +300,21 @@ def play(world: World, script: Sequence[tuple[Any, ...]], data: st.DataObject) -
             continue
         elif kind == "step":
             world.step(arguments[0])
-        elif kind == "rollback" and any(isinstance(cache, StateCache) for cache in world.batch.flat):
-            continue
         elif kind == "rollback":
-            width, rows = arguments[0], len(world.people)
-            world.step(width, data.draw(st.lists(st.integers(0, width), min_size=rows, max_size=rows)))
+            width, fixed = arguments
+            if world.can_roll_back:
+                world.step(width, data.draw(counts(width, len(world.people))), fixed=fixed)
         elif kind == "keep":
             world.keep([row for row in range(len(world.people)) if not arguments[0] >> row & 1])
         elif kind == "fail":
-            world.attempt(arguments[0])
+            world.attempt(arguments[0], tentative=arguments[1] and world.can_roll_back)
         else:
-            world.fixed_step()
+            world.step(1, fixed=True)
+
+
+def counts(width: int, rows: int) -> st.SearchStrategy[list[int]]:
+    """Of `width` tokens, as many as each row keeps."""
+    return st.lists(st.integers(0, width), min_size=rows, max_size=rows)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -322,7 +369,7 @@ def test_a_step_that_fails_before_its_commit_changes_nothing(
     if not world.people:
         return
     new = world.new(width)
-    world.batch.begin(width)
+    world.batch.begin(width, tentative=world.can_roll_back and data.draw(st.booleans()))
     for cache in world.batch.flat[:layers]:
         world.layer(cache, new)
     if data.draw(st.booleans()):
@@ -344,10 +391,83 @@ def test_a_step_of_fixed_shape_is_the_same_step(
     play(world, script, data)
     if not world.people:
         return
-    world.fixed_step()
-    world.fixed_step()
+    for width in (1, 1, 4):
+        world.step(width, fixed=True)
+    if world.can_roll_back:
+        world.step(4, data.draw(counts(4, len(world.people))), fixed=True)
     world.step(1)
     world.step(3)
+
+
+TENTATIVE = st.tuples(st.just("round"), st.integers(1, 9), st.integers(1, 9))
+TOGETHER = st.lists(st.one_of(JOIN, STEP, TENTATIVE, KEEP), max_size=12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", FOLDABLE)
+@settings(max_examples=10, deadline=None)
+@given(script=TOGETHER, data=st.data())
+def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_same_groups(
+    layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """As the MTP head's beside the target's: its rows have lengths of their own, and would be grouped otherwise."""
+    first, second = World(MODELS[model], LAYOUTS[layout]), World([FULL], LAYOUTS[layout])
+    for kind, *arguments in script:
+        rows = len(first.people)
+        if kind == "join":
+            other = data.draw(st.lists(st.integers(1, 30), max_size=2))
+            place = first.join(*arguments)
+            assert second.join(other, at=place) == place
+        elif not rows:
+            continue
+        elif kind == "step":
+            first.step(arguments[0])
+        elif kind == "round":
+            first.step(arguments[0], data.draw(counts(arguments[0], rows)))
+            second.step(arguments[1], data.draw(counts(arguments[1], rows)))
+        else:
+            for world in (first, second):
+                world.keep([row for row in range(rows) if not arguments[0] >> row & 1])
+        groups = [[(group.first, group.count) for group in lane.groups] for lane in first.batch.lanes.values()]
+        if groups:  # a model without attention has none, and rows beside it lie apart
+            assert [(group.first, group.count) for group in second.batch.lanes[None].groups] in groups
+    if first.people:
+        first.step(1)
+        second.step(1)
+
+
+@pytest.mark.parametrize("model", FOLDABLE)
+def test_a_tentative_step_that_breaks_still_owes_what_was_owed_before(model: str) -> None:
+    world = World(MODELS[model], PADDED, rows=2)
+    world.step(3)
+    world.step(4, [2, 4])
+    for _ in range(2):
+        world.attempt(5, tentative=True)
+        world.batch.drop()
+    with pytest.raises(RuntimeError, match="begin"):
+        _ = world.batch.offset
+    world.step(5, [0, 1])
+    world.step(1)
+
+
+def test_tokens_are_owed_until_the_next_step_and_no_longer() -> None:
+    world = World([DEFERS], PADDED, rows=2)
+    [cache] = world.batch.flat
+    assert isinstance(cache, StateCache)
+    world.step(2)
+    world.step(6, [6, 1])
+    assert [array.shape for array in cache.owed] == [(2, 6)]
+    world.step(3, [1, 2])
+    assert [array.shape for array in cache.owed] == [(2, 3)]
+    world.step(1)
+    assert cache.owed == [] and world.batch.kept is None
+
+
+def test_a_row_that_owes_tokens_may_not_join() -> None:
+    world, other = World([DEFERS], PADDED), World([DEFERS], PADDED)
+    other.step(3, [2])
+    with pytest.raises(UnsupportedUse, match="owes"):
+        world.batch.join(other.batch)
 
 
 def test_a_row_that_leaves_does_not_move_its_neighbours() -> None:
@@ -377,8 +497,8 @@ def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
 def test_a_row_that_joins_the_first_group_moves_the_later_rows_back() -> None:
     world = World(MODELS["hybrid"], SIMILAR)
     world.step(4)
-    assert world.join([40]) == 1
-    assert world.join([5]) == 1
+    assert world.join([40]) == Placement(1, None)
+    assert world.join([5]) == Placement(1, 0)
     assert [len(person.tokens) for person in world.people] == [4, 5, 40]
     world.step(1)
 
@@ -435,12 +555,16 @@ def test_a_layer_asked_outside_a_step_says_so() -> None:
 
 
 def test_a_state_is_never_rolled_back_wrongly() -> None:
-    """It has folded all new tokens in; part of them cannot be taken out again, so such a commit is refused."""
+    """It has folded all new tokens in; part of them cannot be taken out again, so that is refused."""
     world = World(MODELS["hybrid"], PADDED, rows=2)
     world.step(4)
-    world.attempt(3)
+    new = world.attempt(3, tentative=True)
+    world.batch.close()
     with pytest.raises(UnsupportedUse, match="state"):
-        world.batch.commit([3, 1])
+        world.batch.fold(mx.array([3, 1]))
+    world.batch.settle([3, 3])
+    for person, tokens in zip(world.people, new, strict=True):
+        person.tokens += tokens
     world.step(2)
 
 

@@ -94,20 +94,23 @@ def test_every_token_sees_exactly_its_own_rows_last_window(
 
 
 @settings(deadline=None)
-@given(window=st.none() | st.integers(1, 12), rows=st.integers(1, 4), steps=STEPS, data=st.data())
+@given(
+    window=st.none() | st.integers(1, 12), rows=st.integers(1, 4), steps=STEPS, last=st.integers(1, 9), data=st.data()
+)
 def test_the_mask_over_the_whole_buffer_lets_the_same_slots_be_seen(
-    window: int | None, rows: int, steps: list[tuple[int, int]], data: st.DataObject
+    window: int | None, rows: int, steps: list[tuple[int, int]], last: int, data: st.DataObject
 ) -> None:
     slots = Slots(window, rows)
     for width, most in steps:
         slots.begin(width)
         slots.commit(data.draw(st.lists(st.integers(0, min(width, most)), min_size=rows, max_size=rows)))
-    slots.begin(1)
+    slots.begin(last)
     ends = [length - start for length, start in zip(slots.lengths, slots.group.starts, strict=True)]
-    mask = np.array(slots.lane.fixed_mask(slots.group, mx.array(ends)))
-    assert mask.shape == (rows, 1, 1, slots.group.capacity)
+    mask = np.array(slots.lane.fixed_mask(slots.group, mx.array(ends), last))
+    assert mask.shape == (rows, 1, last, slots.group.capacity)
     for row, length in enumerate(slots.lengths):
-        assert [[slots.held[row][slot] for slot in np.flatnonzero(mask[row, 0, 0])]] == visible(length, 1, window)
+        seen = [[slots.held[row][slot] for slot in np.flatnonzero(query)] for query in mask[row, 0]]
+        assert seen == visible(length, last, window)
 
 
 def test_equal_rows_need_no_mask_array() -> None:
