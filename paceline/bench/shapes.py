@@ -9,6 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 from mlx.utils import tree_map_with_path
 
 from paceline.cache.grouping import PADDED
@@ -17,6 +18,7 @@ from paceline.models.loader import LoadedModel, context_length
 from paceline.models.mtp import Head, MTPModule
 
 AGREEMENT = 0.7
+PUSH, MIXERS = "down_proj", ("o_proj", "out_proj")  # what a layer adds by the token itself, and by what came before
 _ROPE = {"type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}
 
 
@@ -58,7 +60,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         linear_num_key_heads=4,
         linear_num_value_heads=4,
         vocab_size=49152,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
     ),
     "qwen3.5-4b": _hybrid(
         hidden_size=2560,
@@ -70,7 +72,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         linear_num_key_heads=16,
         linear_num_value_heads=32,
         vocab_size=248320,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
     ),
 }
 
@@ -78,9 +80,9 @@ SHAPES: dict[str, dict[str, Any]] = {
 def random_model(shape: str, dtype: mx.Dtype | None = None) -> LoadedModel:
     """mlx-lm's own module of that shape, its weights random. float32 on CPU, bfloat16 elsewhere.
 
-    A hybrid gets an MTP head, and weights with a plan: what follows a token is decided by its embedding, pushed about
-    by what the layers read. The head knows the embedding and not the push; how strong that is decides how often the
-    two agree (`AGREEMENT`, found by trying). The head's cost is that of a real one.
+    A hybrid gets an MTP head, and weights with a plan: the output head walks once through the vocabulary, and the
+    layers push the text off that walk. The MTP head knows the walk and not the push; how strong that is decides how
+    often the two agree (`AGREEMENT`, found by trying). The head's cost is that of a real one.
     """
     config = SHAPES[shape]
     library = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
@@ -89,6 +91,12 @@ def random_model(shape: str, dtype: mx.Dtype | None = None) -> LoadedModel:
     wanted = dtype or (mx.float32 if mx.default_device() == mx.cpu else mx.bfloat16)
     planned = config["model_type"] == "qwen3_5"
     module.update(tree_map_with_path(partial(_drawn, dtype=wanted, planned=planned), module.parameters()))
+    if planned:
+        inner = module.language_model
+        walk = np.random.default_rng(0).permutation(inner.args.vocab_size)
+        before = mx.array(walk[np.argsort(np.roll(walk, -1))])  # of each token, the one it follows
+        inner.lm_head.weight = inner.model.embed_tokens.weight[before]
+        _scale(module, 0.2, MIXERS)
     module.eval()
     mx.eval(module.parameters())
     mx.clear_cache()
@@ -110,12 +118,11 @@ def _drawn(name: str, array: mx.array, *, dtype: mx.Dtype, planned: bool) -> mx.
         return mx.zeros(array.shape, dtype=dtype)
     if name.endswith("embed_tokens.weight"):
         return mx.random.normal(array.shape).astype(dtype)
-    if name.endswith("model.norm.weight"):  # random signs: no token is its own successor
-        return mx.where(mx.random.uniform(shape=array.shape) < 0.5, -1.0, 1.0).astype(dtype)
     if array.ndim < 2:
         return array.astype(dtype)
     inputs = array.shape[1] if name.endswith("conv1d.weight") else array.shape[-1]
-    return (mx.random.normal(array.shape) * inputs**-0.5).astype(dtype)
+    values: mx.array = mx.random.normal(array.shape) * inputs**-0.5
+    return values.astype(dtype)
 
 
 def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModule:
@@ -124,8 +131,7 @@ def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModu
     size = language.inner.args.hidden_size
     passing = mx.concatenate([mx.eye(size), 0.01 * mx.random.normal((size, size))], axis=1)
     module.fc.weight = passing.astype(dtype)
-    module.norm.weight = language.inner.model.norm.weight
-    _scale(module, 0.05)
+    _scale(module, 0.05, (*MIXERS, PUSH))
     module.eval()
     mx.eval(module.parameters())
     wrap_layers(module, config)
@@ -133,26 +139,26 @@ def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModu
     return module
 
 
-def _scale(module: nn.Module, factor: float) -> None:
-    """What the layers add to the residual stream."""
+def _scale(module: nn.Module, factor: float, names: str | tuple[str, ...]) -> None:
+    """What these projections add to the residual stream."""
     for name, part in module.named_modules():
-        if name.endswith(("o_proj", "out_proj", "down_proj")):
+        if name.endswith(names):
             part.weight = part.weight * factor
 
 
 def _agree(head: Head) -> None:
     """Scale the layers' push until head and model agree about as often as wanted, on random text."""
     language = head.language
-    tokens = mx.random.randint(0, language.vocab_size, (4, 64))
-    push, low, high = 1.0, 0.0, 4.0
-    for _ in range(9):
+    tokens = mx.random.randint(0, language.vocab_size, (4, 48))
+    push, low, high = 1.0, 0.0, 32.0
+    for _ in range(8):
         middle = (low + high) / 2
-        _scale(language.module, middle / push)
+        _scale(language.module, middle / push, PUSH)
         push = middle
         batch, guessing = language.batch(PADDED, 4), head.batch(PADDED, 4)
-        batch.begin(64)
+        batch.begin(48)
         hidden = language.hidden(tokens, batch.layers)
-        guessing.begin(63)
+        guessing.begin(47)
         guesses = head.hidden(language.embed(tokens[:, 1:]), hidden[:, :-1], guessing)
         right = mx.argmax(language.logits(guesses), axis=-1) == mx.argmax(language.logits(hidden[:, 1:]), axis=-1)
         share: Any = right.mean().item()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paceline.engine.request import MOST_DRAFTED
@@ -26,9 +26,10 @@ FORGET_ALL = 0.995
 SAMPLES = 15  # step times kept for each (rows, depth); their median counts
 ENOUGH = 3
 PROBE = 5  # steps of a probe; the first one pays for the change, and its time is not told
-FIRST_WAIT = 64  # steps before a depth that lost is tried again; doubled each time it loses
+FIRST_WAIT = 64  # steps between two probes of what is known; doubled each time nothing comes of it
 LONGEST_WAIT = 8192
 LASTS = 8  # steps a choice holds, unless rows come or go
+HOPE = 1.02  # an unknown depth is tried if it promises this much
 
 
 class Record:
@@ -49,22 +50,34 @@ class Record:
         return [(hits + WEIGHT * rate) / (trials + WEIGHT) for hits, trials, rate in columns]
 
 
-@dataclass(slots=True)
-class _Measured:
-    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-    wait: int = FIRST_WAIT
-    due: int = 0  # the step count at which it may be probed again
+class _Size:
+    """What is known about steps of about so many rows."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[int, deque[float]] = {}  # by depth
+        self.tried: dict[int, int] = {}  # by depth: when it was last probed
+        self.best = 0
+        self.wait = FIRST_WAIT
+        self.due = 0
+
+    def add(self, depth: int, seconds: float) -> None:
+        self.seconds.setdefault(depth, deque(maxlen=SAMPLES)).append(seconds)
+
+    def cost(self, depth: int) -> float | None:
+        times = self.seconds.get(depth, ())
+        return statistics.median(times) if len(times) >= ENOUGH else None
 
     @property
-    def cost(self) -> float | None:
-        return statistics.median(self.seconds) if len(self.seconds) >= ENOUGH else None
+    def costs(self) -> dict[int, float]:
+        known = {depth: self.cost(depth) for depth in sorted(self.seconds)}
+        return {depth: cost for depth, cost in known.items() if cost is not None}
 
 
 @dataclass(slots=True)
 class _Probe:
-    rows: int
+    size: int
     depth: int
-    left: int = PROBE
+    left: int = PROBE - 1
 
 
 class Depths:
@@ -76,10 +89,10 @@ class Depths:
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
         self.accepted_at = [0] * MOST_DRAFTED
         self._all = Record()
-        self._costs: dict[int, dict[int, _Measured]] = {}
+        self._sizes: dict[int, _Size] = {}
         self._clock = 0
         self._probe: _Probe | None = None
-        self._held: tuple[int, int, int] = (0, 0, -1)  # rows, depth, until when
+        self._held: tuple[int, int, int] = (0, 0, -1)  # size, depth, until when
 
     # -- choosing
 
@@ -87,7 +100,7 @@ class Depths:
         """Sets each row's depth; returns the step's, the largest."""
         free = [row for row in rows if row.route.depth is None]
         fixed = max((min(row.route.depth or 0, row.room) for row in rows), default=0)
-        depth = self._auto(len(rows), free, fixed) if free else 0
+        depth = self._auto(bucket(len(rows)), free, fixed) if free else 0
         for row in rows:
             wanted = depth if row.route.depth is None else row.route.depth
             row.depth = max(0, min(wanted, row.room, self.most))
@@ -96,62 +109,67 @@ class Depths:
             self.steps[deepest] += 1
         return deepest
 
-    def _auto(self, count: int, free: Sequence[Row], fixed: int) -> int:
+    def _auto(self, size: int, free: Sequence[Row], fixed: int) -> int:
         self._clock += 1
-        size = bucket(count)
         probe = self._probe
         if probe is not None:
-            if probe.rows == size and probe.left > 0:
+            if probe.size == size and probe.left > 0:
                 probe.left -= 1
                 return probe.depth
             self._probe = None
             self._held = (0, 0, -1)
-        held_rows, held, until = self._held
-        if held_rows == size and self._clock < until:
+        held_size, held, until = self._held
+        if held_size == size and self._clock < until:
             return held
-        best = self._best(size, free, fixed)
+        if size not in self._sizes:
+            self._sizes[size] = self._unknown(size)
+        here = self._sizes[size]
+        gains = self._gains(free)
+        best = self._best(here, gains, fixed)
+        if best != here.best:
+            here.best, here.wait, here.due = best, FIRST_WAIT, self._clock + FIRST_WAIT
         self._held = (size, best, self._clock + LASTS)
         if fixed == 0:
-            other = self._worth_a_probe(size, best, free)
+            other = self._worth_a_probe(here, gains)
             if other is not None:
-                self._probe = _Probe(size, other, PROBE - 1)
+                here.tried[other] = self._clock
+                self._probe = _Probe(size, other)
                 return other
         return best
 
-    def _best(self, size: int, free: Sequence[Row], fixed: int) -> int:
-        """Among what was measured at this size, fewer guesses where two are alike."""
-        known = [depth for depth in range(self.most + 1) if self._cost(size, max(depth, fixed)) is not None]
-        if not known:
-            return 0
-        gains = self._gains(free)
-        return max(known, key=lambda depth: (gains[depth] / (self._cost(size, max(depth, fixed)) or 1.0), -depth))
+    def _best(self, here: _Size, gains: Sequence[float], fixed: int) -> int:
+        """Among what was measured at this size; the smaller depth where two are alike. Every step pays for `fixed`."""
+        costs = {depth: here.cost(max(depth, fixed)) for depth in range(self.most + 1)}
+        known = {depth: gains[depth] / cost for depth, cost in costs.items() if cost is not None}
+        return max(known, key=lambda depth: (known[depth], -depth)) if known else min(here.best, self.most)
 
-    def _worth_a_probe(self, size: int, best: int, free: Sequence[Row]) -> int | None:
-        costs = self._costs.setdefault(size, {})
-        if self._cost(size, best) is None or best not in costs or costs[best].cost is None:
-            return best  # never measured here: the plain step first
-        gains = self._gains(free)
-        now = gains[best] / (self._cost(size, best) or 1.0)
-        hopes = []
-        for depth in range(self.most + 1):
-            measured = costs.setdefault(depth, _Measured())
-            if depth == best:
-                continue
-            if self._clock < measured.due:
-                continue
-            expected = self._expected(size, depth)
-            if measured.cost is None and (expected is None or gains[depth] / expected > 1.02 * now):
-                hopes.append((abs(depth - best), depth))  # unknown and hopeful: nearest first
-            elif measured.cost is not None:
-                hopes.append((MOST_DRAFTED + measured.wait, depth))
-        if not hopes:
+    def _worth_a_probe(self, here: _Size, gains: Sequence[float]) -> int | None:
+        """What is not known and may be better, at once; what is known and may have changed, now and then."""
+        best, costs = here.best, here.costs
+        if best not in costs:
+            return best
+        if 0 not in costs:
+            return 0
+        now = gains[best] / costs[best]
+        for depth in (max(costs) + 1, best - 1):
+            if 0 < depth <= self.most and depth not in costs and gains[depth] / _expected(costs, depth) > HOPE * now:
+                return depth
+        if self._clock < here.due:
             return None
-        depth = min(hopes)[1]
-        measured = costs[depth]
-        measured.due = self._clock + measured.wait
-        measured.wait = min(2 * measured.wait, LONGEST_WAIT)
-        costs[best].wait = FIRST_WAIT
-        return depth
+        here.due = self._clock + here.wait
+        here.wait = min(2 * here.wait, LONGEST_WAIT)
+        if best == 0:  # guesses are not seen any more: look at the most promising ones
+            drafting = {depth: gains[depth] / cost for depth, cost in costs.items() if 0 < depth <= self.most}
+            return max(drafting, key=lambda depth: drafting[depth]) if drafting else None
+        others = [depth for depth in {0, best - 1, best + 1} if depth in costs and depth <= self.most]
+        return min(others, key=lambda depth: here.tried.get(depth, 0)) if others else None
+
+    def _unknown(self, size: int) -> _Size:
+        """A size seen for the first time starts where its nearest neighbour is."""
+        new = _Size()
+        if self._sizes:
+            new.best = self._sizes[min(self._sizes, key=lambda known: abs(known - size))].best
+        return new
 
     def _gains(self, free: Sequence[Row]) -> list[float]:
         """Tokens a step is expected to bring, by depth."""
@@ -174,23 +192,14 @@ class Depths:
             rates.append((hits + 2 * prior) / (trials + 2))
         return rates
 
-    def _cost(self, size: int, depth: int) -> float | None:
-        measured = self._costs.get(size, {}).get(depth)
-        return measured.cost if measured is not None else None
-
-    def _expected(self, size: int, depth: int) -> float | None:
-        """A cost that was not measured: on the line through the two nearest depths that were."""
-        known = [(abs(d - depth), d, m.cost) for d, m in self._costs.get(size, {}).items() if m.cost is not None]
-        if len(known) < 2:
-            return None
-        (_, d1, c1), (_, d2, c2) = sorted(known)[:2]
-        return max(c1 + (c2 - c1) * (depth - d1) / (d2 - d1), 0.8 * min(c1, c2))
-
     # -- learning
 
     def timed(self, rows: int, depth: int, seconds: float) -> None:
         """A step of decoding alone, after one of its own kind, took this long."""
-        self._costs.setdefault(bucket(rows), {}).setdefault(depth, _Measured()).seconds.append(seconds)
+        size = bucket(rows)
+        if size not in self._sizes:
+            self._sizes[size] = self._unknown(size)
+        self._sizes[size].add(depth, seconds)
 
     def verified(self, row: Row, drafted: int, accepted: int) -> None:
         """Of a row's `drafted` guesses the first `accepted` were right."""
@@ -204,8 +213,8 @@ class Depths:
 
     def stats(self) -> dict[str, Any]:
         costs = {
-            str(size): {str(d): round(1e3 * m.cost, 3) for d, m in sorted(by.items()) if m.cost is not None}
-            for size, by in sorted(self._costs.copy().items())
+            str(size): {str(depth): round(1e3 * cost, 3) for depth, cost in here.costs.items()}
+            for size, here in sorted(self._sizes.copy().items())
         }
         return {
             "drafts": self.drafts,
@@ -216,9 +225,24 @@ class Depths:
             "cost_model": {
                 "step_ms_by_rows_and_depth": costs,
                 "acceptance_by_position": [round(rate, 3) for rate in self.rates()[: self.most]],
-                "depth_now": self._held[1],
+                "best_depth_by_rows": {str(size): here.best for size, here in sorted(self._sizes.copy().items())},
             },
         }
+
+
+def _expected(costs: Mapping[int, float], depth: int) -> float:
+    """A cost that was not measured: on the line through the two nearest depths that were.
+
+    The plain step is not on that line: the first guess also pays for all that makes a round a round.
+    """
+    known = sorted((known for known in costs if known), key=lambda known: abs(known - depth))
+    if not known:
+        return costs[0]
+    if len(known) == 1:
+        return 1.1 * costs[known[0]]
+    one, two = known[:2]
+    slope = (costs[two] - costs[one]) / (two - one)
+    return max(costs[one] + slope * (depth - one), 0.8 * min(costs[one], costs[two]))
 
 
 def bucket(rows: int) -> int:

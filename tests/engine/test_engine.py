@@ -61,19 +61,19 @@ def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch
     stepper = Stepper(hybrid, "similar")
     good = stepper.greedy("good", prompt(40), 20)
     bad = stepper.greedy("bad", prompt(41), 20)
-    logits = stepper.runner._logits
+    forward = stepper.runner.forward
     steps = 0
 
-    def poisoned(batch: Any) -> Any:
+    def poisoned(*arguments: Any, **options: Any) -> Any:
         nonlocal steps
         steps += 1
-        out, commit = logits(batch)
+        (logits, *others), close = forward(*arguments, **options)
         if steps == 5:
             place = [row.id for row in stepper.runner.rows].index(RequestId("bad"))
-            out = mx.where((mx.arange(out.shape[0]) == place)[:, None], mx.nan, out)
-        return out, commit
+            logits = mx.where((mx.arange(logits.shape[0]) == place)[:, None, None], mx.nan, logits)
+        return [logits, *others], close
 
-    monkeypatch.setattr(stepper.runner, "_logits", poisoned)
+    monkeypatch.setattr(stepper.runner, "forward", poisoned)
     stepper.finish()
     assert bad.finish_reason == "error"
     assert bad.tokens == greedy_text(hybrid, prompt(41), 20)[: len(bad.tokens)]
@@ -98,20 +98,18 @@ def test_a_row_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.Mon
 def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid, "similar")
     rows = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
-    logits = stepper.runner._logits
+    forward = stepper.runner.forward
     steps = 0
 
-    def sometimes(batch: Any) -> Any:
+    def sometimes(*arguments: Any, **options: Any) -> Any:
         nonlocal steps
         steps += 1
-        out = logits(batch) if steps % 4 else None
-        if out is None:
-            batch.begin(1)  # a step that breaks half way: begun, never committed
-            stepper.runner.language.module(stepper.runner.tokens[:, None], cache=batch.layers)
+        out = forward(*arguments, **options)
+        if steps % 4 == 0:  # a step that breaks half way: begun, never closed
             raise RuntimeError("a passing fault")
         return out
 
-    monkeypatch.setattr(stepper.runner, "_logits", sometimes)
+    monkeypatch.setattr(stepper.runner, "forward", sometimes)
     stepper.finish()
     assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
     assert stepper.engine.failure is None
@@ -184,12 +182,12 @@ def test_ten_failing_steps_in_a_row_stop_the_engine_and_free_everyone(
 
     calls = 0
 
-    def fails(batch: Any) -> mx.array:
+    def fails(*arguments: Any, **options: Any) -> Any:
         nonlocal calls
         calls += 1
         raise RuntimeError("the device is on fire")
 
-    monkeypatch.setattr(runners[0], "_logits", fails)
+    monkeypatch.setattr(runners[0], "forward", fails)
     engine.submit(row("a", 8, sink("a")))
     engine.submit(row("b", 8, sink("b")))
     assert ended.acquire(timeout=60)

@@ -8,7 +8,7 @@ from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 
-LIMITS = Limits(context_length=100, vocab_size=50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5)
+LIMITS = Limits(100, 50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5, max_draft=6)
 NAN, INFINITY = float("nan"), float("inf")
 
 ALLOWED: dict[str, list[Any]] = {
@@ -28,6 +28,7 @@ ALLOWED: dict[str, list[Any]] = {
     "ignore_eos": [True, False],
     "logprobs": [None, 0, 5],
     "prompt_logprobs": [None, 0, 5],
+    "speculation": [None, "off", "auto", 1, 6],
 }
 REFUSED: dict[str, list[Any]] = {
     "temperature": [-1e-9, -1, 100.1, NAN, INFINITY, -INFINITY],
@@ -44,6 +45,7 @@ REFUSED: dict[str, list[Any]] = {
     "stop_token_ids": [(50,), (-1,), (3, 10**12)],
     "logprobs": [-1, 6, 10**9],
     "prompt_logprobs": [-1, 6],
+    "speculation": [0, -1, 7, 10**9],
 }
 
 

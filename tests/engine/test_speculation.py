@@ -15,22 +15,28 @@ from hypothesis import strategies as st
 
 from paceline.cache.batch import Batch
 from paceline.cache.grouping import LAYOUTS
-from paceline.engine.depth import Depths
+from paceline.engine.depth import ENOUGH, Depths
 from paceline.engine.forward import Forward, Pass
 from paceline.engine.request import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost
 from tests.engine.stepper import Heard, Stepper
-from tests.engine.test_images import CONVERSATIONS, TEXT, TWO, expected
-from tests.models.test_vision import Message, built, user
+from tests.engine.test_images import CONVERSATIONS, TEXT, expected
+from tests.models.test_vision import TWO, Message, built, user
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
 FAMILIES = ["hybrid", "hybrid_moe"]
 DEPTHS: list[Speculation] = [1, 2, 3, 5, "auto"]
+SMALL = {"layers": 4}  # three with a state, one with attention, and the head: half the time
 LENGTHS = (1, 2, 9, 33, 70)  # of prompts; few, because the references are computed once for each
 TOKENS = 24
 PICTURED = 12  # tokens of the answers about pictures
+
+
+@pytest.fixture(scope="session")
+def small(tiny: Tiny) -> Path:
+    return tiny("hybrid", **SMALL)
 
 
 def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
@@ -50,6 +56,14 @@ class Told(Depths):
 
     def timed(self, rows: int, depth: int, seconds: float) -> None:
         super().timed(rows, depth, 1 + 0.1 * depth)
+
+    def knowing(self) -> Told:
+        """As after some time: a busy minute of coming and going would not be enough to measure anything."""
+        for rows in range(1, 33):
+            for depth in range(MOST_DRAFTED + 1):
+                for _ in range(ENOUGH):
+                    self.timed(rows, depth, 0)
+        return self
 
 
 class Erratic(Depths):
@@ -97,7 +111,7 @@ class Watched(Stepper):
         if traces:
             self.runner.forward = Forward(self.runner._states_and_logits, traces=True, patience=1)
             drafter.forward = Forward(drafter._guess, traces=True, patience=1)
-        self.engine.scheduler.depths = Told()
+        self.engine.scheduler.depths = Told().knowing()
 
     @property
     def drafts(self) -> list[int]:
@@ -131,7 +145,7 @@ def ask(stepper: Stepper, folder: Path, messages: Sequence[Message], name: str, 
 def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
     tiny: Tiny, family: str, depth: Speculation, count: int, layout: str
 ) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     stepper = Watched(folder, layout, chunk=40, speculation=depth)
     wanted = [TOKENS if count == 1 else 3 + 7 * place % (TOKENS - 2) for place in range(count)]
     heard = []
@@ -170,6 +184,7 @@ def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
 def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     stepper = Watched(folder, "padded", speculation="auto")
+    stepper.engine.scheduler.depths = Told()  # learns, probes, and grows sure
     heard = [stepper.greedy(str(length), prompt(length), 90) for length in (2, 9)]
     stepper.finish()
     assert [each.tokens for each in heard] == [greedy_text(folder, prompt(length), 90) for length in (2, 9)]
@@ -191,17 +206,13 @@ def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layo
         assert each.tokens == greedy_text(folder, prompt(length), TOKENS)
     drafted = [usage(each).accepted_tokens + usage(each).rejected_tokens for each in heard]
     assert [count > 0 for count in drafted] == [depth not in ("off", None) for depth in depths]
-    assert [max((depth for depth, _ in stepper.runner.rounds[str(place)]), default=0) for place in (2, 3, 5, 6)] == [
-        1,
-        5,
-        2,
-        MOST_DRAFTED,
-    ]
+    rounds = stepper.runner.rounds
+    assert [max(rounds[str(place)])[0] for place in (2, 3, 5, 6)] == [1, 5, 2, MOST_DRAFTED]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_depth_that_changes_at_every_step_changes_no_token(hybrid: Path, layout: str) -> None:
-    stepper = Watched(hybrid, layout, chunk=30, speculation="auto")
+def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
+    stepper = Watched(small, layout, chunk=30, speculation="auto")
     depths = stepper.engine.scheduler.depths = Erratic(7)
     heard = []
     for place, length in enumerate(lengths(8)):
@@ -209,14 +220,14 @@ def test_a_depth_that_changes_at_every_step_changes_no_token(hybrid: Path, layou
         stepper.step(place % 3)
     stepper.finish()
     for place, length in enumerate(lengths(8)):
-        assert heard[place].tokens == greedy_text(hybrid, prompt(length), TOKENS)[: TOKENS - place]
+        assert heard[place].tokens == greedy_text(small, prompt(length), TOKENS)[: TOKENS - place]
     assert all(depths.steps[:6])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same(tiny: Tiny, family: str) -> None:
     """That a guess is right shows that the head has read the prompt: no token would tell."""
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     text = prompt(33)
     chunks = (1, 2, 3, 5, 8, 11, 16, 17, 31, 32, 33) if family == "hybrid" else (1, 7, 32)
     found = []
@@ -248,14 +259,14 @@ ACTIONS = st.one_of(
     erratic=st.none() | st.integers(0, 9),
 )
 def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
-    hybrid: Path,
+    small: Path,
     script: list[tuple[str, int, int, Speculation | None]],
     chunk: int,
     layout: str,
     max_rows: int,
     erratic: int | None,
 ) -> None:
-    stepper = Watched(hybrid, layout, chunk=chunk, max_rows=max_rows, speculation="off")
+    stepper = Watched(small, layout, chunk=chunk, max_rows=max_rows, speculation="off")
     if erratic is not None:
         stepper.engine.scheduler.depths = Erratic(erratic)
     asked: dict[str, tuple[int, int]] = {}
@@ -274,7 +285,7 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
     stepper.finish()
     for name, (length, tokens) in asked.items():
         heard = stepper.heard[name]
-        text = greedy_text(hybrid, prompt(length), TOKENS)[:tokens]
+        text = greedy_text(small, prompt(length), TOKENS)[:tokens]
         if heard.finish_reason == "abort":
             assert name in aborted
             assert heard.tokens == text[: len(heard.tokens)]
@@ -323,7 +334,8 @@ def test_four_pictures_give_the_same_four_answers_as_without_speculation(tiny: T
     folder = tiny(family)
     questions = [(user(place, "What is this?"),) for place in range(4)]
     answers = []
-    for depths in (("off",) * 4, (3,) * 4, ("auto", 1, "off", 5)):
+    mixes: list[list[Speculation]] = [["off"] * 4, [3] * 4, ["auto", 1, "off", 5]]
+    for depths in mixes:
         stepper = Watched(folder, layout, chunk=40)
         heard = [
             ask(stepper, folder, question, str(place), depth)
@@ -364,7 +376,7 @@ def rounds_alone(folder: Path, text: Prompt, tokens: int, depth: Speculation) ->
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: str, layout: str) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     texts = [Prompt(prompt(length)) for length in LENGTHS] + [built(folder, TWO)]
     company: list[Speculation] = ["off", 1, 5, "auto", 8]
     stepper = Watched(folder, layout, chunk=24)
@@ -388,7 +400,7 @@ def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_pr
     tiny: Tiny, family: str, pictures: bool
 ) -> None:
     """The head's keys, values and positions while decoding are those of a prefill, after pictures too."""
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     text = built(folder, TWO) if pictures else Prompt(prompt(9))
     stepper = Watched(folder, chunk=4096, speculation=3)
     tokens = stepper.greedy("row", text, TOKENS)
@@ -401,8 +413,8 @@ def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_pr
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_usage_counts_every_guess_once(hybrid: Path, depth: Speculation) -> None:
-    stepper = Watched(hybrid, "similar", speculation=depth)
+def test_usage_counts_every_guess_once(small: Path, depth: Speculation) -> None:
+    stepper = Watched(small, "similar", speculation=depth)
     heard = {name: stepper.greedy(name, prompt(length), TOKENS) for name, length in (("a", 1), ("b", 33), ("c", 2))}
     stepper.finish()
     for name, each in heard.items():
@@ -421,7 +433,8 @@ def test_usage_counts_every_guess_once(hybrid: Path, depth: Speculation) -> None
 
 def in_a_run(folder: Path, length: int, depth: int) -> list[int]:
     """Places in the greedy answer that are followed by another token of the same round."""
-    places, done = [], int(length == 1)  # a prompt of one token begins with a plain step
+    places: list[int] = []
+    done = int(length == 1)  # a prompt of one token begins with a plain step
     for _, kept in rounds_alone(folder, Prompt(prompt(length)), TOKENS, depth):
         places += range(done, done + kept - 1)
         done += kept
@@ -444,7 +457,7 @@ def both(folder: Path, length: int, wanted: Sequence[Sampling], depth: Speculati
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, family: str, depth: int) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     heard = both(folder, 9, [greedy(tokens) for tokens in range(1, 14)], depth)
     text = greedy_text(folder, prompt(9), TOKENS)
     for tokens, each in enumerate(heard, 1):
@@ -458,7 +471,7 @@ def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, f
 def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
     tiny: Tiny, family: str, depth: int
 ) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     text = greedy_text(folder, prompt(9), TOKENS)
     places = range(14)
     assert set(in_a_run(folder, 9, depth)) & set(places)
@@ -474,7 +487,7 @@ def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family: str, depth: int) -> None:
     """A token's text is its id in angle brackets: a stop string may lie in one token, or across two."""
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     text = greedy_text(folder, prompt(9), TOKENS)
     assert set(in_a_run(folder, 9, depth)) & set(range(12))
     stops = [f"<{text[place]}>" for place in range(12)]
@@ -489,7 +502,7 @@ def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, family: str) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     text = greedy_text(folder, prompt(9), TOKENS)
     ends = frozenset(text[1:14:2])
     wanted = [Sampling(temperature=0, max_tokens=TOKENS, min_tokens=least) for least in range(14)]
@@ -502,15 +515,15 @@ def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, f
 
 
 @pytest.mark.parametrize("depth", [2, 5])
-def test_a_guess_past_a_stop_counts_as_rejected(hybrid: Path, depth: int) -> None:
+def test_a_guess_past_a_stop_counts_as_rejected(small: Path, depth: int) -> None:
     """`accepted_tokens` are part of the completion, so what a stop cuts off is none."""
-    text = greedy_text(hybrid, prompt(9), TOKENS)
-    stepper = Watched(hybrid, speculation=depth)
+    text = greedy_text(small, prompt(9), TOKENS)
+    stepper = Watched(small, speculation=depth)
     heard = [
         stepper.submit(str(place), prompt(9), greedy(stop_token_ids=(token,))) for place, token in enumerate(text[:12])
     ]
     stepper.finish()
-    drafted = set(in_a_run(hybrid, 9, depth))
+    drafted = set(in_a_run(small, 9, depth))
     for place, each in enumerate(heard):
         end = text.index(text[place]) + 1
         guesses = sum(guesses for guesses, _ in stepper.runner.rounds[str(place)])
@@ -520,28 +533,30 @@ def test_a_guess_past_a_stop_counts_as_rejected(hybrid: Path, depth: int) -> Non
 
 # -- rules and scores
 
+FEW = {token: 50.0 for token in range(20)}  # a choice among these, so that penalties decide
 RULES: dict[str, dict[str, Any]] = {
-    "repetition": {"repetition_penalty": 1.8},
-    "presence": {"presence_penalty": 2.0},
-    "frequency": {"frequency_penalty": 1.5},
-    "bias": {"logit_bias": {7: 9.0, 8: -100.0, 100: 6.0}},
-    "few": {"logit_bias": {token: 50.0 for token in range(12)}, "frequency_penalty": 1.0, "presence_penalty": -0.5},
-    "all": {"repetition_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": 0.4, "logit_bias": {9: 5.0}},
+    "repetition": {"logit_bias": FEW, "repetition_penalty": 5.0},
+    "presence": {"logit_bias": FEW, "presence_penalty": 2.0},
+    "frequency": {"logit_bias": FEW, "frequency_penalty": -4.0},
+    "bias": {"logit_bias": {7: 15.0, 8: -100.0, 100: 14.0}},
+    "few": {"logit_bias": FEW},
+    "all": {"logit_bias": FEW, "repetition_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": 0.4},
+    "none": {},
 }
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_penalties_and_bias_give_the_same_tokens_with_speculation(tiny: Tiny, family: str) -> None:
-    wanted = [greedy(**rules) for rules in RULES.values()] + [greedy()]
+    wanted = [greedy(**rules) for rules in RULES.values()]
     for depth in (1, 3, 5):
-        heard = both(tiny(family), 9, wanted, depth)
-        assert len({tuple(each.tokens) for each in heard}) > 4  # the rules do something
-        assert all(usage(each).accepted_tokens > 0 for each in heard[:4])
+        heard = both(tiny(family, **SMALL), 9, wanted, depth)
+        assert len({tuple(each.tokens) for each in heard}) == len(RULES)  # every rule does something
+        assert all(usage(each).accepted_tokens > 0 for each in heard)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_probabilities_are_those_of_plain_decoding(tiny: Tiny, family: str) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     wanted = [
         greedy(logprobs=4),
         greedy(logprobs=0),
@@ -563,7 +578,8 @@ def test_log_probabilities_are_those_of_plain_decoding(tiny: Tiny, family: str) 
                 assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
                 assert [token for token, _ in a.top] == [token for token, _ in b.top]
                 assert len(b.top) == sampling.logprobs
-                np.testing.assert_allclose([p for _, p in a.top], [p for _, p in b.top], atol=1e-4)
+                # The unlikelier, the coarser: a mixture's plain prefill and plain decoding differ by as much.
+                np.testing.assert_allclose([p for _, p in a.top], [p for _, p in b.top], atol=5e-4)
 
 
 # -- traced
@@ -572,7 +588,7 @@ def test_log_probabilities_are_those_of_plain_decoding(tiny: Tiny, family: str) 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["padded", "similar"])
 def test_traced_rounds_give_mlx_lms_tokens(tiny: Tiny, family: str, layout: str) -> None:
-    folder = tiny(family)
+    folder = tiny(family, **SMALL)
     stepper = Watched(folder, layout, chunk=64, traces=True)
     depths: list[Speculation] = [3, "off", "auto", 5, 1, 3]
     heard = []
@@ -591,12 +607,12 @@ def test_traced_rounds_give_mlx_lms_tokens(tiny: Tiny, family: str, layout: str)
     assert stepper.runner.drafter.forward.traced_calls > 10
 
 
-def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(hybrid: Path) -> None:
-    stepper = Watched(hybrid, "padded", traces=True, speculation="auto")
+def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(small: Path) -> None:
+    stepper = Watched(small, "padded", traces=True, speculation="auto")
     stepper.engine.scheduler.depths = Erratic(3)
     heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in LENGTHS]
     stepper.finish()
-    assert [each.tokens for each in heard] == [greedy_text(hybrid, prompt(length), TOKENS) for length in LENGTHS]
+    assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in LENGTHS]
     assert stepper.runner.forward.traced_calls > 5
 
 
@@ -623,9 +639,9 @@ class Failing(Forward):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("place", ["target", "head"])
-def test_a_round_that_fails_is_run_again(hybrid: Path, place: str, after: bool) -> None:
+def test_a_round_that_fails_is_run_again(small: Path, place: str, after: bool) -> None:
     for call in range(1, 9):
-        stepper = Watched(hybrid, "similar", speculation=2)
+        stepper = Watched(small, "similar", speculation=2)
         drafter = stepper.runner.drafter
         assert drafter is not None
         if place == "target":
@@ -635,12 +651,12 @@ def test_a_round_that_fails_is_run_again(hybrid: Path, place: str, after: bool) 
         heard = [stepper.greedy(str(length), prompt(length), 16) for length in (1, 9, 33)]
         stepper.finish()
         assert failing.left < 0
-        assert [each.tokens for each in heard] == [greedy_text(hybrid, prompt(length), 16) for length in (1, 9, 33)]
-        assert stepper.runner.rounds["9"] == rounds_alone(hybrid, Prompt(prompt(9)), 16, 2), f"call {call}"
+        assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), 16) for length in (1, 9, 33)]
+        assert stepper.runner.rounds["9"] == rounds_alone(small, Prompt(prompt(9)), 16, 2), f"call {call}"
 
 
-def test_a_round_that_is_lost_ends_its_rows_and_no_others(hybrid: Path) -> None:
-    stepper = Watched(hybrid, "padded", chunk=8, speculation=3)
+def test_a_round_that_is_lost_ends_its_rows_and_no_others(small: Path) -> None:
+    stepper = Watched(small, "padded", chunk=8, speculation=3)
     lost = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (1, 2)]
     stepper.step(4)
     later = stepper.greedy("later", prompt(33), TOKENS)  # in the middle of its prompt when it happens
@@ -649,6 +665,6 @@ def test_a_round_that_is_lost_ends_its_rows_and_no_others(hybrid: Path) -> None:
     stepper.finish()
     for length, each in zip((1, 2), lost, strict=True):
         assert each.finish_reason == "error"
-        assert each.tokens == greedy_text(hybrid, prompt(length), TOKENS)[: len(each.tokens)]
-    assert later.tokens == greedy_text(hybrid, prompt(33), TOKENS)
-    assert stepper.runner.rounds["later"] == rounds_alone(hybrid, Prompt(prompt(33)), TOKENS, 3)
+        assert each.tokens == greedy_text(small, prompt(length), TOKENS)[: len(each.tokens)]
+    assert later.tokens == greedy_text(small, prompt(33), TOKENS)
+    assert stepper.runner.rounds["later"] == rounds_alone(small, Prompt(prompt(33)), TOKENS, 3)

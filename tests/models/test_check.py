@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR, Grouping
-from paceline.engine.compiled import CompiledStep, compiled_step
+from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.engine.forward import Forward
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models import check, synthetic
@@ -25,6 +26,7 @@ from tests.engine.stepper import loaded
 Tiny = Callable[..., Path]
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
 FAMILIES = list(synthetic.FAMILIES)
+Pass = tuple[mx.array, Callable[[], None]]
 
 
 @pytest.fixture
@@ -162,74 +164,79 @@ def test_the_layout_that_is_left_is_noted(llama_alone: LoadedModel, monkeypatch:
 # -- another way to run a step
 
 
+def traced(model: Adapted) -> tuple[check.Step, Forward]:
+    forward = Forward(lambda inputs, batch: [model.module(inputs[0], cache=batch.layers)], traces=True, patience=1)
+
+    def step(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
+        (logits,), close = forward(batch, tokens.shape[1], [tokens], tentative=tentative)
+        return logits, close
+
+    return step, forward
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
-def test_the_compiled_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layout: str) -> None:
+def test_the_traced_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layout: str) -> None:
     model = loaded(tiny(family)).language
-    calls: list[bool] = []
-    compiled = CompiledStep(model, patience=1)
-
-    def step(tokens: mx.array, batch: Batch) -> Any:
-        logits = compiled(tokens, batch)
-        calls.append(logits is not None)
-        return logits
-
-    assert check.agrees(model, LAYOUTS[layout], step)
     forms = 2 if layout == "similar" else 1
-    assert calls == [True] * (forms * check.STEPS)
+    step, forward = traced(model)
+    assert check.agrees(model, LAYOUTS[layout], step)
+    assert forward.traced_calls == forms * check.STEPS
 
 
-def done() -> None:
-    """These steps have committed already."""
+@pytest.mark.parametrize("way", ["plain", "traced"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
+def test_rejected_tokens_leave_nothing_behind(tiny: Tiny, family: str, layout: str, way: str) -> None:
+    model = loaded(tiny(family)).language
+    step = check.plain_step(model) if way == "plain" else traced(model)[0]
+    assert check.rolls_back(model, LAYOUTS[layout], step)
 
 
 def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> None:
     model = loaded(llama).language
+    plain = check.plain_step(model)
 
-    def wrong_apart(tokens: mx.array, batch: Batch) -> Any:
+    def wrong_apart(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
+        logits, close = plain(tokens, batch, tentative)
         apart = any(len(lane.groups) > 1 for lane in batch.lanes.values())
-        return check.decode(model, batch, tokens) + 10 * apart, done
+        return logits + 10 * apart, close
 
-    assert check.agrees(model, PADDED, wrong_apart)
-    assert not check.agrees(model, SIMILAR, wrong_apart)
+    for question in (check.agrees, check.rolls_back):
+        assert question(model, PADDED, wrong_apart)
+        assert not question(model, SIMILAR, wrong_apart)
 
 
-def test_a_step_that_loses_a_token_or_gives_no_logits_does_not_agree(llama: Path) -> None:
+def test_a_step_that_loses_a_token_does_not_agree(llama: Path) -> None:
     model = loaded(llama).language
+    plain = check.plain_step(model)
 
-    def forgets(tokens: mx.array, batch: Batch) -> Any:
-        logits = check.decode(model, batch, tokens)
-        batch.lengths = [length - 1 for length in batch.lengths]
-        return logits, done
+    def forgets(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
+        logits, close = plain(tokens, batch, tentative)
 
-    assert not check.agrees(model, PADDED, forgets)
-    assert not check.agrees(model, PADDED, lambda tokens, batch: None)
-    assert not check.agrees(model, PADDED, lambda tokens, batch: (check.decode(model, batch, tokens)[:, :9], done))
+        def close_shorter() -> None:
+            close()
+            batch.lengths = [length - 1 for length in batch.lengths]
+
+        return logits, close_shorter
+
+    for question in (check.agrees, check.rolls_back):
+        assert not question(model, PADDED, forgets)
 
 
-def test_a_compiled_step_is_used_where_it_helps_and_agrees(
-    llama: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    model = loaded(llama).language
-    assert compiled_step(model, PADDED, "cpu") is None  # the arithmetic takes the time there, not the host
-    assert isinstance(compiled_step(model, PADDED, "cuda"), CompiledStep)
-    dynamic = loaded(tiny("llama", **synthetic.scaled_rope("dynamic", window=4))).language
-    assert compiled_step(dynamic, PADDED, "cuda") is None
-    assert caplog.messages == []
+def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> None:
+    """A tentative step that folds everything in at once, as one of a model that knows no other."""
+    model = load(str(hybrid)).language
+    for plan in model.plans:
+        if plan.fold is not None:
 
-    def disagree(model: Adapted, grouping: Grouping, step: Any) -> bool:
-        return False
+            def all_of_them(current: Any, owed: Any, kept: mx.array, fold: Any = plan.fold) -> Any:
+                return fold(current, owed, mx.full(kept.shape, 3, dtype=kept.dtype))
 
-    monkeypatch.setattr(check, "agrees", disagree)
-    assert compiled_step(model, PADDED, "cuda") is None
-    assert "disagrees" in caplog.messages[-1]
-
-    def fail(model: Adapted, grouping: Grouping, step: Any) -> bool:
-        raise RuntimeError("no tracing here")
-
-    monkeypatch.setattr(check, "agrees", fail)
-    assert compiled_step(model, PADDED, "cuda") is None
-    assert "no tracing here" in caplog.messages[-1]
+            model.plans = tuple(replace(p, fold=all_of_them) if p is plan else p for p in model.plans)
+            break
+    assert check.agrees(model, PADDED, check.plain_step(model))
+    assert not check.rolls_back(model, PADDED, check.plain_step(model))
 
 
 def test_the_prefill_chunk_is_a_power_of_two_that_follows_the_target(llama: Path) -> None:

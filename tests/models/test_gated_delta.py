@@ -1,4 +1,4 @@
-"""The chunked GatedDeltaNet against mlx-lm's own loop over tokens."""
+"""GatedDeltaNet in chunks, and in steps that may be taken back, against mlx-lm's own loop over tokens."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from mlx_lm.models.gated_delta import compute_g, gated_delta_ops, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import ROWS
+from paceline.cache.grouping import PADDED, ROWS
+from paceline.cache.layers import StateCache
+from paceline.engine.request import MOST_DRAFTED
 from paceline.models import gated_delta
-from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, log_decay
+from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
 
@@ -134,24 +136,34 @@ def test_the_log_of_the_decay_is_mlx_lms_decay() -> None:
     assert far(mx.exp(log_decay(a_log, *narrow)), compute_g(a_log, *narrow)) < 1e-6
 
 
+ARGUMENTS = TextModelArgs(
+    hidden_size=32,
+    linear_num_key_heads=KEY_HEADS,
+    linear_num_value_heads=VALUE_HEADS,
+    linear_key_head_dim=SIZE,
+    linear_value_head_dim=SIZE,
+)
+
+
 @pytest.fixture(scope="module")
 def layers() -> tuple[Any, Any]:
     """The same layer twice: mlx-lm's, and as the adapter makes it."""
     mx.random.seed(0)
-    arguments = TextModelArgs(
-        hidden_size=32,
-        linear_num_key_heads=KEY_HEADS,
-        linear_num_value_heads=VALUE_HEADS,
-        linear_key_head_dim=SIZE,
-        linear_value_head_dim=SIZE,
-    )
-    theirs, ours = GatedDeltaNet(arguments), GatedDeltaNet(arguments)
+    theirs = GatedDeltaNet(ARGUMENTS)
     theirs.A_log = mx.log(mx.array(np.geomspace(0.005, 2.0, VALUE_HEADS).astype(np.float32)))
+    theirs.eval()
+    return theirs, adopted(theirs)
+
+
+def adopted(theirs: Any, dtype: mx.Dtype = mx.float32) -> Any:
+    """The layer as the adapter makes it, in `dtype` but for its decays, which mlx-lm keeps in float32."""
+    ours = GatedDeltaNet(ARGUMENTS)
     ours.update(theirs.parameters())
+    ours.set_dtype(dtype)
+    ours.A_log = theirs.A_log
     ours.__class__ = RowGatedDelta
-    for layer in (theirs, ours):
-        layer.eval()
-    return theirs, ours
+    ours.eval()
+    return ours
 
 
 @pytest.mark.parametrize("chunks", [(61,), (1, 60), (2, 3, 40, 16), (32, 29), (59, 1, 1)])
@@ -215,3 +227,146 @@ def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatc
     stepper.greedy("row", range(40), 2)
     stepper.finish()
     assert set(widths) == {20, 19}
+
+
+# -- steps that may be taken back
+
+WIDTHS = range(1, MOST_DRAFTED + 2)
+
+
+def fold(owed: list[mx.array], *kept: int) -> mx.array:
+    """The state when row i has kept `kept[i]` tokens of those tried on `state()`."""
+    keys, updates, decays = owed
+    after: mx.array = folded(state(), keys, updates, decays, mx.array(kept))
+    return after
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_whatever_is_kept_of_a_few_tokens_is_what_one_by_one_gives(width: int) -> None:
+    given, before = inputs(width, seed=10), state()
+    expected, _ = one_by_one(given, before)
+    states = [before]
+    for token in range(width):
+        states.append(one_by_one(cut(given, token, token + 1), states[-1])[1])
+    out, owed = tried(*given, before)
+    assert out.shape == expected.shape
+    assert far(out, expected) < 1e-5
+    for kept in range(width + 1):
+        other = width - kept  # rows keep different numbers
+        after = fold(owed, kept, other)
+        assert far(after[0], states[kept][0]) < 1e-5, f"{kept} of {width}"
+        assert far(after[1], states[other][1]) < 1e-5, f"{other} of {width}"
+
+
+def test_nothing_kept_leaves_the_state_as_it_was_to_the_last_bit() -> None:
+    _, owed = tried(*inputs(5, seed=11), state())
+    assert far(fold(owed, 0, 0), state()) == 0
+
+
+def test_a_few_tokens_whose_decay_forgets_everything_fold_to_zero_and_not_to_nan() -> None:
+    queries, keys, values, decay, beta = inputs(9, seed=12)
+    given = (queries, keys, values, mx.full(decay.shape, -60.0), beta)
+    expected, last = one_by_one(given, state())
+    out, owed = tried(*given, state())
+    assert far(out, expected) < 1e-5
+    assert far(fold(owed, 9, 9), last) < 1e-5
+
+
+class Rows:
+    """Two rows of one layer, fed with the same hidden states in steps of any kind."""
+
+    def __init__(self, layer: Any, dtype: mx.Dtype = mx.float32) -> None:
+        self.layer = layer
+        self.batch = Batch([LayerPlan("state", size=2, fold=layer.fold)], PADDED, 2)
+        drawn = np.random.default_rng(13).standard_normal((2, 64, 32)).astype(np.float32)
+        self.hidden = mx.array(drawn).astype(dtype)
+
+    @property
+    def cache(self) -> StateCache:
+        [cache] = self.batch.flat
+        assert isinstance(cache, StateCache)
+        return cache
+
+    def step(self, width: int, kept: list[int] | None = None) -> mx.array:
+        """Each row's next `width` tokens; `kept`: tentatively."""
+        tokens = mx.stack([self.hidden[row, n : n + width] for row, n in enumerate(self.batch.lengths)])
+        self.batch.begin(width, tentative=kept is not None)
+        out: mx.array = self.layer(tokens, None, self.cache)
+        self.batch.close()
+        if kept is not None:
+            self.batch.fold(mx.array(kept))
+        self.batch.settle(kept or [width] * 2)
+        mx.eval(out, self.batch.arrays())
+        return out
+
+
+ROUNDS = [(1, [1, 1]), (4, [1, 4]), (9, [9, 2]), (3, [2, 1]), (2, [1, 2]), (6, [3, 6])]
+
+
+@pytest.mark.parametrize("prefilled", [0, 7])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
+def test_rounds_in_the_layer_are_what_plain_decoding_of_the_kept_tokens_is(
+    layers: tuple[Any, Any], dtype: mx.Dtype, prefilled: int
+) -> None:
+    """In bfloat16 to the last bit: folding replays upstream's own steps. In float32 it is algebra, and close."""
+    layer = adopted(layers[0], dtype)
+    plain, rounds = Rows(layer, dtype), Rows(layer, dtype)
+    if prefilled:
+        plain.step(prefilled)
+        rounds.step(prefilled)
+    outputs, states = [], [list(plain.cache.current)]
+    for _ in range(30):
+        outputs.append(plain.step(1)[:, 0])
+        states.append(list(plain.cache.current))
+    allowed = 1e-5 if dtype == mx.float32 else 0.0
+    for width, kept in [*ROUNDS, *((width, [width, 1]) for width in (1, 1))]:
+        begun = list(rounds.batch.lengths)
+        out = rounds.step(width, kept)
+        for row, length in enumerate(begun):
+            told = mx.stack([outputs[length - prefilled + place][row] for place in range(width)])
+            assert far(out[row], told) <= allowed
+            after = states[length - prefilled + kept[row]]
+            for mine, theirs in zip(rounds.cache.current, after, strict=True):
+                assert mine is not None and theirs is not None and mine.dtype == theirs.dtype
+                assert far(mine[row], theirs[row]) <= allowed
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
+def test_what_a_round_owes_is_small_and_gone_when_it_is_folded(layers: tuple[Any, Any], dtype: mx.Dtype) -> None:
+    """No state of any token is kept aside: what a token adds does not grow with the state."""
+    rows = Rows(adopted(layers[0], dtype), dtype)
+    rows.step(5)
+    before = rows.cache[1]
+    assert before is not None
+    sizes = []
+    for width in (1, 9):
+        rows.batch.begin(width, tentative=True)
+        rows.layer(rows.hidden[:, :width], None, rows.cache)
+        rows.batch.close()
+        assert rows.cache[1] is before and rows.cache.owed
+        assert all(array.shape[-2:] != (SIZE, SIZE) for array in rows.cache.owed)
+        sizes.append(sum(array.size for array in rows.cache.owed))
+    channels = (2 * KEY_HEADS + VALUE_HEADS) * SIZE
+    assert sizes[1] - sizes[0] <= 8 * 2 * (channels + 2 * VALUE_HEADS * (SIZE + 1))
+    rows.batch.fold(mx.array([3, 9]))
+    rows.batch.settle([3, 9])
+    assert rows.cache.owed == [] and rows.batch.kept is None
+    assert [array.shape for array in rows.batch.arrays()] == [(2, 3, channels), (2, VALUE_HEADS, SIZE, SIZE)]
+    rows.step(1)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
+def test_a_round_that_breaks_before_it_counts_changes_nothing_and_can_be_run_again(
+    layers: tuple[Any, Any], dtype: mx.Dtype
+) -> None:
+    layer = adopted(layers[0], dtype)
+    broken, whole = Rows(layer, dtype), Rows(layer, dtype)
+    for rows in (broken, whole):
+        rows.step(4)
+        rows.step(3, [1, 2])
+    broken.batch.begin(5, tentative=True)
+    layer(broken.hidden[:, :5], None, broken.cache)
+    broken.batch.drop()
+    assert far(broken.step(6, [2, 5]), whole.step(6, [2, 5])) == 0
+    for mine, theirs in zip(broken.batch.arrays(), whole.batch.arrays(), strict=True):
+        assert far(mine, theirs) == 0

@@ -144,9 +144,10 @@ def our_logits(
     for token in [None, *forced]:
         if token is not None:
             runner.tokens = mx.array([token if row is rows[0] else 5 for row in runner.rows])
-        step, commit = runner._logits(runner.batch)
-        commit()
-        logits.append(step[place])
+        (step, *_), close = runner.forward(runner.batch, 1, [runner.tokens[:, None]])
+        close()
+        runner.batch.settle([1, 1])
+        logits.append(step[place, -1])
     mx.eval(logits)
     return logits
 

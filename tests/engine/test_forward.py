@@ -1,0 +1,278 @@
+"""A traced pass is the plain pass: same outputs, same layers afterwards, whatever rows join and leave in between."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.cache import lane as lane_module
+from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.grouping import LAYOUTS, PADDED
+from paceline.cache.layers import AttentionCache, StateCache
+from paceline.engine import forward as forward_module
+from paceline.engine.forward import Forward
+from paceline.models.positions import Positions
+from tests.cache.test_batch import DEFERS, FOLDS, taken_in
+from tests.engine.stepper import loaded
+
+Tiny = Callable[..., Path]
+WINDOW = LayerPlan("attention", window=6)
+FULL = LayerPlan("attention")
+MODELS = {
+    "attention": (FULL, WINDOW),
+    "folding": (FOLDS, FULL),
+    "deferring": (DEFERS, FULL, DEFERS),
+    "states": (DEFERS, FOLDS),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers that grow by sixteen slots, so that short scripts see them grow and slide."""
+    monkeypatch.setattr(lane_module, "STEP", 16)
+
+
+def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+    """All that models do with their caches: positions, attention over the buffers, states with and without owing."""
+    [tokens] = inputs
+    rows, width = tokens.shape
+    h = mx.broadcast_to(tokens.astype(mx.float32)[:, None, :, None] / 50, (rows, 1, width, 4))
+    offset: Any = batch.offset
+    places = mx.broadcast_to(mx.array(offset).reshape(-1, 1) + mx.arange(width), (rows, width))
+    h = h + mx.sin(places.astype(mx.float32))[:, None, :, None] + mx.arange(4) / 10
+    for cache in batch.flat:
+        if isinstance(cache, AttentionCache):
+            cache.update_and_fetch(h, h * h)
+            h = h + cache.attend(h, 0.5, None)
+        elif isinstance(cache, StateCache):
+            states: Sequence[mx.array | None] = [cache[0], cache[1]]
+            if cache.owed:
+                cache[0], cache[1] = states = taken_in(states, cache.owed, cache.kept)
+            after = taken_in(states, [tokens])
+            if cache.tentative:
+                cache.owe([tokens])
+            else:
+                cache[0], cache[1] = after
+            h = h + (after[0] + after[1]).astype(mx.float32)[:, None, :1, None] / 10_007
+    return [h, h.sum(axis=(1, 2, 3))]
+
+
+class Pair:
+    """Two batches of the same rows: one stepped plainly, one through the forward under test."""
+
+    def __init__(self, plans: Sequence[LayerPlan], layout: str, forward: Forward, function: Any = toy) -> None:
+        self.plans, self.grouping = plans, LAYOUTS[layout]
+        self.forward, self.function = forward, function
+        self.plain = Batch(plans, self.grouping)
+        self.other = Batch(plans, self.grouping)
+        self.tokens = np.random.default_rng(5)
+        self.step(7)
+
+    def step(self, width: int, kept: Sequence[int] | None = None) -> None:
+        tentative = kept is not None
+        tokens = [mx.array(self.tokens.integers(0, 200, (self.plain.rows, width)), dtype=mx.int32)]
+        self.plain.begin(width, tentative=tentative)
+        expected = self.function(tokens, self.plain)
+        self.plain.close()
+        found, close = self.forward(self.other, width, tokens, tentative=tentative)
+        close()
+        for batch in (self.plain, self.other):
+            if kept is not None:
+                batch.fold(mx.array(list(kept), dtype=mx.int32))
+            batch.settle([width] * batch.rows if kept is None else kept)
+        mx.eval(expected, found, self.plain.arrays(), self.other.arrays())
+        self.compare(expected, found)
+
+    def compare(self, expected: Sequence[mx.array], found: Sequence[mx.array]) -> None:
+        for one, two in zip(expected, found, strict=True):
+            np.testing.assert_allclose(np.array(two), np.array(one), rtol=1e-4, atol=1e-4)
+        assert self.plain.lengths == self.other.lengths
+        assert (self.plain.kept is None) == (self.other.kept is None)
+        for mine, theirs in zip(self.plain.states(), self.other.states(), strict=True):
+            assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+            np.testing.assert_allclose(np.array(theirs), np.array(mine), rtol=1e-4, atol=1e-4)
+        assert [array.shape for array in self.plain.arrays()] == [array.shape for array in self.other.arrays()]
+
+    def join(self, length: int, delta: int = 0) -> None:
+        tokens = [mx.array(self.tokens.integers(0, 200, (1, length)), dtype=mx.int32)] if length else []
+        for batch in (self.plain, self.other):
+            row = Batch(self.plans, self.grouping)
+            if length:
+                row.begin(length)
+                self.function(tokens, row)
+                row.commit()
+            row.deltas[0] = delta
+            batch.join(row)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.plain.keep(rows)
+        self.other.keep(rows)
+
+
+def script(pair: Pair) -> Iterator[None]:
+    """Widths and kinds in every order, rows that come and go, buffers that grow. One `yield` a step."""
+
+    def step(*arguments: Any) -> None:
+        pair.step(*arguments)
+
+    yield step(1)
+    yield step(3, [2])
+    yield step(3, [1])  # the same shape again, with something owed
+    yield step(1)
+    pair.join(20, delta=-3)
+    yield step(1)
+    yield step(3, [3, 1])
+    pair.join(4)  # between a round and what takes it in
+    yield step(3, [1, 2, 3])
+    pair.keep([0, 2])
+    yield step(5, [5, 1])
+    yield step(1)
+    for kept in ([5, 5], [2, 4], [5, 1], [1, 5]):
+        yield step(5, kept)
+    yield step(2)
+    pair.keep([1])
+    yield step(3, [3])
+    yield step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout: str) -> None:
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS[model], layout, forward)
+    first = forward.traced_calls  # a row's very first step allocates, and cannot be traced
+    steps = sum(1 for _ in script(pair))
+    assert (first, forward.traced_calls) == (0, steps)
+    assert forward._batch is None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", ["window", "hybrid"])
+def test_a_real_models_traced_pass_is_its_plain_pass(tiny: Tiny, family: str, layout: str) -> None:
+    language = loaded(tiny(family, layers=4 if family == "hybrid" else 3)).language
+
+    def function(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        return [language.module(inputs[0], cache=batch.layers)]
+
+    forward = Forward(function, traces=True, patience=1)
+    pair = Pair(language.plans, layout, forward, function)
+    assert sum(1 for _ in script(pair)) == forward.traced_calls
+
+
+def test_a_pass_that_is_not_traced_is_the_plain_pass() -> None:
+    forward = Forward(toy)
+    pair = Pair(MODELS["deferring"], "similar", forward)
+    for _ in script(pair):
+        pass
+    assert forward.traced_calls == 0
+
+
+# -- when it is traced
+
+
+def test_a_shape_is_traced_when_it_has_been_seen_in_a_row_for_a_while() -> None:
+    forward = Forward(toy, traces=True, patience=3)
+    pair = Pair(MODELS["attention"], "padded", forward)
+    counts = []
+    for width in (1, 1, 2, 1, 1, 1, 1, 2, 1):
+        pair.step(width)
+        counts.append(forward.traced_calls)
+    # Two of width 1 are too few, and another one between begins the count anew; what is known stays known.
+    assert counts == [0, 0, 0, 0, 0, 1, 2, 2, 3]
+
+
+def test_a_round_and_a_plain_step_of_one_width_are_two_shapes() -> None:
+    forward = Forward(toy, traces=True, patience=2)
+    pair = Pair(MODELS["attention"], "padded", forward)
+    for kept in (None, [3], None, [3]):
+        pair.step(3, kept)
+    assert forward.traced_calls == 0
+
+
+def test_explicit_positions_are_never_traced() -> None:
+    forward = Forward(lambda inputs, batch: [toy_places(batch)], traces=True, patience=1)
+    batch = Batch(MODELS["attention"], PADDED)
+    positions = Positions(mx.array([[4]]))
+    for _ in range(3):
+        [places], close = forward(batch, 1, [mx.array([[1]])], positions=positions)
+        assert places is positions.axes
+        close()
+        batch.settle([1])
+    assert forward.traced_calls == 0
+
+
+def toy_places(batch: Batch) -> mx.array:
+    offset: Any = batch.offset
+    places: mx.array = offset.axes
+    return places
+
+
+def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward_module, "MOST_SHAPES", 3)
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS["folding"], "padded", forward)
+    for width in (1, 2, 3, 4, 1, 2, 5, 1):
+        pair.step(width)
+        assert len(forward._known) <= 3 and len(forward._functions) <= 3
+    assert forward.traced_calls == 8
+
+
+# -- what the call leaves alone
+
+
+def held(batch: Batch) -> tuple[Any, ...]:
+    arrays = [id(array) for array in batch.arrays()]
+    return arrays, list(batch.lengths), list(batch.deltas), id(batch.kept)
+
+
+def refuses(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+    toy(inputs, batch)
+    raise RuntimeError("half way")
+
+
+@pytest.mark.parametrize("tentative", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_traced_pass_that_fails_leaves_the_batch_as_it_was(model: str, tentative: bool) -> None:
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS[model], "padded", forward)
+    pair.join(5)
+    pair.step(3, [1, 3])
+    pair.other.reserve(4)
+    before = held(pair.other)
+    broken = Forward(refuses, traces=True, patience=1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="half way"):
+            broken(pair.other, 4, [mx.ones((2, 4), dtype=mx.int32)], tentative=tentative)
+        assert held(pair.other) == before
+        with pytest.raises(RuntimeError, match="begin"):
+            _ = pair.other.offset
+    pair.step(4, [2, 4] if tentative else None)
+    pair.step(1)
+
+
+@pytest.mark.parametrize("tentative", [False, True])
+def test_a_traced_pass_changes_nothing_before_it_is_closed(tentative: bool) -> None:
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS["deferring"], "padded", forward)
+    pair.step(3, [2])
+    pair.other.reserve(2)
+    before = held(pair.other)
+    for _ in range(2):
+        forward(pair.other, 2, [mx.ones((1, 2), dtype=mx.int32)], tentative=tentative)
+        assert held(pair.other) == before
+    pair.step(2, [1] if tentative else None)
+
+
+def test_traces_do_not_hold_the_batch_they_were_made_with() -> None:
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS["deferring"], "padded", forward)
+    pair.step(1)
+    gone = weakref.ref(pair.other)
+    pair.other = Batch(pair.plans, pair.grouping)
+    assert forward.traced_calls == 1 and gone() is None
