@@ -117,7 +117,10 @@ class Settings(BaseModel):
         if config is not None:
             given |= _from_toml(cls, config)
         given |= _from_flags(cls, flags)
-        return cls.model_validate(given)
+        settings = cls.model_validate(given)
+        if isinstance(settings.speculation, int) and settings.speculation > settings.max_draft:
+            raise SettingsError(f"--speculation {settings.speculation} is more than --max-draft {settings.max_draft}")
+        return settings
 
 
 def flag_name(field: str) -> str:

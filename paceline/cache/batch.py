@@ -1,8 +1,9 @@
 """A batch of rows: the only place where lengths live.
 
 A step is `begin(width)`, a forward pass over `layers`, `commit()`. A step whose tokens may be rejected is tentative:
-`fold(kept)` says on the device how many each row keeps, and `settle(kept)` tells the host, when it knows. Attention
-rolls back by length, a state layer by folding in only what was kept.
+`fold(kept)` says on the device how many each row keeps, and `learn(kept)` tells the host, when it knows. Attention
+rolls back by length, a state layer by folding in only what was kept. Until the host knows, `lengths` lag behind, and
+only a step of fixed shape can follow: it adds what is `ahead` on the device.
 
 Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. RoPE's
 position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
@@ -60,6 +61,8 @@ class Batch:
         self.lengths = [0] * rows
         self.deltas = [0] * rows
         self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
+        self.ahead: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
+        self._reach: list[int] = []  # the most that each of these can be
         self.lanes: dict[int | None, Lane] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
@@ -86,6 +89,8 @@ class Batch:
 
     def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
+        if self.ahead:
+            raise RuntimeError("the host must learn how long the rows are before a step like this")
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
         self._open(_Step(width, offset, tentative))
@@ -109,7 +114,7 @@ class Batch:
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
         for lane in self.lanes.values():
-            for change in lane.reserve(self.lengths, width):
+            for change in lane.reserve(self.lengths, width + sum(self._reach)):
                 for cache in self._attention(lane):
                     cache.change(change)
 
@@ -150,8 +155,18 @@ class Batch:
                 owing |= bool(cache.owed)
         self.kept = kept if owing else None
 
+    def run_ahead(self, kept: mx.array, most: int) -> None:
+        """Row i is longer by `kept[i]`, at most `most`: the host will `learn` how much."""
+        self.ahead.append(kept)
+        self._reach.append(most)
+
+    def learn(self, kept: Sequence[int]) -> None:
+        """The oldest `kept` that is ahead has been read."""
+        del self.ahead[0], self._reach[0]
+        self.settle(kept)
+
     def settle(self, kept: Sequence[int]) -> None:
-        """The same on the host: row i is longer by `kept[i]`."""
+        """Row i is longer by `kept[i]`."""
         self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
 
     def _offset(self) -> int | mx.array:

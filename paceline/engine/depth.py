@@ -23,7 +23,7 @@ PRIOR = 0.6  # how often a guess is right, before anything is known
 WEIGHT = 6.0  # steps' worth of trust in what other rows' guesses say about a row
 FORGET = 0.97  # per step: a row's text changes
 FORGET_ALL = 0.995
-SAMPLES = 15  # step times kept for each (rows, depth); their median counts
+SAMPLES = 20  # step times kept for each (rows, depth); their mean counts, but for the longest of them
 ENOUGH = 3
 PROBE = 5  # steps of a probe; the first one pays for the change, and its time is not told
 FIRST_WAIT = 64  # steps between two probes of what is known; doubled each time nothing comes of it
@@ -64,8 +64,10 @@ class _Size:
         self.seconds.setdefault(depth, deque(maxlen=SAMPLES)).append(seconds)
 
     def cost(self, depth: int) -> float | None:
-        times = self.seconds.get(depth, ())
-        return statistics.median(times) if len(times) >= ENOUGH else None
+        times = sorted(self.seconds.get(depth, ()))
+        if len(times) < ENOUGH:
+            return None
+        return statistics.fmean(times[: max(ENOUGH, len(times) - len(times) // 7)])  # a pause is not a cost
 
     @property
     def costs(self) -> dict[int, float]:

@@ -115,12 +115,16 @@ class Engine:
     def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
         """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one.
 
-        A round is read first: where its rows go on is not known before.
+        A round is read first, for where its rows go on is not known before; unless the next one just follows it.
         """
-        if launched is not None and launched.unread and self._attempt(partial(self._read, runner, launched)) is None:
-            launched = None
+        if launched is not None and launched.unread and not runner.runs_ahead:
+            launched = self._attempt(partial(self._read, runner, launched))
         plan = self.scheduler.plan()
+        if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
+            launched = self._attempt(partial(self._read, runner, launched))
         following: Launched | None = self._attempt(partial(self._launch, runner, plan))
+        if launched is not None and launched.unread:
+            launched = self._attempt(partial(self._read, runner, launched))
         if launched is not None:
             if self._attempt(partial(self._deliver, runner, launched)) is None:
                 self._fail_step(launched)
@@ -145,15 +149,14 @@ class Engine:
             return None
         return result
 
-    def _read(self, runner: Runner, launched: Launched) -> bool:
+    def _read(self, runner: Runner, launched: Launched) -> Launched:
         runner.read(launched)
         self._clock_step(launched)
         for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
             if depth and row.finished is None:
                 self.scheduler.depths.verified(row, depth, kept - 1)
-                row.accepted += kept - 1
                 row.rejected += depth - kept + 1
-        return True
+        return launched
 
     def _clock_step(self, launched: Launched) -> None:
         """Tell how long a step took, if it and the one before were of a kind and did nothing but decode."""
@@ -228,6 +231,7 @@ class Engine:
             self._end(row, "error", error="The model's logits are not numbers.")
             return
         row.generated.append(token_id)
+        row.accepted += token.guessed
         self.counters.generated_tokens += 1
         count = len(row.generated)
         may_stop = count > row.sampling.min_tokens

@@ -39,8 +39,7 @@ class Forward:
         self.traced_calls = 0
         self._functions: dict[Any, Callable[..., Any]] = {}
         self._known: set[Any] = set()
-        self._last: Any = None
-        self._seen = 0
+        self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
 
     def __call__(
@@ -59,14 +58,23 @@ class Forward:
         batch.begin(width, positions, tentative=tentative)
         return self._function(inputs, batch), batch.close
 
+    def is_traced(self, batch: Batch, width: int, *, tentative: bool = False) -> bool:
+        """Is there a trace for this step? Then it can run while rows are ahead of what the host knows."""
+        if not self.traces:
+            return False
+        batch.reserve(width)
+        return (width, tentative, *_shape(batch)) in self._known
+
     def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
         shape = (width, tentative, *_shape(batch))
         if shape in self._known:
             return True
-        self._seen = self._seen + 1 if shape == self._last else 1
-        self._last = shape
-        if self._seen < self._patience or not _filled(batch):
+        if len(self._seen) >= MOST_SHAPES:
+            self._seen.clear()
+        self._seen[shape] = self._seen.get(shape, 0) + 1
+        if self._seen[shape] < self._patience or not _filled(batch):
             return False
+        del self._seen[shape]
         if len(self._known) >= MOST_SHAPES:
             self._known.clear()
             self._functions.clear()
@@ -77,15 +85,17 @@ class Forward:
         lanes = list(batch.lanes.values())
         ends = [mx.array(batch.ends(lane), dtype=mx.int32) for lane in lanes]
         places = mx.array(batch.places, dtype=mx.int32)
+        for kept in batch.ahead:
+            ends, places = [end + kept for end in ends], places + kept
         partition = tuple(tuple(group.count for group in lane.groups) for lane in lanes)
         key = (partition, width, tentative)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
         arrays = [list(cache.arrays()) for cache in batch.flat]
-        kept = [] if batch.kept is None else [batch.kept]
+        folding = [] if batch.kept is None else [batch.kept]
         self._batch = batch
         try:
-            outputs, arrays = self._functions[key](list(inputs), places, ends, arrays, kept)
+            outputs, arrays = self._functions[key](list(inputs), places, ends, arrays, folding)
         finally:
             self._batch = None
         self.traced_calls += 1

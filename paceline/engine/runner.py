@@ -2,7 +2,8 @@
 
 Work is submitted, not waited for. A plain step's tokens are collected while the device is already busy with the next
 step; a row that turns out to have ended rode one step too many, and its token is dropped. A round (a step that drafts
-and verifies) is read before the next one is built: how far each row came decides where it goes on.
+and verifies) is read before the next step is built, for how far each row came decides where it goes on; but where
+the same rows go on in the same traced shapes, the device knows enough, and rounds follow each other like plain steps.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Token:
     row: Row
     token_id: int
     logprob: TokenLogprob | None
+    guessed: bool = False  # by the draft, and found right
 
 
 @dataclass(slots=True)
@@ -200,8 +202,9 @@ class Runner:
         assert sampled.kept is not None and sampled.last is not None
         close()  # up to here a fault changes nothing, and the round can be run again
         batch.fold(sampled.kept)
+        batch.run_ahead(sampled.kept, depth + 1)
         self.tokens = sampled.last
-        drafter.owe(sampled.tokens, hidden, [])
+        drafter.owe(sampled.tokens, hidden, sampled.kept)
         return self._launch(Launched(list(self.rows), sampled, depth=depth, depths=[row.depth for row in self.rows]))
 
     def _launch(self, launched: Launched) -> Launched:
@@ -213,6 +216,20 @@ class Runner:
             raise StepLost(launched) from error
         return launched
 
+    @property
+    def runs_ahead(self) -> bool:
+        """May a round be submitted before the last one was read? Not where a row's rules go by its token count."""
+        return self.forward.traces and not self.sampler.counts_tokens
+
+    def follows(self, launched: Launched, rows: Sequence[Row], depth: int) -> bool:
+        """Is a round of `rows` just like the unread one, so that the device needs no word from the host?"""
+        if not self.runs_ahead or self.drafter is None or self.batch is None or depth != launched.depth:
+            return False
+        if len(self.batch.ahead) > 1 or set(map(id, rows)) != set(map(id, self.rows)):
+            return False
+        known = self.forward.is_traced(self.batch, depth + 1, tentative=True)
+        return known and self.drafter.can_run_ahead(depth)
+
     def read(self, launched: Launched) -> None:
         """A round's outcome: how many tokens each row keeps. Until then nothing else may be decoded."""
         assert launched.sampled is not None and self.batch is not None and self.drafter is not None
@@ -221,8 +238,8 @@ class Runner:
         except Exception as error:
             raise StepLost(launched) from error
         launched.kept = kept
-        self.batch.settle(kept)
-        self.drafter.settle(kept)
+        self.batch.learn(kept)
+        self.drafter.learn(kept)
         for row, count in zip(launched.rows, kept, strict=True):
             row.launched += count
 
@@ -253,7 +270,7 @@ class Runner:
                 if scores is not None and asked is not None:
                     score = scores[place][step]
                     kept = TokenLogprob(token, score.logprob, score.top[:asked])
-                result.append(Token(row, token, kept))
+                result.append(Token(row, token, kept, guessed=step < count - 1))
         return result
 
     def _arrange(self, rows: Sequence[Row]) -> None:

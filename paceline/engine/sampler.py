@@ -117,6 +117,11 @@ class Sampler:
             tokens = self._drawn.verify(scores, tokens, place, guesses)
         return tokens.astype(mx.int32)
 
+    @property
+    def counts_tokens(self) -> bool:
+        """Does any row's choice depend on how many tokens came before: noise, penalties, min_tokens?"""
+        return bool(self._adjusted.rows or self._drawn.rows)
+
     def state(self) -> list[mx.array]:
         """What must be evaluated with each step so that no graph grows."""
         return self._adjusted.state()

@@ -29,7 +29,7 @@ class Feed:
 
     tokens: mx.array  # (rows, width)
     hidden: mx.array  # (rows, width, hidden)
-    counts: list[int]
+    counts: list[int] | mx.array  # an array: the host does not know them yet
 
 
 class Drafter:
@@ -79,20 +79,20 @@ class Drafter:
     def join(self, row: Row, at: Placement) -> None:
         batch = row.head if row.head is not None else self.head.batch(self.grouping)
         hidden = self.head.blank if row.carry is None else row.carry
-        feed = Feed(mx.array([row.prompt.token_ids[-1:]], dtype=mx.int32), hidden, [int(row.carry is not None)])
+        token, count = mx.array([row.prompt.token_ids[-1:]], dtype=mx.int32), int(row.carry is not None)
         row.head, row.carry = None, None
         if self.batch is None or self.feed is None:
-            self.batch, self.feed, self._fed = batch, feed, False
+            self.batch, self.feed, self._fed = batch, Feed(token, hidden, [count]), False
             return
         self.batch.join(batch, at)
         old = self.feed
         width = old.tokens.shape[1]
-        tokens = mx.concatenate([old.tokens, mx.pad(feed.tokens, [(0, 0), (0, width - 1)])])
-        states = mx.concatenate([old.hidden, mx.pad(feed.hidden, [(0, 0), (0, width - 1), (0, 0)])])
-        counts = list(old.counts)
-        counts.insert(at.row, feed.counts[0])
-        if at.row < len(old.counts):
-            order = mx.array([*range(at.row), len(old.counts), *range(at.row, len(old.counts))])
+        tokens = mx.concatenate([old.tokens, mx.pad(token, [(0, 0), (0, width - 1)])])
+        states = mx.concatenate([old.hidden, mx.pad(hidden, [(0, 0), (0, width - 1), (0, 0)])])
+        known = _known(old.counts)
+        counts = [*known[: at.row], count, *known[at.row :]]
+        if at.row < len(known):
+            order = mx.array([*range(at.row), len(known), *range(at.row, len(known))])
             tokens, states = tokens[order], states[order]
         self.feed = Feed(tokens, states, counts)
 
@@ -102,20 +102,34 @@ class Drafter:
             return
         self.batch.keep(places)
         index = mx.array(list(places))
-        counts = [self.feed.counts[place] for place in places]
+        known = _known(self.feed.counts)
+        counts = [known[place] for place in places]
         self.feed = Feed(self.feed.tokens[index], self.feed.hidden[index], counts)
 
     # -- a step
+
+    def can_run_ahead(self, depth: int) -> bool:
+        """Could the head be fed a round's pairs, and guess on, while the host does not know how many count?"""
+        batch = self.batch
+        if batch is None:
+            return False
+        batch.reserve(2 * (depth + 1))  # the pairs, and guesses beyond them
+        guesses_on = depth == 1 or self.forward.is_traced(batch, 1)
+        return guesses_on and self.forward.is_traced(batch, depth + 1)
 
     def propose(self, depth: int, choose: Choose) -> list[mx.array]:
         """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a failed round can run again."""
         batch, feed = self.batch, self.feed
         assert batch is not None and feed is not None
-        before = batch.lengths
-        last = mx.array([max(count - 1, 0) for count in feed.counts], dtype=mx.int32)
-        outputs, close = self.forward(batch, feed.tokens.shape[1], [feed.tokens, feed.hidden, last])
+        width = feed.tokens.shape[1]
+        before = batch.lengths, list(batch.ahead), list(batch._reach)
+        if isinstance(feed.counts, mx.array):
+            last = feed.counts - 1
+        else:
+            last = mx.array([max(count - 1, 0) for count in feed.counts], dtype=mx.int32)
+        outputs, close = self.forward(batch, width, [feed.tokens, feed.hidden, last])
         close()
-        batch.settle(feed.counts)
+        self._advance(batch, feed)
         self._fed = True
         zero = mx.zeros_like(last)
         guesses: list[mx.array] = []
@@ -127,25 +141,40 @@ class Drafter:
             outputs, close = self.forward(batch, 1, [guesses[-1][:, None], hidden, zero])
             close()
             batch.settle([1] * batch.rows)
-        batch.lengths = before
+        batch.lengths, batch.ahead, batch._reach = before
         return guesses
 
-    def owe(self, tokens: mx.array, hidden: mx.array, counts: list[int]) -> None:
+    @staticmethod
+    def _advance(batch: Batch, feed: Feed) -> None:
+        if isinstance(feed.counts, mx.array):
+            batch.run_ahead(feed.counts, feed.tokens.shape[1])
+        else:
+            batch.settle(feed.counts)
+
+    def owe(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
         """What a step brought: hidden states (rows, width, hidden) and the tokens that followed them."""
         if self.batch is not None and self.feed is not None:
             if self._fed:
-                self.batch.settle(self.feed.counts)
+                self._advance(self.batch, self.feed)
             else:  # a gap: what comes after keeps its own positions
-                deltas = zip(self.batch.deltas, self.feed.counts, strict=True)
+                deltas = zip(self.batch.deltas, _known(self.feed.counts), strict=True)
                 self.batch.deltas = [delta + count for delta, count in deltas]
         self.feed, self._fed = Feed(tokens, hidden, counts), False
 
-    def settle(self, kept: list[int]) -> None:
-        """Of what the last step brought, row i keeps its first `kept[i]`: the host knows only now."""
-        if self.feed is not None:
+    def learn(self, kept: list[int]) -> None:
+        """Of what the oldest unread step brought, row i keeps its first `kept[i]`."""
+        if self.batch is not None and self.batch.ahead:
+            self.batch.learn(kept)
+        elif self.feed is not None:
             self.feed.counts = kept
 
     def arrays(self) -> list[mx.array]:
         """What must be evaluated with each step so that no graph grows."""
         owed = [] if self.feed is None else [self.feed.tokens, self.feed.hidden]
         return owed if self.batch is None else owed + self.batch.arrays()
+
+
+def _known(counts: list[int] | mx.array) -> list[int]:
+    if isinstance(counts, mx.array):
+        raise RuntimeError("rows cannot change before the host has read the last round")
+    return counts

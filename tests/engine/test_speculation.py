@@ -221,7 +221,7 @@ def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout
     stepper.finish()
     for place, length in enumerate(lengths(8)):
         assert heard[place].tokens == greedy_text(small, prompt(length), TOKENS)[: TOKENS - place]
-    assert all(depths.steps[:6])
+    assert sum(count > 0 for count in depths.steps) >= 4
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -250,7 +250,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     script=st.lists(ACTIONS, min_size=4, max_size=24),
     chunk=st.integers(1, 100),

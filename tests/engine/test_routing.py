@@ -1,0 +1,185 @@
+"""How a request decodes is decided in one place, and the reason reaches every caller."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pictures
+
+from paceline.engine.request import Delta, Image, Prompt, Sampling, Speculation
+from paceline.engine.routing import Route, Router
+from paceline.service import ChatRequest, GenerateRequest, Service
+from paceline.settings import Settings
+
+Tiny = Callable[..., Path]
+PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
+TEXT, PICTURED = Prompt((1, 2, 3)), Prompt((1, 2, 3), (PICTURE,))
+KINDS = {"text only": TEXT, "media, the head reads the pictures too": PICTURED}
+SETTINGS: list[Speculation] = ["off", "auto", 3]
+
+
+def asks(speculation: Speculation | None = None, **rules: Any) -> Sampling:
+    return Sampling(speculation=speculation, **rules)
+
+
+# -- decisions
+
+
+def test_routing_needs_no_mlx() -> None:
+    code = "import sys, paceline.engine.routing; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_and_pictures_draft_as_deep_as_it_pays_and_say_what_they_are(kind: str) -> None:
+    assert Router("auto").route(KINDS[kind], asks()) == Route(None, f"drafts as deep as it pays: {kind}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fixed_depth_says_who_fixed_it(kind: str) -> None:
+    prompt = KINDS[kind]
+    assert Router(3, 8).route(prompt, asks()) == Route(3, f"drafts 3 a step, as the server says: {kind}")
+    assert Router("auto", 8).route(prompt, asks(5)) == Route(5, f"drafts 5 a step, as the request says: {kind}")
+
+
+@pytest.mark.parametrize("prompt", KINDS.values(), ids=["text", "pictures"])
+def test_off_says_who_said_so(prompt: Prompt) -> None:
+    assert Router("off").route(prompt, asks()) == Route(0, "plain: the server says so")
+    assert Router("auto").route(prompt, asks("off")) == Route(0, "plain: the request says so")
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("asked", SETTINGS)
+def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
+    setting: Speculation, asked: Speculation
+) -> None:
+    route = Router(setting, 8).route(TEXT, asks(asked))
+    assert route.depth == {"off": 0, "auto": None, 3: 3}[asked]
+    assert "server" not in route.reason
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("asked", [None, *SETTINGS])
+def test_a_model_without_a_head_never_drafts_and_says_why(setting: Speculation, asked: Speculation | None) -> None:
+    router = Router(setting, 8, "the checkpoint has no MTP head")
+    assert router.route(TEXT, asks(asked)) == Route(0, "plain: the checkpoint has no MTP head")
+
+
+@pytest.mark.parametrize("setting", ["auto", 3])
+def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -> None:
+    route = Router(setting).route(TEXT, asks(max_tokens=0, prompt_logprobs=0))
+    assert route == Route(0, "plain: nothing is generated")
+
+
+def test_nobody_gets_more_than_the_most() -> None:
+    assert Router(8, 2).route(TEXT, asks()) == Route(2, "drafts 2 a step, as the server says: text only")
+    assert Router("auto", 2).route(TEXT, asks(8)) == Route(2, "drafts 2 a step, as the request says: text only")
+
+
+def test_a_route_drafts_unless_its_depth_is_zero() -> None:
+    assert Route(None, "").drafts and Route(2, "").drafts
+    assert not Route(0, "").drafts
+
+
+# -- through the four calls
+
+
+@pytest.fixture(scope="module", params=[*SETTINGS, "no head"], ids=str)
+def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service, Router]]:
+    """A service, and the router that it should have."""
+    if request.param == "no head":
+        setting: Speculation = "auto"
+        router = Router(setting, 8, "the checkpoint has no MTP head")
+        folder = tiny("hybrid", layers=4, mtp=False)
+    else:
+        setting, router = request.param, Router(request.param, 8)
+        folder = tiny("hybrid", layers=4)
+    settings = Settings(model=str(folder), speculation=setting, max_rows=4, context_length=900, prefill_chunk=64)
+    service = Service(settings)
+    asyncio.run(service.start())
+    yield service, router
+    asyncio.run(service.stop())
+
+
+async def reasons(stream: AsyncGenerator[Delta, None]) -> list[str]:
+    """Of each choice's first delta, in the order of the choices; no other delta has one."""
+    first: dict[int, str] = {}
+    async for delta in stream:
+        assert (delta.prompt is not None) == (delta.index not in first)
+        if delta.prompt is not None:
+            first[delta.index] = delta.prompt.route
+    return [first[index] for index in sorted(first)]
+
+
+MESSAGES = [{"role": "user", "content": "Tell me about riders."}]
+
+
+@pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
+async def test_the_reason_is_the_same_through_all_four_calls(
+    served: tuple[Service, Router], asked: Speculation | None
+) -> None:
+    service, router = served
+    sampling = asks(asked, temperature=0, max_tokens=5)
+    chat = ChatRequest(MESSAGES, sampling)
+    text = GenerateRequest(service.render(MESSAGES), sampling)
+    expected = router.route(TEXT, sampling).reason
+    assert (await service.chat(chat)).prompt.route == expected
+    assert (await service.generate(text)).prompt.route == expected
+    assert await reasons(service.stream_chat(chat)) == [expected]
+    assert await reasons(service.stream_generate(text)) == [expected]
+
+
+async def test_every_choice_has_the_reason(served: tuple[Service, Router]) -> None:
+    service, router = served
+    sampling = asks(temperature=1, seed=3, max_tokens=4)
+    request = ChatRequest(MESSAGES, sampling, n=3)
+    expected = router.route(TEXT, sampling).reason
+    assert await reasons(service.stream_chat(request)) == [expected] * 3
+    assert (await service.chat(request)).prompt.route == expected
+
+
+@pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
+async def test_for_pictures_chat_and_stream_chat_have_the_same_reason(
+    served: tuple[Service, Router], asked: Speculation | None
+) -> None:
+    service, router = served
+    file = io.BytesIO()
+    Pictures.new("RGB", (40, 40), (200, 30, 90)).save(file, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is this?"}]
+    sampling = asks(asked, temperature=0, max_tokens=5)
+    request = ChatRequest([{"role": "user", "content": parts}], sampling)
+    expected = router.route(PICTURED, sampling).reason
+    completion = await service.chat(request)
+    assert completion.choices[0].finish_reason in ("length", "stop")
+    assert completion.prompt.route == expected
+    assert await reasons(service.stream_chat(request)) == [expected]
+
+
+async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Service, Router]) -> None:
+    service, _ = served
+    choices: list[Speculation | None] = [None, *SETTINGS]
+    texts = {
+        (await service.generate(GenerateRequest("riders", asks(asked, temperature=0, max_tokens=20))))
+        .choices[0]
+        .token_ids
+        for asked in choices
+    }
+    assert len(texts) == 1
+
+
+async def test_what_was_drafted_shows_in_the_usage(served: tuple[Service, Router]) -> None:
+    service, router = served
+    usage = (await service.generate(GenerateRequest("riders on", asks(3, temperature=0, max_tokens=20)))).usage
+    assert (usage.accepted_tokens + usage.rejected_tokens > 0) == (router.no_head is None)
+    usage = (await service.generate(GenerateRequest("riders on", asks("off", temperature=0, max_tokens=20)))).usage
+    assert usage.accepted_tokens + usage.rejected_tokens == 0

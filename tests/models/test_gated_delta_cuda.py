@@ -1,0 +1,311 @@
+"""The CUDA kernel of GatedDeltaNet against its plain twin. Where there is no CUDA, the twin against the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.models.gated_delta import gated_delta_update
+from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
+
+from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.grouping import PADDED
+from paceline.cache.layers import StateCache
+from paceline.engine.request import MOST_DRAFTED
+from paceline.models import gated_delta_cuda
+from paceline.models.adapter import switch_kernels
+from paceline.models.gated_delta import RowGatedDelta
+from paceline.models.gated_delta_cuda import WIDEST, fits, step
+
+on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
+ROWS, HIDDEN, KEY_HEADS, VALUE_HEADS, SIZE, TAPS = 3, 256, 2, 4, 128, 4
+CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * SIZE
+DTYPES = {"float32": (mx.float32, 1e-4), "bfloat16": (mx.bfloat16, 0.02)}  # and how far, of the largest number
+
+
+def layer(dtype: mx.Dtype, **sizes: int) -> Any:
+    mx.random.seed(0)
+    shape = {"linear_key_head_dim": SIZE, "linear_value_head_dim": SIZE, **sizes}
+    arguments = TextModelArgs(
+        hidden_size=HIDDEN, linear_num_key_heads=KEY_HEADS, linear_num_value_heads=VALUE_HEADS, **shape
+    )
+    made = GatedDeltaNet(arguments)
+    decays = mx.log(mx.array(np.geomspace(0.005, 2.0, VALUE_HEADS).astype(np.float32)))
+    made.set_dtype(dtype)
+    made.A_log = decays
+    made.__class__ = RowGatedDelta
+    made.eval()
+    return made
+
+
+class Tokens(NamedTuple):
+    """What a step gets of its tokens, before the convolution."""
+
+    mixed: mx.array
+    a: mx.array
+    b: mx.array
+
+    def cut(self, row: int, start: int, stop: int) -> Tokens:
+        return Tokens(*(part[row : row + 1, start:stop] for part in self))
+
+
+class Memory(NamedTuple):
+    window: mx.array
+    state: mx.array
+
+    def of(self, row: int) -> Memory:
+        return Memory(*(part[row : row + 1] for part in self))
+
+
+class Given:
+    """Random inputs of a step: `width` new tokens after `owed` ones, of which rows keep some."""
+
+    def __init__(self, width: int, owed: int, dtype: mx.Dtype) -> None:
+        rng = np.random.default_rng([width, owed])
+
+        def normal(*shape: int) -> mx.array:
+            return mx.array(rng.standard_normal(shape).astype(np.float32)).astype(dtype)
+
+        def tokens(count: int) -> Tokens:
+            return Tokens(*(normal(ROWS, count, size) for size in (CHANNELS, VALUE_HEADS, VALUE_HEADS)))
+
+        state = normal(ROWS, VALUE_HEADS, SIZE, SIZE).astype(mx.float32)
+        self.memory = Memory(normal(ROWS, TAPS - 1, CHANNELS), state)
+        self.new, self.owed = tokens(width), tokens(owed) if owed else None
+        self.kept: list[int] = rng.integers(0, owed + 1, ROWS).tolist()
+
+
+Result = tuple[mx.array, Memory]  # outputs (rows, tokens, heads, dim), and what the layer remembers afterwards
+
+
+def kernel(
+    module: Any,
+    new: Tokens,
+    memory: Memory,
+    owed: Tokens | None = None,
+    kept: Sequence[int] = (),
+    *,
+    eager: bool = True,
+) -> Result:
+    counts = None if owed is None else mx.array(list(kept), dtype=mx.int32)
+    out, *after = step(module, *new, *memory, owed or (), counts, eager=eager)
+    return out, Memory(*after)
+
+
+def twin(
+    module: Any,
+    new: Tokens,
+    memory: Memory,
+    owed: Tokens | None = None,
+    kept: Sequence[int] = (),
+    *,
+    eager: bool = True,
+) -> Result:
+    """The same in plain ops: row by row, the kept tokens first and then the new ones."""
+    outputs, memories = [], []
+    for row in range(new.mixed.shape[0]):
+        mine = memory.of(row)
+        if owed is not None and kept[row]:
+            _, mine = _plainly(module, owed.cut(row, 0, kept[row]), mine)
+        out, after = _plainly(module, new.cut(row, 0, new.mixed.shape[1]), mine)
+        outputs.append(out)
+        memories.append(after if eager else mine)
+    return mx.concatenate(outputs), Memory(*(mx.concatenate(list(parts)) for parts in zip(*memories, strict=True)))
+
+
+def _plainly(module: Any, tokens: Tokens, memory: Memory) -> Result:
+    stream = mx.concatenate([memory.window, tokens.mixed], axis=1)
+    convolved = module.conv1d(stream)
+    queries, keys, values = module._heads(convolved * mx.sigmoid(convolved))
+    gates = tokens.a, tokens.b, module.A_log, module.dt_bias
+    out, after = gated_delta_update(queries, keys, values, *gates, memory.state)
+    return out, Memory(stream[:, 1 - TAPS :], after)
+
+
+def far(ours: mx.array, theirs: mx.array) -> float:
+    """The largest difference, as a share of the largest number."""
+    one, two = (np.array(part.astype(mx.float32)) for part in (ours, theirs))
+    return float(np.abs(one - two).max() / np.abs(two).max())
+
+
+class Rows:
+    """Rows of one layer that decode the same hidden states."""
+
+    def __init__(self, module: Any, dtype: mx.Dtype) -> None:
+        self.module = module
+        self.batch = Batch([LayerPlan("state", size=2, fold=module.fold)], PADDED, ROWS)
+        drawn = np.random.default_rng(1).standard_normal((ROWS, 80, HIDDEN)).astype(np.float32)
+        self.hidden = mx.array(drawn).astype(dtype)
+
+    def step(self, width: int, kept: list[int] | None = None) -> mx.array:
+        tokens = mx.stack([self.hidden[row, n : n + width] for row, n in enumerate(self.batch.lengths)])
+        self.batch.begin(width, tentative=kept is not None)
+        out: mx.array = self.module(tokens, None, self.batch.layers[0])
+        self.batch.close()
+        if kept is not None:
+            self.batch.fold(mx.array(kept, dtype=mx.int32))
+        self.batch.settle(kept or [width] * ROWS)
+        mx.eval(out, self.batch.arrays())
+        return out
+
+
+ROUNDS: list[tuple[int, list[int] | None]] = [
+    (11, None),
+    (4, [1, 4, 2]),
+    (9, [9, 1, 5]),
+    (1, None),
+    (2, [2, 1, 1]),
+    (9, [3, 8, 9]),
+    (9, [9, 9, 1]),
+    (1, None),
+    (1, [1, 1, 1]),
+    (1, None),
+]
+
+
+# -- anywhere
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_twin_is_what_the_layer_does_without_a_kernel(name: str) -> None:
+    dtype, allowed = DTYPES[name]
+    module = layer(dtype)
+    rows = Rows(module, dtype)
+    rows.step(6)
+    [cache] = rows.batch.flat
+    assert isinstance(cache, StateCache)
+    for _ in range(3):
+        x = mx.stack([rows.hidden[row, n : n + 1] for row, n in enumerate(rows.batch.lengths)])
+        tokens = Tokens(module.in_proj_qkv(x), module.in_proj_a(x), module.in_proj_b(x))
+        expected, after = twin(module, tokens, Memory(*cache.arrays()))
+        gates = module.in_proj_z(x).reshape(ROWS, 1, VALUE_HEADS, SIZE)
+        expected = module.out_proj(module.norm(expected, gates).reshape(ROWS, 1, -1))
+        assert far(rows.step(1), expected) < allowed
+        assert all(far(mine, theirs) < allowed for mine, theirs in zip(cache.arrays(), after, strict=True))
+
+
+def test_what_the_twin_owes_and_keeps_is_the_tokens_one_after_another() -> None:
+    module, given = layer(mx.float32), Given(3, 4, mx.float32)
+    assert given.owed is not None
+    out, before = twin(module, given.new, given.memory, given.owed, given.kept, eager=False)
+    _, after = twin(module, given.new, given.memory, given.owed, given.kept)
+    for row, kept in enumerate(given.kept):
+        mine = given.memory.of(row)
+        for place in range(kept):
+            _, mine = twin(module, given.owed.cut(row, place, place + 1), mine)
+        assert all(far(part, whole) < 1e-5 for part, whole in zip(before.of(row), mine, strict=True))
+        for place in range(3):
+            said, mine = twin(module, given.new.cut(row, place, place + 1), mine)
+            assert far(out[row, place], said[0, 0]) < 1e-5
+        assert all(far(part, whole) < 1e-5 for part, whole in zip(after.of(row), mine, strict=True))
+
+
+def test_the_kernel_takes_as_many_tokens_as_a_round_may_have() -> None:
+    assert WIDEST == MOST_DRAFTED + 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fit"),
+    [
+        ({}, True),
+        ({"linear_key_head_dim": 64, "linear_value_head_dim": 64}, True),
+        ({"linear_key_head_dim": 48}, False),
+        ({"linear_value_head_dim": 48}, False),
+        ({"linear_key_head_dim": 512}, False),
+    ],
+)
+def test_the_kernel_is_for_heads_of_some_sizes_on_cuda_only(
+    sizes: dict[str, int], fit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = layer(mx.float32, **sizes)
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: False)
+    assert not fits(module) and not switch_kernels(module, True) and not module.fused
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
+    assert fits(module) == fit
+    assert switch_kernels(module, True) == fit == module.fused
+    assert not switch_kernels(module, True)  # nothing changes twice
+    assert switch_kernels(module, False) == fit
+    assert not module.fused
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_rounds_that_defer_are_rounds_that_fold_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the twin in the kernel's place: what is owed, kept and taken in later comes to the same."""
+    dtype, allowed = DTYPES[name]
+
+    def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
+        mixed, a, b, window, state, owed, kept = parts
+        old = Tokens(*owed) if owed else None
+        counts = [] if kept is None else kept.tolist()
+        out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, eager=eager)
+        return [out, *after]
+
+    monkeypatch.setattr(gated_delta_cuda, "step", stand_in)
+    plain, fused = layer(dtype), layer(dtype)
+    fused.fused = True
+    compare_in_rounds(plain, fused, dtype, allowed)
+
+
+def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -> None:
+    one, two = Rows(plain, dtype), Rows(fused, dtype)
+    for place, (width, kept) in enumerate(ROUNDS):
+        assert far(two.step(width, kept), one.step(width, kept)) < allowed, f"step {place}"
+        deferred = kept is not None
+        [cache] = two.batch.flat
+        assert isinstance(cache, StateCache)
+        assert [array.shape[:2] for array in cache.owed] == [(ROWS, width)] * 3 * deferred
+        assert (two.batch.kept is not None) == deferred
+    for mine, theirs in zip(two.batch.arrays(), one.batch.arrays(), strict=True):
+        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+        assert far(mine, theirs) < allowed
+
+
+# -- on CUDA
+
+
+@on_cuda
+@pytest.mark.parametrize("eager", [True, False], ids=["certain", "tentative"])
+@pytest.mark.parametrize("owed", [0, 1, 4, 9])
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_kernel_is_its_twin_at_every_width(name: str, owed: int, eager: bool) -> None:
+    dtype, allowed = DTYPES[name]
+    module = layer(dtype)
+    for width in range(1, WIDEST + 1):
+        given = Given(width, owed, dtype)
+        found, remembered = kernel(module, given.new, given.memory, given.owed, given.kept, eager=eager)
+        expected, after = twin(module, given.new, given.memory, given.owed, given.kept, eager=eager)
+        assert found.shape == expected.shape and found.dtype == dtype
+        assert far(found, expected) < allowed, f"{width} tokens"
+        assert mx.array_equal(remembered.window, after.window), f"the window after {width} tokens"
+        assert remembered.state.dtype == mx.float32
+        assert far(remembered.state, after.state) < allowed, f"the state after {width} tokens"
+
+
+@on_cuda
+@pytest.mark.parametrize("kept", [[0, 0, 0], [5, 1, 3], [9, 9, 9], [2, 9, 0]])
+@pytest.mark.parametrize("name", DTYPES)
+def test_tokens_taken_in_later_are_to_the_last_bit_tokens_taken_in_one_by_one(name: str, kept: list[int]) -> None:
+    dtype, _ = DTYPES[name]
+    module, given = layer(dtype), Given(2, 9, dtype)
+    assert given.owed is not None
+    out, after = kernel(module, given.new, given.memory, given.owed, kept)
+    for row, count in enumerate(kept):
+        mine = given.memory.of(row)
+        for place in range(count):
+            _, mine = kernel(module, given.owed.cut(row, place, place + 1), mine)
+        for place in range(2):
+            said, mine = kernel(module, given.new.cut(row, place, place + 1), mine)
+            assert mx.array_equal(out[row, place], said[0, 0])
+        assert all(mx.array_equal(part, whole) for part, whole in zip(after.of(row), mine, strict=True))
+
+
+@on_cuda
+@pytest.mark.parametrize("name", DTYPES)
+def test_rounds_with_the_kernel_are_rounds_without(name: str) -> None:
+    dtype, allowed = DTYPES[name]
+    plain, fused = layer(dtype), layer(dtype)
+    assert switch_kernels(fused, True)
+    compare_in_rounds(plain, fused, dtype, allowed)
