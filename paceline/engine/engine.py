@@ -119,6 +119,9 @@ class Engine:
         """
         if launched is not None and launched.unread and not runner.runs_ahead:
             launched = self._attempt(partial(self._read, runner, launched))
+        if launched is not None and launched.binding:
+            self._finish(runner, launched)
+            launched = None
         plan = self.scheduler.plan()
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
             launched = self._attempt(partial(self._read, runner, launched))
@@ -126,13 +129,16 @@ class Engine:
         if launched is not None and launched.unread:
             launched = self._attempt(partial(self._read, runner, launched))
         if launched is not None:
-            if self._attempt(partial(self._deliver, runner, launched)) is None:
-                self._fail_step(launched)
-            elif launched.sampled is not None:
-                self._failing = 0
+            self._finish(runner, launched)
         self._tidy(plan)
         self._after_step()
         return following
+
+    def _finish(self, runner: Runner, launched: Launched) -> None:
+        if self._attempt(partial(self._deliver, runner, launched)) is None:
+            self._fail_step(launched)
+        elif launched.sampled is not None:
+            self._failing = 0
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
         """Whatever a step raises must not end the thread; but a step that keeps failing must not go on for ever."""
@@ -161,7 +167,7 @@ class Engine:
     def _clock_step(self, launched: Launched) -> None:
         """Tell how long a step took, if it and the one before were of a kind and did nothing but decode."""
         now = time.perf_counter()
-        kind = (len(launched.rows), launched.depth) if launched.alone else None
+        kind = (len(launched.rows), launched.depth) if launched.alone and launched.steady else None
         began, before = self._clocked
         if kind is not None and kind == before:
             self.scheduler.depths.timed(*kind, now - began)
@@ -232,6 +238,8 @@ class Engine:
             return
         row.generated.append(token_id)
         row.accepted += token.guessed
+        if row.grammar is not None:
+            row.grammar.accept(token_id)
         self.counters.generated_tokens += 1
         count = len(row.generated)
         may_stop = count > row.sampling.min_tokens

@@ -37,6 +37,7 @@ class Forward:
         self._patience = patience
         self.traces = traces
         self.traced_calls = 0
+        self.steady = True  # was the last pass one that will go on costing what it cost?
         self._functions: dict[Any, Callable[..., Any]] = {}
         self._known: set[Any] = set()
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
@@ -52,8 +53,8 @@ class Forward:
         tentative: bool = False,
     ) -> Pass:
         if self.traces and positions is None:
-            batch.reserve(width)
-            if self._is_due(batch, width, tentative):
+            self.steady = self.is_traced(batch, width, tentative=tentative)
+            if self.steady or self._is_due(batch, width, tentative):
                 return self._run(batch, width, inputs, tentative)
         batch.begin(width, positions, tentative=tentative)
         return self._function(inputs, batch), batch.close
@@ -67,8 +68,6 @@ class Forward:
 
     def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
         shape = (width, tentative, *_shape(batch))
-        if shape in self._known:
-            return True
         if len(self._seen) >= MOST_SHAPES:
             self._seen.clear()
         self._seen[shape] = self._seen.get(shape, 0) + 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NewType
+from typing import Literal, NewType, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,21 @@ class Sampling:
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
+
+
+class Grammar(Protocol):
+    """What a row may say. Used on the engine's thread only."""
+
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
+        """(guesses + 1, vocabulary): what may follow the tokens accepted so far, and then each of the guesses.
+
+        Guesses may break the grammar: what follows such a one is of no account.
+        """
+        ...
+
+    def accept(self, token: int) -> None:
+        """The row has this token now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paceline.engine.depth import Record
-from paceline.engine.request import Delta, FinishReason, Prompt, RequestId, Sampling, TokenLogprob, Usage
+from paceline.engine.request import Delta, FinishReason, Grammar, Prompt, RequestId, Sampling, TokenLogprob, Usage
 from paceline.engine.routing import Route
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Row:
         text: TextStream,
         sink: Sink,
         route: Route = PLAIN,
+        grammar: Grammar | None = None,
     ) -> None:
         self.id = request_id
         self.prompt = prompt
@@ -40,6 +41,7 @@ class Row:
         self.text = text
         self.sink = sink
         self.route = route
+        self.grammar = grammar
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
         self.prefilled = 0
         self.encoded: list[Any] = []  # features of its pictures, in order, until the prefill has used them

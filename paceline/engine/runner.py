@@ -48,6 +48,12 @@ class Launched:
     depths: list[int] = field(default_factory=list)  # of a round, by row
     kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by row
     alone: bool = True  # nothing but decoding ran in this step
+    steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
+
+    @property
+    def binding(self) -> bool:
+        """Must its tokens be known before anything else is decoded? A grammar goes by them."""
+        return any(row.grammar for row in self.rows)
 
     @property
     def unread(self) -> bool:
@@ -183,7 +189,7 @@ class Runner:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
-        sampled = self.sampler(logits[:, -1])
+        sampled = self.sampler(logits[:, -1], self._allowed(()))
         close()  # up to here a fault changes nothing, and the step can be run again
         batch.settle([1] * batch.rows)
         self.tokens = sampled.tokens
@@ -191,21 +197,34 @@ class Runner:
             row.launched += 1
         if self.drafter is not None:
             self.drafter.owe(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
-        return self._launch(Launched(list(self.rows), sampled))
+        return self._launch(Launched(list(self.rows), sampled, steady=self.forward.steady))
 
     def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
         """Draft, verify all guesses in one pass, keep what was right: all of it on the device."""
         guesses = drafter.propose(depth, self.sampler.propose)
         tokens = mx.stack([self.tokens, *guesses], axis=1)
         (logits, hidden), close = self.forward(batch, depth + 1, [tokens], tentative=True)
-        sampled = self.sampler.verify(logits, guesses)
+        sampled = self.sampler.verify(logits, guesses, self._allowed(guesses))
         assert sampled.kept is not None and sampled.last is not None
         close()  # up to here a fault changes nothing, and the round can be run again
         batch.fold(sampled.kept)
         batch.run_ahead(sampled.kept, depth + 1)
         self.tokens = sampled.last
         drafter.owe(sampled.tokens, hidden, sampled.kept)
-        return self._launch(Launched(list(self.rows), sampled, depth=depth, depths=[row.depth for row in self.rows]))
+        steady = self.forward.steady and drafter.forward.steady
+        depths = [row.depth for row in self.rows]
+        return self._launch(Launched(list(self.rows), sampled, depth=depth, depths=depths, steady=steady))
+
+    def _allowed(self, guesses: Sequence[mx.array]) -> mx.array | None:
+        """What the rows' grammars let them say, now and after each guess. They must see the guesses: a host read."""
+        if not any(row.grammar for row in self.rows):
+            return None
+        read: Any = mx.stack(list(guesses), axis=1).tolist() if guesses else [[]] * len(self.rows)
+        allowed = np.ones((len(self.rows), len(guesses) + 1, self.language.vocab_size), dtype=np.bool_)
+        for place, row in enumerate(self.rows):
+            if row.grammar is not None:
+                allowed[place] = row.grammar.allowed(read[place])
+        return mx.array(allowed if guesses else allowed[:, 0])
 
     def _launch(self, launched: Launched) -> Launched:
         assert launched.sampled is not None and self.batch is not None
@@ -218,8 +237,8 @@ class Runner:
 
     @property
     def runs_ahead(self) -> bool:
-        """May a round be submitted before the last one was read? Not where a row's rules go by its token count."""
-        return self.forward.traces and not self.sampler.counts_tokens
+        """May a round be submitted before the last one was read? Not where a row's rules go by its tokens so far."""
+        return self.forward.traces and not self.sampler.counts_tokens and not any(row.grammar for row in self.rows)
 
     def follows(self, launched: Launched, rows: Sequence[Row], depth: int) -> bool:
         """Is a round of `rows` just like the unread one, so that the device needs no word from the host?"""

@@ -68,9 +68,10 @@ class Sampler:
         self._top = max(asked) if asked else None
         self.rows = list(rows)
 
-    def __call__(self, logits: mx.array) -> Sampled:
+    def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
+        """`allowed` (rows, vocabulary): what the rows' grammars let them say."""
         logits = logits.astype(mx.float32)
-        scores = self._adjusted.apply(logits, 0)
+        scores = _masked(self._adjusted.apply(logits, 0), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.rows:
             tokens = self._drawn.draw(scores, tokens, 0)
@@ -89,14 +90,15 @@ class Sampler:
             tokens = self._drawn.guess(scores, tokens, place)
         return tokens.astype(mx.int32)
 
-    def verify(self, logits: mx.array, guesses: Sequence[mx.array]) -> Sampled:
+    def verify(self, logits: mx.array, guesses: Sequence[mx.array], allowed: mx.array | None = None) -> Sampled:
         """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; the rest of what it got is ignored."""
         logits = logits.astype(mx.float32)
-        if not self._adjusted.rows and not self._drawn.rows:
-            tokens = mx.argmax(logits, axis=-1).astype(mx.int32)
-        else:
-            columns = [self._verified(logits[:, place], place, guesses) for place in range(logits.shape[1])]
+        if self.counts_tokens:
+            masks = [None if allowed is None else allowed[:, place] for place in range(logits.shape[1])]
+            columns = [self._verified(logits[:, place], place, guesses, mask) for place, mask in enumerate(masks)]
             tokens = mx.stack(columns, axis=1)
+        else:
+            tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
         depths = mx.array([row.depth for row in self.rows])[:, None]
         right = (mx.stack(list(guesses), axis=1) == tokens[:, :-1]) & (mx.arange(len(guesses)) < depths)
         kept = (1 + mx.cumprod(right.astype(mx.int32), axis=1).sum(axis=1)).astype(mx.int32)
@@ -109,9 +111,11 @@ class Sampler:
         scored = Sampled(chosen, *(part.reshape(*tokens.shape, *part.shape[1:]) for part in flat))
         return replace(scored, kept=kept, last=last)
 
-    def _verified(self, logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
+    def _verified(
+        self, logits: mx.array, place: int, guesses: Sequence[mx.array], allowed: mx.array | None
+    ) -> mx.array:
         """The token that each row has `place` steps ahead, if all guesses before it were right."""
-        scores = self._adjusted.apply(logits, place, guesses[:place])
+        scores = _masked(self._adjusted.apply(logits, place, guesses[:place]), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.rows:
             tokens = self._drawn.verify(scores, tokens, place, guesses)
@@ -129,6 +133,10 @@ class Sampler:
     def needs_arranging(self) -> bool:
         """Has a row just passed its min_tokens, and need not be looked at any more?"""
         return any(row.launched >= row.sampling.min_tokens for row in self._adjusted.young)
+
+
+def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
+    return scores if allowed is None else mx.where(allowed, scores, -mx.inf)
 
 
 def _broken(logits: mx.array) -> mx.array:

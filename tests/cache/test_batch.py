@@ -140,14 +140,26 @@ class World:
         if fixed:
             batch.reserve(width)
             ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
-            batch.begin_fixed(width, mx.array(batch.places, dtype=mx.int32), ends, tentative=tentative)
-            assert np.array(batch.offset).tolist() == batch.places
+            places = mx.array(batch.places, dtype=mx.int32)
+            for kept in batch.ahead:
+                ends, places = {window: end + kept for window, end in ends.items()}, places + kept
+            batch.begin_fixed(width, places, ends, tentative=tentative)
+            assert np.array(batch.offset).tolist() == [len(person.tokens) + person.delta for person in self.people]
         else:
             batch.begin(width, tentative=tentative)
             self.check_positions()
         assert batch.tentative == tentative
         self.forward(new)
         return new
+
+    def run_ahead(self, width: int, kept: Sequence[int]) -> None:
+        """A tentative step that the host has not read yet; the steps before it may be unread too."""
+        new, counts = self.attempt(width, tentative=True, fixed=True), mx.array(list(kept), dtype=mx.int32)
+        self.batch.close()
+        self.batch.fold(counts)
+        self.batch.run_ahead(counts, width)
+        for person, tokens, size in zip(self.people, new, kept, strict=True):
+            person.tokens += tokens[:size]
 
     def join(self, chunks: Sequence[int], delta: int = 0, at: Placement | None = None) -> Placement:
         """A row arrives that was prefilled in chunks of these sizes."""
@@ -434,6 +446,33 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
     if first.people:
         first.step(1)
         second.step(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", ["full", "windows", *FOLDABLE])
+@settings(max_examples=10, deadline=None)
+@given(script=SCRIPTS, widths=st.lists(st.integers(1, 9), min_size=2, max_size=6), data=st.data())
+def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
+    layout: str, model: str, script: list[tuple[Any, ...]], widths: list[int], data: st.DataObject
+) -> None:
+    """Every step's looks and states are checked on the way; lengths when the host has learnt them, oldest first."""
+    world = World(MODELS[model], LAYOUTS[layout])
+    play(world, script, data)
+    if not world.people:
+        return
+    unread: list[list[int]] = []
+    for width in widths:
+        kept = data.draw(counts(width, len(world.people)))
+        world.run_ahead(width, kept)
+        unread.append(kept)
+        while len(unread) > 2 or (unread and data.draw(st.booleans())):
+            world.batch.learn(unread.pop(0))
+    while unread:
+        with pytest.raises(RuntimeError, match="must learn"):
+            world.batch.begin(1)
+        world.batch.learn(unread.pop(0))
+    world.check_rest()
+    world.step(1)
 
 
 @pytest.mark.parametrize("model", FOLDABLE)

@@ -357,7 +357,7 @@ def test_what_was_drafted_is_counted() -> None:
         depths.choose([one, two])
         depths.verified(one, 3, accepted)
     depths.choose([two])
-    depths.timed(2, 3, 0.02)
+    depths.timed(2, 3, 0.04)
     stats = depths.stats()
     assert (stats["drafts"], stats["draft_tokens"], stats["accepted_tokens"]) == (3, 9, 5)
     assert stats["accepted_per_position"] == [2, 2, 1, 0, 0, 0, 0, 0]

@@ -112,6 +112,22 @@ class Pair:
         mx.eval(expected, found, self.plain.arrays(), self.other.arrays())
         self.compare(expected, found)
 
+    def round_ahead(self, width: int, kept: list[int]) -> None:
+        """A round that the other batch's host does not read yet."""
+        tokens = [mx.array(self.tokens.integers(0, 200, (self.plain.rows, width)), dtype=mx.int32)]
+        counts = mx.array(kept, dtype=mx.int32)
+        self.plain.begin(width, tentative=True)
+        expected = self.function(tokens, self.plain)
+        self.plain.close()
+        self.plain.fold(counts)
+        self.plain.settle(kept)
+        found, close = self.forward(self.other, width, tokens, tentative=True)
+        close()
+        self.other.fold(counts)
+        self.other.run_ahead(counts, width)
+        for one, two in zip(expected, found, strict=True):
+            np.testing.assert_allclose(np.array(two), np.array(one), rtol=1e-4, atol=1e-4)
+
     def compare(self, expected: Sequence[mx.array], found: Sequence[mx.array]) -> None:
         for one, two in zip(expected, found, strict=True):
             np.testing.assert_allclose(np.array(two), np.array(one), rtol=1e-4, atol=1e-4)
@@ -195,23 +211,38 @@ def test_a_pass_that_is_not_traced_is_the_plain_pass() -> None:
 # -- when it is traced
 
 
-def test_a_shape_is_traced_when_it_has_been_seen_in_a_row_for_a_while() -> None:
+def test_a_shape_is_traced_when_it_has_been_seen_for_a_while() -> None:
     forward = Forward(toy, traces=True, patience=3)
     pair = Pair(MODELS["attention"], "padded", forward)
     counts = []
-    for width in (1, 1, 2, 1, 1, 1, 1, 2, 1):  # in a buffer that need not grow
+    for width in (1, 1, 2, 1, 1, 2, 2, 1):  # in a buffer that need not grow
+        known = forward.is_traced(pair.other, width)
         pair.step(width)
         counts.append(forward.traced_calls)
-    # Two of width 1 are too few, and another one between begins the count anew; what is known stays known.
-    assert counts == [0, 0, 0, 0, 0, 1, 2, 2, 3]
+        assert forward.is_traced(pair.other, width) >= known
+    # The third of its width is traced, whatever came between; what is known stays known.
+    assert counts == [0, 0, 0, 1, 2, 2, 3, 4]
+    assert not forward.is_traced(pair.other, 1, tentative=True)
+
+
+def test_shapes_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward_module, "MOST_SHAPES", 4)
+    forward = Forward(toy, traces=True, patience=3)
+    pair = Pair(MODELS["attention"], "padded", forward)
+    for width in (1, 2, 4, 5, 6, 7, 8, 9):
+        pair.step(width)
+        assert len(forward._seen) <= 4
+    assert forward.traced_calls == 0
 
 
 def test_a_round_and_a_plain_step_of_one_width_are_two_shapes() -> None:
     forward = Forward(toy, traces=True, patience=2)
     pair = Pair(MODELS["attention"], "padded", forward)
-    for kept in (None, [4], None, [4]):
-        pair.step(4, kept)
-    assert forward.traced_calls == 0
+    counts = []
+    for kept in (None, [2], None, [2]):
+        pair.step(2, kept)
+        counts.append(forward.traced_calls)
+    assert counts == [0, 0, 1, 2]
 
 
 def test_explicit_positions_are_never_traced() -> None:
@@ -239,6 +270,52 @@ def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: 
         pair.step(width)
         assert len(forward._known) <= 3 and len(forward._functions) <= 3
     assert forward.traced_calls == 8
+
+
+# -- rounds that follow each other before the host has read them
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
+    model: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_module, "STEP", 64)  # a buffer that grows is another shape
+    forward = Forward(toy, traces=True, patience=1)
+    pair = Pair(MODELS[model], layout, forward)
+    pair.join(20, delta=-3)
+    pair.join(4)
+    pair.step(4, [1, 4, 2])
+    pair.step(4, [4, 1, 3])  # a layer that defers has now been traced with something owed
+    unread: list[list[int]] = []
+    for kept in ([4, 4, 4], [1, 1, 1], [2, 4, 1], [3, 1, 4]):
+        assert forward.is_traced(pair.other, 4, tentative=True)
+        pair.round_ahead(4, kept)
+        unread.append(kept)
+        if len(unread) > 1:
+            pair.other.learn(unread.pop(0))
+    pair.other.learn(unread.pop(0))
+    pair.step(2)
+    pair.keep([0, 2])
+    pair.step(1)
+
+
+def test_a_shape_that_is_not_traced_waits_for_the_host() -> None:
+    forward = Forward(toy, traces=True, patience=2)
+    pair = Pair(MODELS["folding"], "padded", forward)
+    pair.round_ahead(3, [2])
+    assert not forward.is_traced(pair.other, 3, tentative=True)
+    with pytest.raises(RuntimeError, match="must learn"):
+        forward(pair.other, 2, [mx.ones((1, 2), dtype=mx.int32)], tentative=True)
+    pair.other.learn([2])
+    pair.step(3, [1])
+
+
+def test_without_traces_nothing_is_ever_traced() -> None:
+    forward = Forward(toy, patience=1)
+    pair = Pair(MODELS["folding"], "padded", forward)
+    pair.step(1)
+    assert not forward.is_traced(pair.other, 1)
 
 
 # -- what the call leaves alone

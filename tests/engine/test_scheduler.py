@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.request import Image, Prompt, RequestId, Sampling
+from paceline.engine.routing import Route
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Plan, Scheduler
 
@@ -53,6 +54,15 @@ def test_planning_needs_no_mlx() -> None:
 def test_without_rows_the_plan_is_empty() -> None:
     assert scheduler().plan().empty
     assert scheduler().plan() == Plan()
+
+
+def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_count() -> None:
+    plain, two, prefilling = row(1), row(1), row(9)
+    two.prompt, two.prefilled, two.route = Prompt((0, 0)), 1, Route(2, "")
+    prefilling.route = Route(5, "")
+    plan = scheduler(plain, two, prefilling, budget=4).plan()
+    assert (plan.decode, plan.depth) == ((plain, two), 2)
+    assert (plain.depth, two.depth, prefilling.depth) == (0, 2, 0)
 
 
 def test_rows_enter_in_order_of_arrival_up_to_the_limit() -> None:

@@ -18,7 +18,7 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import _get_classes
 
-from paceline.cache.batch import LayerPlan
+from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import NAMES, PADDED, ROWS, SIMILAR, Grouping
 from paceline.errors import LoadError
 from paceline.models import check
@@ -347,7 +347,7 @@ def long_run(model: Adapted, reference: Any, layout: Grouping) -> float:
     worst, batch, fed = 0.0, _prefilled(model, layout, prompts[0]), [0]
     for step in range(STEPS + 5):
         if step == 5:
-            assert batch.join(_prefilled(model, layout, prompts[1])) == 1
+            assert batch.join(_prefilled(model, layout, prompts[1])).row == 1
             fed.append(0)
         if step == STEPS:  # the first row leaves
             batch.keep([1])
@@ -379,7 +379,7 @@ def _alone(reference: Any, prompt: list[int], forced: list[int]) -> list[mx.arra
     return logits
 
 
-def _prefilled(model: Adapted, layout: Grouping, prompt: list[int]) -> Any:
+def _prefilled(model: Adapted, layout: Grouping, prompt: list[int]) -> Batch:
     row = model.batch(layout)
     for start in range(0, len(prompt) - 1, CHUNK):
         part = prompt[start : min(start + CHUNK, len(prompt) - 1)]
