@@ -199,7 +199,9 @@ class Service:
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
-                    info = PromptInfo(prompt.token_ids)
+                    info = PromptInfo(
+                        prompt.token_ids, route=running.startup.router.route(prompt, request.sampling).reason
+                    )
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             mailbox = running.post.mailbox()

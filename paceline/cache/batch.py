@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from paceline.cache.grouping import Grouping
 from paceline.cache.lane import STEP, Group, Lane
-from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache
+from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,12 @@ class Batch:
         self._open(_Step(width, offset, tentative, ends))
 
     def _open(self, step: _Step) -> None:
+        states = [cache for cache in self.flat if isinstance(cache, StateCache)]
+        if step.tentative and not all(cache.folds for cache in states):
+            raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
         self._step = step
-        for cache in self.flat:
-            if isinstance(cache, StateCache):
-                cache.begin()
+        for cache in states:
+            cache.begin()
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""

@@ -211,6 +211,10 @@ class StateCache(LayerCache):
         return self.batch.tentative
 
     @property
+    def folds(self) -> bool:
+        return self._fold is not None
+
+    @property
     def kept(self) -> mx.array | None:
         """How many of the owed tokens each row keeps."""
         return self.batch.kept
@@ -240,7 +244,7 @@ class StateCache(LayerCache):
     def fold(self, kept: mx.array) -> None:
         """After a tentative step's commit."""
         if self._fold is None or not self.owed:
-            raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
+            raise UnsupportedUse("a layer left nothing to fold")
         arrays = self._fold(self.current, self.owed, kept)
         if arrays is not None:
             self.current, self.owed = list(arrays), []

@@ -29,6 +29,7 @@ PROBE = 5  # steps of a probe; the first one pays for the change, and its time i
 FIRST_WAIT = 64  # steps between two probes of what is known; doubled each time nothing comes of it
 LONGEST_WAIT = 8192
 LASTS = 8  # steps a choice holds, unless rows come or go
+FRUITLESS = 3  # probes in a row that bring no times before there is a pause
 HOPE = 1.02  # an unknown depth is tried if it promises this much
 
 
@@ -59,6 +60,8 @@ class _Size:
         self.best = 0
         self.wait = FIRST_WAIT
         self.due = 0
+        self.fruitless = 0  # probes in a row that brought no times
+        self.patience = 0  # no probe before this
 
     def add(self, depth: int, seconds: float) -> None:
         self.seconds.setdefault(depth, deque(maxlen=SAMPLES)).append(seconds)
@@ -101,7 +104,7 @@ class Depths:
     def choose(self, rows: Sequence[Row]) -> int:
         """Sets each row's depth; returns the step's, the largest."""
         free = [row for row in rows if row.route.depth is None]
-        fixed = max((min(row.route.depth or 0, row.room) for row in rows), default=0)
+        fixed = max((min(row.route.depth or 0, row.room, self.most) for row in rows), default=0)
         depth = self._auto(bucket(len(rows)), free, fixed) if free else 0
         for row in rows:
             wanted = depth if row.route.depth is None else row.route.depth
@@ -118,8 +121,7 @@ class Depths:
             if probe.size == size and probe.left > 0:
                 probe.left -= 1
                 return probe.depth
-            self._probe = None
-            self._held = (0, 0, -1)
+            self._end_probe(probe)
         held_size, held, until = self._held
         if held_size == size and self._clock < until:
             return held
@@ -139,6 +141,17 @@ class Depths:
                 return other
         return best
 
+    def _end_probe(self, probe: _Probe) -> None:
+        """One that brought no times (steps were not alone, or not steady yet) is not repeated at once for ever."""
+        here = self._sizes[probe.size]
+        if here.cost(probe.depth) is None:
+            here.fruitless += 1
+            here.patience = self._clock + FIRST_WAIT if here.fruitless % FRUITLESS == 0 else 0
+        else:
+            here.fruitless = 0
+        self._probe = None
+        self._held = (0, 0, -1)
+
     def _best(self, here: _Size, gains: Sequence[float], fixed: int) -> int:
         """Among what was measured at this size; the smaller depth where two are alike. Every step pays for `fixed`."""
         costs = {depth: here.cost(max(depth, fixed)) for depth in range(self.most + 1)}
@@ -148,6 +161,8 @@ class Depths:
     def _worth_a_probe(self, here: _Size, gains: Sequence[float]) -> int | None:
         """What is not known and may be better, at once; what is known and may have changed, now and then."""
         best, costs = here.best, here.costs
+        if self._clock < here.patience:
+            return None
         if best not in costs:
             return best
         if 0 not in costs:
@@ -174,15 +189,14 @@ class Depths:
         return new
 
     def _gains(self, free: Sequence[Row]) -> list[float]:
-        """Tokens a step is expected to bring, by depth."""
+        """Tokens a step is expected to bring, by depth; as if no row were about to end, for others will follow it."""
         prior = self.rates()
         gains = [float(len(free))] * (self.most + 1)
         for row in free:
             reach, total = 1.0, 0.0
             for depth, rate in enumerate(row.record.rates(prior)[: self.most], 1):
                 reach *= rate
-                if depth <= row.room:
-                    total += reach
+                total += reach
                 gains[depth] += total
         return gains
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from paceline.engine.depth import bucket
 from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost, Token
@@ -167,7 +168,7 @@ class Engine:
     def _clock_step(self, launched: Launched) -> None:
         """Tell how long a step took, if it and the one before were of a kind and did nothing but decode."""
         now = time.perf_counter()
-        kind = (len(launched.rows), launched.depth) if launched.alone and launched.steady else None
+        kind = (bucket(len(launched.rows)), launched.depth) if launched.alone and launched.steady else None
         began, before = self._clocked
         if kind is not None and kind == before:
             self.scheduler.depths.timed(*kind, now - began)

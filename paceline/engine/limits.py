@@ -51,9 +51,10 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for token, bias in s.logit_bias.items():
         _token("logit_bias", token, limits)
         _number("logit_bias", bias, -100, 100)
-    if isinstance(s.speculation, int) and not 1 <= s.speculation <= limits.max_draft:
+    asked = s.speculation
+    if asked not in (None, "off", "auto") and not (type(asked) is int and 1 <= asked <= limits.max_draft):
         raise InvalidRequest(
-            f'speculation is {s.speculation}; it must be "off", "auto" or 1 to {limits.max_draft}.', field="speculation"
+            f'speculation is {asked!r}; it must be "off", "auto" or 1 to {limits.max_draft}.', field="speculation"
         )
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):

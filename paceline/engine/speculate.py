@@ -85,6 +85,7 @@ class Drafter:
             self.batch, self.feed, self._fed = batch, Feed(token, hidden, [count]), False
             return
         self.batch.join(batch, at)
+        self._fed = False  # should a round have failed after it was fed
         old = self.feed
         width = old.tokens.shape[1]
         tokens = mx.concatenate([old.tokens, mx.pad(token, [(0, 0), (0, width - 1)])])
@@ -121,13 +122,18 @@ class Drafter:
         """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a failed round can run again."""
         batch, feed = self.batch, self.feed
         assert batch is not None and feed is not None
-        width = feed.tokens.shape[1]
         before = batch.lengths, list(batch.ahead), list(batch._reach)
+        try:
+            return self._propose(batch, feed, depth, choose)
+        finally:
+            batch.lengths, batch.ahead, batch._reach = before
+
+    def _propose(self, batch: Batch, feed: Feed, depth: int, choose: Choose) -> list[mx.array]:
         if isinstance(feed.counts, mx.array):
             last = feed.counts - 1
         else:
             last = mx.array([max(count - 1, 0) for count in feed.counts], dtype=mx.int32)
-        outputs, close = self.forward(batch, width, [feed.tokens, feed.hidden, last])
+        outputs, close = self.forward(batch, feed.tokens.shape[1], [feed.tokens, feed.hidden, last])
         close()
         self._advance(batch, feed)
         self._fed = True
@@ -137,12 +143,10 @@ class Drafter:
             hidden, logits = outputs
             guesses.append(choose(logits, len(guesses), guesses))
             if len(guesses) == depth:
-                break
+                return guesses
             outputs, close = self.forward(batch, 1, [guesses[-1][:, None], hidden, zero])
             close()
             batch.settle([1] * batch.rows)
-        batch.lengths, batch.ahead, batch._reach = before
-        return guesses
 
     @staticmethod
     def _advance(batch: Batch, feed: Feed) -> None:

@@ -12,6 +12,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.grouping import Grouping
 from paceline.engine.forward import DEVICES, Forward
 from paceline.models import check
+from paceline.models.adapter import Adapted
 from paceline.models.loader import LoadedModel
 
 log = logging.getLogger("paceline")
@@ -23,8 +24,8 @@ def prepare_steps(model: LoadedModel, grouping: Grouping) -> bool:
     Returns whether steps are traced; a model whose rounds disagree loses its head.
     """
     language = model.language
-    if not isinstance(model.head, str) and not check.rolls_back(language, grouping, check.plain_step(language)):
-        if language.use_kernels(False) and check.rolls_back(language, grouping, check.plain_step(language)):
+    if not isinstance(model.head, str) and not _rounds_agree(language, grouping):
+        if language.use_kernels(False) and _rounds_agree(language, grouping):
             log.warning("our kernels disagree with their plain forms in rounds, and are not used")
         else:
             model.head = "rounds do not give what plain decoding gives on this machine"
@@ -46,3 +47,11 @@ def prepare_steps(model: LoadedModel, grouping: Grouping) -> bool:
     except Exception as error:  # noqa: BLE001  a model that cannot be traced is served without
         log.warning("the decode step of this model cannot be traced, and runs as it is: %s", error)
     return False
+
+
+def _rounds_agree(language: Adapted, grouping: Grouping) -> bool:
+    try:
+        return check.rolls_back(language, grouping, check.plain_step(language))
+    except Exception as error:  # noqa: BLE001  any failure means: no rounds
+        log.warning("a round failed at start-up: %s", error)
+        return False

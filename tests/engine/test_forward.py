@@ -371,3 +371,17 @@ def test_traces_do_not_hold_the_batch_they_were_made_with() -> None:
     gone = weakref.ref(pair.other)
     pair.other = Batch(pair.plans, pair.grouping)
     assert forward.traced_calls == 1 and gone() is None
+
+
+def test_a_pass_is_steady_when_it_will_go_on_costing_what_it_cost() -> None:
+    """Neither one that waits to be traced nor the one that is traced; those after it, until another shape comes."""
+    forward = Forward(toy, traces=True, patience=3)
+    pair = Pair(MODELS["attention"], "padded", forward)
+    steady = []
+    for width in (1, 1, 1, 1, 1, 2, 1):
+        pair.step(width)
+        steady.append(forward.steady)
+    assert steady == [False, False, False, True, True, False, True]
+    plain = Forward(toy)
+    Pair(MODELS["attention"], "padded", plain).step(1)
+    assert plain.steady
