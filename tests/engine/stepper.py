@@ -10,7 +10,7 @@ from paceline.cache.grouping import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
-from paceline.engine.request import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.request import MOST_DRAFTED, Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner
@@ -66,14 +66,16 @@ class Stepper:
     def _never() -> Runner:
         raise AssertionError("this engine is stepped by hand")
 
-    def submit(self, name: str, prompt: Prompt | Sequence[int], sampling: Sampling) -> Heard:
+    def submit(
+        self, name: str, prompt: Prompt | Sequence[int], sampling: Sampling, grammar: Grammar | None = None
+    ) -> Heard:
         if not isinstance(prompt, Prompt):
             prompt = Prompt(tuple(prompt))
         heard = self.heard[name] = Heard()
         limit = sampling.max_tokens if sampling.max_tokens is not None else 64
         text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
         route = self.router.route(prompt, sampling)
-        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append, route))
+        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append, route, grammar))
         return heard
 
     def greedy(self, name: str, prompt: Prompt | Sequence[int], tokens: int) -> Heard:

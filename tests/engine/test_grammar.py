@@ -1,0 +1,111 @@
+"""A grammar masks every position, drafted or not, and goes by the tokens that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from paceline.engine.forward import Forward
+from paceline.engine.request import Sampling, Speculation
+from paceline.engine.runner import Runner
+from tests.engine.stepper import Stepper
+from tests.reference import greedy_text
+
+Tiny = Callable[..., Path]
+PROMPT = tuple(range(5, 45))
+
+
+class InTurns:
+    """Tokens of each residue in turn: 0, 1, 2, 0, 1, 2, ..."""
+
+    def __init__(self, vocab: int, size: int = 3) -> None:
+        self.ids = np.arange(vocab) % size
+        self.size = size
+        self.accepted: list[int] = []
+
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
+        begun = len(self.accepted)
+        return np.stack([self.ids == (begun + place) % self.size for place in range(len(guesses) + 1)])
+
+    def accept(self, token: int) -> None:
+        self.accepted.append(token)
+
+
+def told(
+    folder: Path, speculation: Speculation, *, neighbours: int = 0, traces: bool = False, **rules: float | int | None
+) -> tuple[list[int], InTurns]:
+    stepper = Stepper(folder)
+    if traces:
+        stepper.runner = Runner(stepper.model, stepper.runner.grouping, stepper.engine.ends, traces=True)
+        stepper.runner.forward._patience = 1
+    grammar = InTurns(stepper.model.language.vocab_size)
+    sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})  # type: ignore[arg-type]
+    heard = stepper.submit("ruled", PROMPT, sampling, grammar)
+    others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20) for place in range(neighbours)]
+    stepper.finish()
+    for place, other in enumerate(others):
+        assert other.tokens == greedy_text(folder, PROMPT[: 5 + place], 20)
+    return heard.tokens, grammar
+
+
+@pytest.mark.parametrize("speculation", ["off", 1, 3, 5, "auto"])
+def test_every_token_obeys_and_is_what_plain_decoding_gives(tiny: Tiny, speculation: Speculation) -> None:
+    folder = tiny("hybrid")
+    tokens, grammar = told(folder, speculation)
+    assert [token % 3 for token in tokens] == [place % 3 for place in range(24)]
+    assert grammar.accepted == tokens
+    assert tokens == told(folder, "off")[0]
+
+
+@pytest.mark.parametrize("speculation", ["off", 3])
+def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Speculation) -> None:
+    tokens, _ = told(tiny("hybrid"), speculation, neighbours=3)
+    assert tokens == told(tiny("hybrid"), "off")[0]
+
+
+def test_a_seed_gives_the_same_text_at_every_depth(tiny: Tiny) -> None:
+    folder = tiny("hybrid")
+    texts = [told(folder, depth, temperature=1.0, seed=5)[0] for depth in ("off", 1, 4)]
+    assert texts[0] == texts[1] == texts[2]
+    assert [token % 3 for token in texts[0]] == [place % 3 for place in range(24)]
+
+
+def test_without_a_seed_guesses_that_break_it_are_never_kept(tiny: Tiny) -> None:
+    tokens, _ = told(tiny("hybrid"), 4, temperature=1.3)
+    assert [token % 3 for token in tokens] == [place % 3 for place in range(24)]
+
+
+def test_traced_rounds_wait_for_it_too(tiny: Tiny) -> None:
+    folder = tiny("hybrid")
+    assert told(folder, 3, neighbours=2, traces=True)[0] == told(folder, "off")[0]
+
+
+def test_a_fault_between_two_rounds_changes_nobodys_text(tiny: Tiny) -> None:
+    """Guessing fails now and then, while rounds run ahead of what the host knows."""
+    folder = tiny("hybrid")
+    stepper = Stepper(folder, "padded", speculation=3)
+    stepper.runner = Runner(stepper.model, stepper.runner.grouping, stepper.engine.ends, traces=True)
+    drafter = stepper.runner.drafter
+    assert drafter is not None
+    stepper.runner.forward = Forward(stepper.runner._states_and_logits, traces=True, patience=1)
+    drafter.forward = Forward(drafter._guess, traces=True, patience=1)
+    propose, calls = stepper.runner.sampler.propose, [0]
+
+    def failing(*args: object) -> object:
+        calls[0] += 1
+        if calls[0] in (20, 21, 60, 95):
+            raise RuntimeError("a passing fault")
+        return propose(*args)  # type: ignore[arg-type]
+
+    stepper.runner.sampler.propose = failing  # type: ignore[method-assign,assignment]
+    first = stepper.greedy("first", PROMPT, 120)
+    stepper.step(24)
+    second = stepper.greedy("second", PROMPT[:9], 60)
+    stepper.finish()
+    assert calls[0] > 95
+    assert first.tokens == greedy_text(folder, PROMPT, 120)
+    assert second.tokens == greedy_text(folder, PROMPT[:9], 60)
