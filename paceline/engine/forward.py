@@ -64,7 +64,7 @@ class Forward:
         if not self.traces:
             return False
         batch.reserve(width)
-        return (width, tentative, *_shape(batch)) in self._known
+        return (width, tentative, *_shape(batch)) in self._known and _filled(batch)
 
     def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
         shape = (width, tentative, *_shape(batch))

@@ -682,6 +682,20 @@ def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(sma
     assert stepper.runner.forward.traced_calls > 5
 
 
+@pytest.mark.parametrize("depth", ["off", 2])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, layout: str, depth: Speculation) -> None:
+    """It has no keys and no states yet, which is more than its shape says."""
+    stepper = Watched(small, layout, traces=True, speculation=depth)
+    for name in ("first", "second", "third"):
+        stepper.submit(name, prompt(9), greedy(12, speculation="off" if name == "first" else depth))
+        stepper.finish()
+        heard = stepper.greedy(f"short {name}", prompt(1), TOKENS)
+        stepper.step(40)
+        assert stepper.engine.failure is None
+        assert heard.tokens == greedy_text(small, prompt(1), TOKENS)
+
+
 LONG = 72
 
 
