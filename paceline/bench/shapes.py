@@ -149,16 +149,16 @@ def _scale(module: nn.Module, factor: float, names: str | tuple[str, ...]) -> No
 def _agree(head: Head) -> None:
     """Scale the layers' push until head and model agree about as often as wanted, on random text."""
     language = head.language
-    tokens = mx.random.randint(0, language.vocab_size, (4, 48))
+    tokens = mx.random.randint(0, language.vocab_size, (2, 32))
     push, low, high = 1.0, 0.0, 32.0
     for _ in range(8):
         middle = (low + high) / 2
         _scale(language.module, middle / push, PUSH)
         push = middle
-        batch, guessing = language.batch(PADDED, 4), head.batch(PADDED, 4)
-        batch.begin(48)
+        batch, guessing = language.batch(PADDED, 2), head.batch(PADDED, 2)
+        batch.begin(32)
         hidden = language.hidden(tokens, batch.layers)
-        guessing.begin(47)
+        guessing.begin(31)
         guesses = head.hidden(language.embed(tokens[:, 1:]), hidden[:, :-1], guessing)
         right = mx.argmax(language.logits(guesses), axis=-1) == mx.argmax(language.logits(hidden[:, 1:]), axis=-1)
         share: Any = right.mean().item()

@@ -22,7 +22,8 @@ from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost
 from paceline.engine.speculate import Choose, Drafter
 from paceline.models.loader import LoadedModel
-from tests.engine.stepper import Heard, Stepper
+from paceline.models.positions import Positions
+from tests.engine.stepper import Heard, Stepper, loaded
 from tests.engine.test_images import CONVERSATIONS, TEXT, expected
 from tests.models.test_vision import TWO, Message, built, user
 from tests.reference import greedy_text
@@ -314,6 +315,7 @@ ACTIONS = st.one_of(
     layout=st.sampled_from(sorted(LAYOUTS)),
     max_rows=st.integers(1, 8),
     erratic=st.none() | st.integers(0, 9),
+    traces=st.booleans(),
 )
 def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
     small: Path,
@@ -322,8 +324,9 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
     layout: str,
     max_rows: int,
     erratic: int | None,
+    traces: bool,
 ) -> None:
-    stepper = Watched(small, layout, chunk=chunk, max_rows=max_rows, speculation="off")
+    stepper = Watched(small, layout, chunk=chunk, max_rows=max_rows, traces=traces)
     if erratic is not None:
         stepper.engine.scheduler.depths = Erratic(erratic)
     asked: dict[str, tuple[int, int]] = {}
@@ -339,7 +342,7 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
             name = str(first % len(asked))
             aborted.add(name)
             stepper.abort(name)
-    stepper.finish()
+    stepper.finish(1000)
     for name, (length, tokens) in asked.items():
         heard = stepper.heard[name]
         text = greedy_text(small, prompt(length), TOKENS)[:tokens]
@@ -475,6 +478,58 @@ def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_pr
         stepper.greedy(f"after {count}", longer, TOKENS - count)
     stepper.finish()
     assert [stepper.runner.rounds[f"after {count}"][0] for count in done] == rounds
+
+
+def guesses_of_one_pass(folder: Path, text: Prompt, tokens: Sequence[int]) -> list[int]:
+    """What the head guesses after each of `tokens` and before the first: all of it read at once, places explicit."""
+    model = loaded(folder)
+    language, head, vision = model.language, model.head, model.vision
+    assert not isinstance(head, str) and vision is not None
+    ids = np.array([*text.token_ids, *tokens])
+    embeddings = language.embed(mx.array(ids)[None])
+    if text.images:
+        features = mx.concatenate([vision.encode(image) for image in text.images])
+        embeddings[:, mx.array(np.flatnonzero(ids == vision.image_token))] = features
+    places = mx.array(vision.positions(tuple(ids.tolist()), text.images)[0])[:, None]
+    target, mine = language.batch(LAYOUTS["rows"]), head.batch(LAYOUTS["rows"])
+    target.begin(len(ids), Positions(places))
+    hidden = language.hidden(mx.array(ids)[None], target.layers, embeddings)
+    mine.begin(len(ids) - 1, Positions(places[..., :-1]))
+    states = head.hidden(embeddings[:, 1:], hidden[:, :-1], mine)
+    best: Any = mx.argmax(language.logits(states)[0], axis=-1).tolist()
+    return [int(token) for token in best[len(text.token_ids) - 2 :]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["text", "two pictures", "three pictures in three turns"])
+def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answer(
+    tiny: Tiny, family: str, name: str
+) -> None:
+    folder = tiny(family, **LISTENING)
+    text = Prompt(prompt(33)) if name == "text" else built(folder, CONVERSATIONS[name])
+    stepper = Watched(folder, chunk=20, speculation=2)
+    tokens = stepper.greedy("row", text, TOKENS)
+    stepper.finish()
+    guesses = guesses_of_one_pass(folder, text, tokens.tokens)
+    done = 0
+    for each in stepper.runner.rounds["row"]:
+        assert each.guesses[0] == guesses[done], f"after {done} tokens"
+        done += each.kept
+
+
+def test_a_row_that_takes_its_place_before_others_leaves_them_their_guesses(tiny: Tiny) -> None:
+    """Among groups of similar length, a newcomer joins its own, before the rows of a later one."""
+    folder = tiny("hybrid", **LISTENING)
+    stepper = Watched(folder, "similar", chunk=1024, speculation=3)
+    order = (9, 600, 33, 70, 590)
+    for length in order:
+        stepper.greedy(str(length), prompt(length), TOKENS)
+        stepper.step(2)
+    assert [len(row.prompt.token_ids) for row in stepper.runner.rows] == [9, 33, 70, 600, 590]
+    stepper.finish()
+    for length in order:
+        assert stepper.heard[str(length)].tokens == greedy_text(folder, prompt(length), TOKENS)
+        assert stepper.runner.rounds[str(length)] == rounds_alone(folder, Prompt(prompt(length)), TOKENS, 3)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
