@@ -295,15 +295,13 @@ class Runner:
     def _arrange(self, rows: Sequence[Row]) -> None:
         wanted = set(map(id, rows))
         kept = [place for place, row in enumerate(self.rows) if id(row) in wanted]
-        changed = len(kept) < len(self.rows)
-        if changed:
+        if len(kept) < len(self.rows):
             self._keep(kept)
         present = set(map(id, self.rows))
         for row in rows:
             if id(row) not in present:
                 self._join(row)
-                changed = True
-        if changed or self.sampler.needs_arranging():
+        if self.sampler.rows != self.rows or self.sampler.needs_arranging():  # also after a fault in between
             self.sampler.arrange(self.rows)
 
     def _keep(self, places: list[int]) -> None:
