@@ -357,7 +357,7 @@ def speculate(
     """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
 
     Shapes of random weights whose head agrees with the model about 0.7 of the time: hybrid-120m (CPU), qwen3.5-4b
-    (a GPU).
+    (a GPU). The built-in model: paceline-tiny.
     """
     from paceline import platform
 

@@ -30,12 +30,14 @@ from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.steps import prepare_steps
-from paceline.models import check
+from paceline.models import check, default
 from paceline.models.loader import LoadedModel, load
 
 
 def model_of(source: str) -> LoadedModel:
-    """A shape by name, or a folder or Hugging Face id."""
+    """A shape by name, the built-in model by its name, or a folder or Hugging Face id."""
+    if source == default.NAME:
+        return load(str(default.ensure()))
     return random_model(source) if source in SHAPES else load(source)
 
 

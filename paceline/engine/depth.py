@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from paceline.engine.row import Row
 
 PRIOR = 0.6  # how often a guess is right, before anything is known
-WEIGHT = 6.0  # steps' worth of trust in what other rows' guesses say about a row
+WEIGHT = 16.0  # steps' worth of trust in what other rows' guesses say about a row
 FORGET = 0.97  # per step: a row's text changes
 FORGET_ALL = 0.995
 SAMPLES = 20  # step times kept for each (rows, depth); their mean counts, but for the longest of them
 ENOUGH = 3
-PROBE = 5  # steps of a probe; the first one pays for the change, and its time is not told
+PROBE = 6  # steps of a probe; the first two pay for the change, and their times are not told
 FIRST_WAIT = 64  # steps between two probes of what is known; doubled each time nothing comes of it
 LONGEST_WAIT = 8192
-LASTS = 8  # steps a choice holds, unless rows come or go
+LASTS = 16  # steps a choice holds, unless rows come or go
 FRUITLESS = 3  # probes in a row that bring no times before there is a pause
-HOPE = 1.02  # an unknown depth is tried if it promises this much
+HOPE = 1.02  # an unknown depth is tried, and a known one taken, if it promises this much more
+WORTH = 1.05  # drafting must promise this much more than plain steps
 
 
 class Record:
@@ -153,10 +154,21 @@ class Depths:
         self._held = (0, 0, -1)
 
     def _best(self, here: _Size, gains: Sequence[float], fixed: int) -> int:
-        """Among what was measured at this size; the smaller depth where two are alike. Every step pays for `fixed`."""
+        """Among what was measured at this size. Every step pays for `fixed`.
+
+        Drafting has to promise a little more than plain steps do, and another depth a little more than the one we
+        have: where two are alike, going to and fro between them costs more than either.
+        """
         costs = {depth: here.cost(max(depth, fixed)) for depth in range(self.most + 1)}
         known = {depth: gains[depth] / cost for depth, cost in costs.items() if cost is not None}
-        return max(known, key=lambda depth: (known[depth], -depth)) if known else min(here.best, self.most)
+        if not known:
+            return min(here.best, self.most)
+        best = max(known, key=lambda depth: (known[depth], -depth))
+        if best and 0 in known and known[best] < WORTH * known[0]:
+            best = 0
+        now = known.get(here.best, 0.0)
+        pays = here.best == 0 or now >= WORTH * known.get(0, 0.0)
+        return here.best if pays and known[best] < HOPE * now else best
 
     def _worth_a_probe(self, here: _Size, gains: Sequence[float]) -> int | None:
         """What is not known and may be better, at once; what is known and may have changed, now and then."""

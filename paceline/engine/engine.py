@@ -62,7 +62,8 @@ class Engine:
         self.counters = Counters()
         self.failure: str | None = None
         self._failing = 0
-        self._clocked: tuple[float, tuple[int, int] | None] = (0.0, None)  # when the last step ended, and its kind
+        # When the last step ended, its kind, and how many of that kind came before it.
+        self._clocked: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
 
     # -- for other threads
 
@@ -166,13 +167,14 @@ class Engine:
         return launched
 
     def _clock_step(self, launched: Launched) -> None:
-        """Tell how long a step took, if it and the one before were of a kind and did nothing but decode."""
+        """Tell how long a step took, if it and the two before were of a kind and did nothing but decode."""
         now = time.perf_counter()
         kind = (bucket(len(launched.rows)), launched.depth) if launched.alone and launched.steady else None
-        began, before = self._clocked
-        if kind is not None and kind == before:
+        began, before, like = self._clocked
+        like = like + 1 if kind is not None and kind == before else 0
+        if kind is not None and like >= 2:
             self.scheduler.depths.timed(*kind, now - began)
-        self._clocked = (now, kind)
+        self._clocked = (now, kind, like)
 
     def _admit(self, wait: bool) -> bool:
         """Take in arrivals and cancellations; sleep when there is nothing at all to do. False: stop."""
@@ -195,7 +197,7 @@ class Engine:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
         launched = runner.decode(plan.decode, plan.depth)
         if plan.empty:
-            self._clocked = (0.0, None)
+            self._clocked = (0.0, None, 0)
             return None
         launched.alone = not plan.prefill and plan.encode is None
         for chunk in plan.prefill:
