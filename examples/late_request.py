@@ -1,6 +1,6 @@
 """A long answer is running; a short request comes later. Who is answered when? Works with any OpenAI-compatible server.
 
-    python examples/late_request.py http://127.0.0.1:8000/v1 [model]
+python examples/late_request.py http://127.0.0.1:8000/v1 [model]
 """
 
 from __future__ import annotations
