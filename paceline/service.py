@@ -245,6 +245,7 @@ class _Running:
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
             max_draft=settings.max_draft,
+            no_head=self.startup.router.no_head,
         )
         self.prompts = PromptBuilder(
             tokenizer,

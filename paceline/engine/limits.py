@@ -18,6 +18,7 @@ class Limits:
     max_stop_length: int = 1024
     max_logprobs: int = 20
     max_draft: int = 8
+    no_head: str | None = None  # why this model cannot draft
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -56,6 +57,8 @@ def validate(sampling: Sampling, limits: Limits) -> None:
         raise InvalidRequest(
             f'speculation is {asked!r}; it must be "off", "auto" or 1 to {limits.max_draft}.', field="speculation"
         )
+    if isinstance(asked, int) and limits.no_head is not None:
+        raise InvalidRequest(f"speculation: this model cannot draft, for {limits.no_head}.", field="speculation")
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)
