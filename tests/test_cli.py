@@ -292,7 +292,8 @@ def test_exit_leaves_and_an_unknown_command_is_not_sent_to_the_model() -> None:
 
 def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
     service = FakeService()
-    service.on_delta = lambda: os.kill(os.getpid(), signal.SIGINT) if len(service.requests) == 1 else None
+    # To this very thread: sent to the process, it may go through another one and come a moment too late.
+    service.on_delta = lambda: signal.raise_signal(signal.SIGINT) if len(service.requests) == 1 else None
     screen = talk(service, "hello", "again")
     assert "saw 1 [stopped]\n" in screen
     assert service.aborted == [service.requests[0].request_id]

@@ -342,11 +342,11 @@ def layout(
 def speculate(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")
-    ] = "hybrid-120m",
+    ] = "paceline-tiny",
     rows: Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")] = "1,4,8,16",
     depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
-    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=16)] = 96,
+    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
     pairs: Annotated[int, _option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
     layout: Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")] = "auto",
     compile: Annotated[bool, typer.Option(help="Trace the steps, where that helps.")] = True,
@@ -356,8 +356,8 @@ def speculate(
 ) -> None:
     """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
 
-    Shapes of random weights whose head agrees with the model about 0.7 of the time: hybrid-120m (CPU), qwen3.5-4b
-    (a GPU). The built-in model: paceline-tiny.
+    Default: the built-in model. Shapes of random weights whose head agrees with the model about 0.7 of the time:
+    hybrid-120m (CPU, takes a while), qwen3.5-4b (a GPU).
     """
     from paceline import platform
 

@@ -207,7 +207,7 @@ def test_a_cost_that_changes_is_noticed() -> None:
     machine, rows = Machine(linear(0.1, 0.15), FALLING), [row() for _ in range(4)]
     machine.run(500, rows)
     machine.cost = linear(0.5, 1.5)
-    machine.run(100, rows)
+    machine.run(300, rows)
     machine.restart()
     machine.run(300, rows)
     assert machine.share(0) > 0.85
