@@ -163,7 +163,7 @@ class Engine:
         for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
             if depth and row.finished is None:
                 self.scheduler.depths.verified(row, depth, kept - 1)
-                row.rejected += depth - kept + 1
+                row.rejected += depth  # until they are delivered: a stop may come before a guess that was right
         return launched
 
     def _clock_step(self, launched: Launched) -> None:
@@ -241,6 +241,7 @@ class Engine:
             return
         row.generated.append(token_id)
         row.accepted += token.guessed
+        row.rejected -= token.guessed
         if row.grammar is not None:
             row.grammar.accept(token_id)
         self.counters.generated_tokens += 1

@@ -84,7 +84,7 @@ class Usage:
     completion_tokens: int = 0
     cached_tokens: int = 0
     accepted_tokens: int = 0  # of the completion, those that were drafted
-    rejected_tokens: int = 0  # drafted and found wrong
+    rejected_tokens: int = 0  # drafted and thrown away: wrong, or past a stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Row:
         self.head: Batch | None = None  # the MTP head's, likewise
         self.carry: Any = None  # the target's last hidden state, whose pair waits for the next token
         self.depth = 0  # draft tokens it has in the step that is planned
-        self.accepted = self.rejected = 0  # draft tokens so far: delivered, and found wrong
+        self.accepted = self.rejected = 0  # draft tokens so far: delivered, and thrown away
         self.record = Record()
         self.delta = 0  # position of the next token minus length, after pictures
         self.places: Any = None  # explicit positions of its prompt, where it has pictures

@@ -92,7 +92,8 @@ class Startup:
         reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
         on = no_head is None and setting != "off"
         self.speculation = {"enabled": on, "reason": reason, "setting": setting, "max_draft": most}
-        log.info("speculation %s: %s", "on" if on else "off", reason)
+        level = logging.WARNING if no_head is not None and isinstance(setting, int) else logging.INFO
+        log.log(level, "speculation %s: %s", "on" if on else "off", reason)
 
     def _wire(self) -> None:
         """On Metal, keep the model's memory resident for the engine's life, as mlx-lm does for a generation."""

@@ -116,6 +116,7 @@ class Watch:
         self.metrics = metrics
         self.started = time.perf_counter()
         self.last: dict[int, float] = {}  # per choice: when it last brought a token
+        self.generated: dict[int, int] = {}  # per choice: tokens it has brought
         self.unfinished = choices
         self.prompt_seen = False
 
@@ -126,12 +127,16 @@ class Watch:
             self.prompt_seen = True
             metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
         if delta.token_ids:
+            self.generated[delta.index] = self.generated.get(delta.index, 0) + len(delta.token_ids)
             metrics.generation_tokens.inc(len(delta.token_ids))
             if delta.index in self.last:
                 metrics.next_token.observe(now - self.last[delta.index])
             elif not self.last:
                 metrics.first_token.observe(now - self.started)
             self.last[delta.index] = now
+        if delta.usage is not None:  # tokens that a stop string swallowed were in no delta
+            swallowed = delta.usage.completion_tokens - self.generated.get(delta.index, 0)
+            metrics.generation_tokens.inc(max(swallowed, 0))
         if delta.finish_reason is not None:
             self.unfinished -= 1
             metrics.finished[delta.finish_reason].inc()

@@ -636,7 +636,7 @@ def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, f
 
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_guess_past_a_stop_is_no_part_of_the_completion(small: Path, depth: int) -> None:
-    """It was right, and nobody got it: it counts neither as accepted nor as rejected."""
+    """It was right, and nobody got it: it was thrown away like a wrong one."""
     text = greedy_text(small, prompt(9), TOKENS)
     stepper = Watched(small, speculation=depth)
     heard = [
@@ -646,9 +646,10 @@ def test_a_guess_past_a_stop_is_no_part_of_the_completion(small: Path, depth: in
     drafted = set(in_a_run(small, 9, depth))
     for place, each in enumerate(heard):
         end = text.index(text[place]) + 1
-        wrong = sum(each.wrong for each in stepper.runner.rounds[str(place)])
-        assert usage(each).accepted_tokens == len(drafted & set(range(end)))
-        assert usage(each).rejected_tokens == wrong
+        accepted = len(drafted & set(range(end)))
+        tried = sum(each.depth for each in stepper.runner.rounds[str(place)])
+        assert usage(each).accepted_tokens == accepted
+        assert usage(each).rejected_tokens == tried - accepted
 
 
 # -- rules and scores
