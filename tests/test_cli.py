@@ -292,9 +292,12 @@ def test_exit_leaves_and_an_unknown_command_is_not_sent_to_the_model() -> None:
 
 def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
     service = FakeService()
-    # To this very thread: sent to the process, it may go through another one and come a moment too late.
     service.on_delta = lambda: signal.raise_signal(signal.SIGINT) if len(service.requests) == 1 else None
-    screen = talk(service, "hello", "again")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        screen = talk(service, "hello", "again")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "saw 1 [stopped]\n" in screen
     assert service.aborted == [service.requests[0].request_id]
     assert service.requests[1].messages[1] == {"role": "assistant", "content": "saw 1"}
