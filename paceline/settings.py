@@ -16,6 +16,7 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -117,10 +118,13 @@ class Settings(BaseModel):
         if config is not None:
             given |= _from_toml(cls, config)
         given |= _from_flags(cls, flags)
-        settings = cls.model_validate(given)
-        if isinstance(settings.speculation, int) and settings.speculation > settings.max_draft:
-            raise SettingsError(f"--speculation {settings.speculation} is more than --max-draft {settings.max_draft}")
-        return settings
+        return cls.model_validate(given)
+
+    @model_validator(mode="after")
+    def _within_max_draft(self) -> Self:
+        if isinstance(self.speculation, int) and self.speculation > self.max_draft:
+            raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
+        return self
 
 
 def flag_name(field: str) -> str:

@@ -240,12 +240,21 @@ class _Progress:
         return lambda: self.bars.advance(task)
 
 
+# What the benches of the engine share.
+Counts = Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")]
+Layout = Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
+Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+]
+
+
 @app.command()
 def offline(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="A folder, a Hugging Face id, or a shape of random weights.")
     ] = "hybrid-120m",
-    rows: Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")] = "1,4,8,16",
+    rows: Counts = "1,4,8,16",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
     output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=8)] = 32,
     pairs: Annotated[int, _option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)] = 7,
@@ -253,11 +262,9 @@ def offline(
         int, _option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
     ] = 0,
     together_tokens: Annotated[int, _option("Load", "N", "Tokens each of those generates.", min=8)] = 1024,
-    layout: Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")] = "auto",
-    compile: Annotated[bool, typer.Option(help="Compile the decode step, where that helps.")] = True,
-    output: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
-    ] = None,
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
 ) -> None:
     """The engine against the bare loop: same module, same batch, argmax, in turns, in one process.
 
@@ -273,7 +280,7 @@ def offline(
 
     from paceline.bench import offline as bench
 
-    counts = [int(count) for count in rows.split(",") if count.strip()]
+    counts = _numbers(rows)
     console = Console(stderr=output == Path("-"))
     with console.status(f"loading {model}"):
         running = bench.Bench(model, layout, compile=compile).__enter__()
@@ -308,9 +315,7 @@ def offline(
 def layout(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
     rounds: Annotated[int, _option("Load", "N", "Rounds over the layouts.", min=1)] = 7,
-    output: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
-    ] = None,
+    output: JsonFile = None,
 ) -> None:
     """What a decode step costs with rows of different lengths, under each layout of keys and values."""
     from paceline import platform
@@ -343,16 +348,14 @@ def speculate(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")
     ] = "paceline-tiny",
-    rows: Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")] = "1,4,8,16",
+    rows: Counts = "1,4,8,16",
     depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
     output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
     pairs: Annotated[int, _option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
-    layout: Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")] = "auto",
-    compile: Annotated[bool, typer.Option(help="Trace the steps, where that helps.")] = True,
-    output: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
-    ] = None,
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
 ) -> None:
     """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
 
@@ -369,8 +372,8 @@ def speculate(
     from paceline.bench.tables import cost_table, speculation_table
     from paceline.bench.wire import BenchError
 
-    counts = [int(count) for count in rows.split(",") if count.strip()]
-    tried = [int(depth) for depth in depths.split(",") if depth.strip()]
+    counts = _numbers(rows)
+    tried = _numbers(depths)
     console = Console(stderr=output == Path("-"))
     with console.status(f"loading {model}") as status, Bench(model, layout, compile=compile) as running:
         if isinstance(running.model.head, str):
@@ -390,6 +393,15 @@ def speculate(
             "operations_by_depth": launches,
         },
     )
+
+
+def _numbers(text: str) -> list[int]:
+    from paceline.bench.wire import BenchError
+
+    try:
+        return [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as error:
+        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
 
 
 def _write_json(output: Path | None, figures: dict[str, Any]) -> None:

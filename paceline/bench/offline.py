@@ -24,8 +24,8 @@ from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
-from paceline.engine.request import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
-from paceline.engine.routing import Router
+from paceline.engine.request import Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
@@ -44,6 +44,14 @@ def model_of(source: str) -> LoadedModel:
 def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
     rng = np.random.default_rng(seed)
     return [tuple(rng.integers(0, vocab, tokens).tolist()) for _ in range(rows)]
+
+
+def bench_row(
+    place: int, prompt: tuple[int, ...], sampling: Sampling, limit: int, sink: Callable[[Delta], None], route: Route
+) -> Row:
+    """A row without a tokenizer: every token is an x."""
+    text = TextStream(ByteDetokenizer(lambda _: b"x"))
+    return Row(RequestId(f"bench-{place}"), Prompt(prompt), sampling, limit, text, sink, route)
 
 
 @dataclass(slots=True)
@@ -136,18 +144,10 @@ class Bench:
         trace = Trace()
         sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
         head = self.model.head
-        router = Router("off", MOST_DRAFTED, head if isinstance(head, str) else None)
+        router = Router("off", head if isinstance(head, str) else None)
         begun = time.perf_counter()
         rows = [
-            Row(
-                RequestId(f"bench-{place}"),
-                Prompt(prompt),
-                sampling,
-                tokens,
-                TextStream(ByteDetokenizer(lambda _: b"x")),
-                trace.sink(place),
-                router.route(Prompt(prompt), sampling),
-            )
+            bench_row(place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling))
             for place, prompt in enumerate(prompts)
         ]
         for row in rows:

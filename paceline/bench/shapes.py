@@ -13,7 +13,7 @@ import numpy as np
 from mlx.utils import tree_map_with_path
 
 from paceline.cache.grouping import PADDED
-from paceline.models.adapter import Adapted, adapt, switch_kernels, wrap_layers
+from paceline.models.adapter import Adapted, adapt, wrap_layers
 from paceline.models.loader import LoadedModel, context_length
 from paceline.models.mtp import Head, MTPModule
 
@@ -103,7 +103,7 @@ def random_model(shape: str, dtype: mx.Dtype | None = None) -> LoadedModel:
     language = adapt(module, config)
     head: Head | str = "this shape has no MTP head"
     if planned:
-        head = Head(_head(language, config, wanted), language, mx.zeros_like(language.embed(mx.array([[0]]))))
+        head = Head(_head(language, config, wanted), language)
         _agree(head)
     return LoadedModel(Path(shape), config, language, None, head, context_length(config))
 
@@ -135,7 +135,6 @@ def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModu
     module.eval()
     mx.eval(module.parameters())
     wrap_layers(module, config)
-    switch_kernels(module, True)
     return module
 
 

@@ -6,6 +6,7 @@ divided by the plain rate of the same turn.
 
 from __future__ import annotations
 
+import re
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,11 +15,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from paceline.bench.offline import Bench, random_prompts
+from paceline.bench.offline import Bench, bench_row, random_prompts
 from paceline.engine.depth import bucket
-from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
+from paceline.engine.request import Delta, Sampling, Speculation
 from paceline.engine.routing import Route
-from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner
 
 # Operations that only look at an array another way, and run nothing.
@@ -55,6 +55,11 @@ class Mode:
     def acceptance(self) -> float | None:
         return self.accepted / self.drafted if self.drafted else None
 
+    @property
+    def tokens_a_step(self) -> float | None:
+        """Of one row."""
+        return self.tokens / self.steps / self.rows if self.steps else None
+
     def figures(self) -> dict[str, object]:
         return {
             "rows": self.rows,
@@ -63,7 +68,7 @@ class Mode:
             "ratio_to_off": self.ratio,
             "ratios": self.ratios,
             "acceptance": self.acceptance,
-            "tokens_per_step_and_row": self.tokens / self.steps / self.rows if self.steps else None,
+            "tokens_per_step_and_row": self.tokens_a_step,
         }
 
 
@@ -123,9 +128,7 @@ class _Counting(Runner):
     launches = 0
 
     def _launch(self, launched: Launched) -> Launched:
-        assert launched.sampled is not None and self.batch is not None
-        drafted = [] if self.drafter is None else self.drafter.arrays()
-        self.launches = operations([*launched.sampled.arrays(), *self.batch.states(), *drafted])
+        self.launches = operations(self._unevaluated(launched))
         return super()._launch(launched)
 
 
@@ -135,7 +138,9 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
     def run() -> dict[int, int]:
         runner = bench.runner
         counting = _Counting(runner.model, runner.grouping, bench.engine.ends, traces=runner.forward.traces)
-        riders = [_row(place, prompt) for place, prompt in enumerate(random_prompts(rows, 8, 100))]
+        sampling, route = Sampling(temperature=0, ignore_eos=True), Route(None, "bench")
+        prompts = random_prompts(rows, 8, 100)
+        riders = [bench_row(place, prompt, sampling, 1 << 20, _ignore, route) for place, prompt in enumerate(prompts)]
         for row in riders:
             counting._prefill(row, 0, 7)
             row.prefilled = 7
@@ -155,14 +160,7 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
     return result
 
 
-def _row(place: int, prompt: tuple[int, ...]) -> Row:
-    from paceline.conversation.detokenize import ByteDetokenizer
-    from paceline.conversation.text import TextStream
-
-    text = TextStream(ByteDetokenizer(lambda _: b"x"))
-    sampling = Sampling(temperature=0, ignore_eos=True)
-    route = Route(None, "bench")
-    return Row(RequestId(f"count-{place}"), Prompt(prompt), sampling, 1 << 20, text, lambda _: None, route)
+def _ignore(delta: Delta) -> None: ...
 
 
 def operations(arrays: Sequence[mx.array]) -> int:
@@ -170,7 +168,5 @@ def operations(arrays: Sequence[mx.array]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.dot"
         mx.export_to_dot(str(path), *arrays)
-        labels = [
-            line.split('label ="')[1].split('"')[0] for line in path.read_text().splitlines() if "label =" in line
-        ]
+        labels = re.findall(r'label ="(\w+)', path.read_text())
     return sum(label not in VIEWS for label in labels)

@@ -90,7 +90,7 @@ def speculation_table(title: str, modes: Sequence[Mode]) -> Table:
         table.add_column(column, justify="right")
     for mode in modes:
         share = "-" if mode.acceptance is None else f"{mode.acceptance:.2f}"
-        each = f"{mode.tokens / mode.steps / mode.rows:.2f}" if mode.steps else "-"
+        each = "-" if mode.tokens_a_step is None else f"{mode.tokens_a_step:.2f}"
         cells = f"{mode.rate:.1f}", f"{mode.ratio:.3f}", f"{min(mode.ratios):.3f}", share, each
         table.add_row(str(mode.rows), str(mode.speculation), *cells, end_section=mode.speculation == "auto")
     return table

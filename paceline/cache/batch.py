@@ -21,6 +21,8 @@ from paceline.cache.grouping import Grouping
 from paceline.cache.lane import STEP, Group, Lane
 from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
 
+Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
+
 
 @dataclass(frozen=True, slots=True)
 class LayerPlan:
@@ -100,7 +102,7 @@ class Batch:
     ) -> None:
         """Open a step whose lengths are arrays and whose buffers are read whole.
 
-        Its graph depends on shapes only, so that it can be traced once and run many times (engine/compiled). The
+        Its graph depends on shapes only, so that it can be traced once and run many times (engine/forward). The
         caller has reserved the room. `ends` has, for each lane, the slot that each row writes next.
         """
         self._open(_Step(width, offset, tentative, ends))
@@ -161,6 +163,14 @@ class Batch:
         """Row i is longer by `kept[i]`, at most `most`: the host will `learn` how much."""
         self.ahead.append(kept)
         self._reach.append(most)
+
+    def mark(self) -> Mark:
+        """How long the rows are now, for `back_to`: what is written past that is overwritten later."""
+        return self.lengths, list(self.ahead), list(self._reach)
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget what came after the mark. For rows without state layers, which cannot go back."""
+        self.lengths, self.ahead, self._reach = mark
 
     def learn(self, kept: Sequence[int]) -> None:
         """The oldest `kept` that is ahead has been read."""

@@ -90,11 +90,10 @@ class Forward:
         key = (partition, width, tentative)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
-        arrays = [list(cache.arrays()) for cache in batch.flat]
         folding = [] if batch.kept is None else [batch.kept]
         self._batch = batch
         try:
-            outputs, arrays = self._functions[key](list(inputs), places, ends, arrays, folding)
+            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding)
         finally:
             self._batch = None
         self.traced_calls += 1
@@ -110,14 +109,14 @@ class Forward:
         ) -> Any:
             batch = self._batch
             assert batch is not None
-            before, kept_before = [list(cache.arrays()) for cache in batch.flat], batch.kept
+            before, kept_before = _held(batch), batch.kept
             try:  # while it is traced, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)
                 batch.kept = kept[0] if kept else None
                 batch.begin_fixed(width, places, dict(zip(batch.lanes, ends, strict=True)), tentative=tentative)
                 outputs = self._function(inputs, batch)
                 batch.close()
-                return outputs, [list(cache.arrays()) for cache in batch.flat]
+                return outputs, _held(batch)
             finally:
                 batch.drop()
                 batch.kept = kept_before
@@ -132,7 +131,12 @@ def _close(batch: Batch, arrays: list[list[mx.array]], tentative: bool) -> None:
         batch.kept = None
 
 
+def _held(batch: Batch) -> list[list[mx.array]]:
+    return [list(cache.arrays()) for cache in batch.flat]
+
+
 def _put(batch: Batch, arrays: list[list[mx.array]]) -> None:
+    """The inverse of `_held`."""
     for cache, values in zip(batch.flat, arrays, strict=True):
         cache.put(values)
 

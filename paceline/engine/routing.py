@@ -28,7 +28,6 @@ class Router:
     """`no_head`: why this model cannot draft, or None when it can."""
 
     setting: Speculation = "auto"
-    max_draft: int = 4
     no_head: str | None = None
 
     def route(self, prompt: Prompt, sampling: Sampling) -> Route:
@@ -43,4 +42,4 @@ class Router:
         kind = "media, the head reads the pictures too" if prompt.images else "text only"
         if wanted == "auto":
             return Route(None, f"drafts as deep as it pays: {kind}")
-        return Route(min(wanted, self.max_draft), f"drafts {min(wanted, self.max_draft)} a step, as {who} says: {kind}")
+        return Route(wanted, f"drafts {wanted} a step, as {who} says: {kind}")

@@ -226,11 +226,15 @@ class Runner:
                 allowed[place] = row.grammar.allowed(read[place])
         return mx.array(allowed if guesses else allowed[:, 0])
 
-    def _launch(self, launched: Launched) -> Launched:
+    def _unevaluated(self, launched: Launched) -> list[mx.array]:
+        """All that a step computes."""
         assert launched.sampled is not None and self.batch is not None
         drafted = [] if self.drafter is None else self.drafter.arrays()
+        return [*launched.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
+
+    def _launch(self, launched: Launched) -> Launched:
         try:
-            mx.async_eval(*launched.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted)
+            mx.async_eval(self._unevaluated(launched))
         except Exception as error:
             raise StepLost(launched) from error
         return launched

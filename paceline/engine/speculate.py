@@ -122,11 +122,11 @@ class Drafter:
         """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a failed round can run again."""
         batch, feed = self.batch, self.feed
         assert batch is not None and feed is not None
-        before = batch.lengths, list(batch.ahead), list(batch._reach)
+        mark = batch.mark()
         try:
             return self._propose(batch, feed, depth, choose)
         finally:
-            batch.lengths, batch.ahead, batch._reach = before
+            batch.back_to(mark)
 
     def _propose(self, batch: Batch, feed: Feed, depth: int, choose: Choose) -> list[mx.array]:
         if isinstance(feed.counts, mx.array):

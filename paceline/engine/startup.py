@@ -55,7 +55,7 @@ class Startup:
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
         traces = prepare_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.router = Router(settings.speculation, settings.max_draft, no_head)
+        self.router = Router(settings.speculation, no_head)
         engine = self.engine
         engine.scheduler.depths.most = settings.max_draft
         engine.scheduler.prefill_budget = chunk

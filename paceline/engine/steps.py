@@ -25,10 +25,15 @@ def prepare_steps(model: LoadedModel, grouping: Grouping) -> bool:
     """
     language = model.language
     if not isinstance(model.head, str) and not _rounds_agree(language, grouping):
-        if language.use_kernels(False) and _rounds_agree(language, grouping):
+        with_kernels = language.use_kernels(False)
+        if with_kernels and _rounds_agree(language, grouping):
             log.warning("our kernels disagree with their plain forms in rounds, and are not used")
         else:
             model.head = "rounds do not give what plain decoding gives on this machine"
+            if with_kernels:  # in plain steps they were right
+                language.use_kernels(True)
+    if not isinstance(model.head, str):
+        model.head.use_kernels(language.uses_kernels)
     if platform.device_kind() not in DEVICES or language.dynamic_rope:
         return False
     forward = Forward(lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, patience=1)

@@ -40,6 +40,10 @@ class Adapted:
         """Switch our own kernels on or off; returns whether that changed anything."""
         return switch_kernels(self.module, on)
 
+    @property
+    def uses_kernels(self) -> bool:
+        return any(getattr(part, "fused", False) for _, part in self.module.named_modules())
+
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch(self.plans, grouping, rows)
 

@@ -9,7 +9,7 @@ whole prompt.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -55,7 +55,10 @@ class Head:
 
     module: MTPModule
     language: Adapted
-    blank: mx.array  # a hidden state that says nothing, (1, 1, hidden)
+    blank: mx.array = field(init=False)  # a hidden state that says nothing, (1, 1, hidden)
+
+    def __post_init__(self) -> None:
+        self.blank = mx.zeros_like(self.language.embed(mx.array([[0]])))
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch([LayerPlan("attention")] * len(self.module.layers), grouping, rows)
@@ -63,6 +66,10 @@ class Head:
     def hidden(self, embeddings: mx.array, hidden: mx.array, batch: Batch) -> mx.array:
         result: mx.array = self.module(embeddings, hidden, batch.layers)
         return result
+
+    def use_kernels(self, on: bool) -> None:
+        """As the language model does: the start-up check of its kernels stands for the head's, which are the same."""
+        switch_kernels(self.module, on)
 
     @property
     def nbytes(self) -> int:
@@ -80,8 +87,7 @@ def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any
     if text.get("mtp_use_dedicated_embeddings"):
         return "the MTP head has embeddings of its own, which Paceline does not know yet"
     try:
-        module = _module(tensors, language, config, hugging_face)
-        return Head(module, language, mx.zeros_like(language.embed(mx.array([[0]]))))
+        return Head(_module(tensors, language, config, hugging_face), language)
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, the model itself is not
         return f"the MTP head cannot be built: {one_line(error)}"
 
@@ -100,7 +106,6 @@ def _module(tensors: dict[str, mx.array], language: Adapted, config: dict[str, A
     module.eval()
     mx.eval(module.parameters())
     wrap_layers(module, config)
-    switch_kernels(module, True)
     return module
 
 

@@ -15,16 +15,6 @@ TEXTS = st.text(max_size=40) | st.text(st.sampled_from(WIDE + "abcdehlorw. "), m
 
 
 @pytest.fixture(scope="module")
-def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return vocabularies.byte_level(tmp_path_factory.mktemp("byte_level"))
-
-
-@pytest.fixture(scope="module")
-def byte_fallback(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return vocabularies.byte_fallback(tmp_path_factory.mktemp("byte_fallback"))
-
-
-@pytest.fixture(scope="module")
 def metaspace(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return vocabularies.metaspace(tmp_path_factory.mktemp("metaspace"))
 

@@ -17,16 +17,6 @@ Tiny = Callable[..., Path]
 USER = [{"role": "user", "content": "hello"}]
 
 
-@pytest.fixture(scope="module")
-def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return vocabularies.byte_level(tmp_path_factory.mktemp("byte_level"))
-
-
-@pytest.fixture(scope="module")
-def byte_fallback(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return vocabularies.byte_fallback(tmp_path_factory.mktemp("byte_fallback"))
-
-
 def settings_of(folder: Path, **changes: Any) -> None:
     """Change the folder's tokenizer_config.json; a template given here is the only one."""
     file = folder / "tokenizer_config.json"

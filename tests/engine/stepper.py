@@ -10,7 +10,7 @@ from paceline.cache.grouping import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
-from paceline.engine.request import MOST_DRAFTED, Delta, Grammar, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.request import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner
@@ -54,7 +54,7 @@ class Stepper:
     ) -> None:
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
-        self.router = Router(speculation, MOST_DRAFTED, no_head)
+        self.router = Router(speculation, no_head)
         self.engine = Engine(self._never, Scheduler(max_rows, chunk))
         self.engine.end_ids = end_ids
         self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends)

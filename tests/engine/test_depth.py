@@ -15,7 +15,7 @@ from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row
 
 Cost = Callable[[int, int], float]  # seconds of a step, by rows and depth
-ROUTER = Router(max_draft=MOST_DRAFTED)
+ROUTER = Router()
 
 
 def row(speculation: Speculation = "auto", *, limit: int = 10**9, prompt: int = 8) -> Row:

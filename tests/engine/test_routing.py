@@ -48,8 +48,8 @@ def test_text_and_pictures_draft_as_deep_as_it_pays_and_say_what_they_are(kind: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fixed_depth_says_who_fixed_it(kind: str) -> None:
     prompt = KINDS[kind]
-    assert Router(3, 8).route(prompt, asks()) == Route(3, f"drafts 3 a step, as the server says: {kind}")
-    assert Router("auto", 8).route(prompt, asks(5)) == Route(5, f"drafts 5 a step, as the request says: {kind}")
+    assert Router(3).route(prompt, asks()) == Route(3, f"drafts 3 a step, as the server says: {kind}")
+    assert Router("auto").route(prompt, asks(5)) == Route(5, f"drafts 5 a step, as the request says: {kind}")
 
 
 @pytest.mark.parametrize("prompt", KINDS.values(), ids=["text", "pictures"])
@@ -63,7 +63,7 @@ def test_off_says_who_said_so(prompt: Prompt) -> None:
 def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
     setting: Speculation, asked: Speculation
 ) -> None:
-    route = Router(setting, 8).route(TEXT, asks(asked))
+    route = Router(setting).route(TEXT, asks(asked))
     assert route.depth == {"off": 0, "auto": None, 3: 3}[asked]
     assert "server" not in route.reason
 
@@ -71,7 +71,7 @@ def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("asked", [None, *SETTINGS])
 def test_a_model_without_a_head_never_drafts_and_says_why(setting: Speculation, asked: Speculation | None) -> None:
-    router = Router(setting, 8, "the checkpoint has no MTP head")
+    router = Router(setting, "the checkpoint has no MTP head")
     assert router.route(TEXT, asks(asked)) == Route(0, "plain: the checkpoint has no MTP head")
 
 
@@ -79,11 +79,6 @@ def test_a_model_without_a_head_never_drafts_and_says_why(setting: Speculation, 
 def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -> None:
     route = Router(setting).route(TEXT, asks(max_tokens=0, prompt_logprobs=0))
     assert route == Route(0, "plain: nothing is generated")
-
-
-def test_nobody_gets_more_than_the_most() -> None:
-    assert Router(8, 2).route(TEXT, asks()) == Route(2, "drafts 2 a step, as the server says: text only")
-    assert Router("auto", 2).route(TEXT, asks(8)) == Route(2, "drafts 2 a step, as the request says: text only")
 
 
 def test_a_route_drafts_unless_its_depth_is_zero() -> None:
@@ -99,10 +94,10 @@ def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service
     """A service, and the router that it should have."""
     if request.param == "no head":
         setting: Speculation = "auto"
-        router = Router(setting, 8, "the checkpoint has no MTP head")
+        router = Router(setting, "the checkpoint has no MTP head")
         folder = tiny("hybrid", layers=4, mtp=False)
     else:
-        setting, router = request.param, Router(request.param, 8)
+        setting, router = request.param, Router(request.param)
         folder = tiny("hybrid", layers=4)
     settings = Settings(model=str(folder), speculation=setting, max_rows=4, context_length=900, prefill_chunk=64)
     service = Service(settings)

@@ -24,7 +24,7 @@ from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.test_sampler import row as new_row
-from tests.engine.test_speculation import SMALL, Watched, prompt, usage
+from tests.engine.watched import SMALL, Watched, prompt, usage
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]

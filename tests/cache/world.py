@@ -1,0 +1,272 @@
+"""Rows whose tokens are known, in a batch: after every step, what the layers hold is what the rows have said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import mlx.core as mx
+import numpy as np
+
+from paceline.cache.batch import Batch, LayerPlan, Placement
+from paceline.cache.grouping import ROWS, Grouping
+from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
+
+PRIME = 10_007  # states stay small integers
+FULL = LayerPlan("attention")
+
+
+def taken_in(
+    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array | None = None
+) -> list[mx.array]:
+    """The two states of a layer after the first `kept[i]` of row i's owed tokens (None: after all)."""
+    tokens = owed[0]
+    rows, width = tokens.shape
+    counts = mx.full((rows,), width) if kept is None else kept
+    states = [mx.zeros((rows, 3), mx.int32) if state is None else state for state in current]
+    for place in range(width):
+        taken = (place < counts)[:, None]
+        after = [(31 * state + tokens[:, place, None] + 1 + n) % PRIME for n, state in enumerate(states)]
+        states = [mx.where(taken, new, old) for new, old in zip(after, states, strict=True)]
+    return states
+
+
+def later(current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array) -> None:
+    """As a kernel's: the layer's next step takes the owed tokens in."""
+
+
+STATE = LayerPlan("state", size=2)  # whose steps cannot be taken back
+FOLDS = LayerPlan("state", size=2, fold=taken_in)
+DEFERS = LayerPlan("state", size=2, fold=later)
+FOLDABLE = {
+    "folding": (FOLDS, FULL, FOLDS),
+    "deferring": (DEFERS, FULL, DEFERS),
+    "both": (DEFERS, LayerPlan("list", parts=(FOLDS, LayerPlan("attention", window=7))), FULL),
+    "states": (FOLDS, DEFERS),
+}
+MODELS = {
+    **FOLDABLE,
+    "full": (FULL, FULL),
+    "windows": (LayerPlan("attention", window=5), FULL, LayerPlan("attention", window=11), LayerPlan("attention", 5)),
+    "narrow": (LayerPlan("attention", window=1),),
+    "hybrid": (STATE, FULL, STATE),
+    "state": (STATE,),
+    "list": (LayerPlan("list", parts=(STATE, LayerPlan("attention", window=7))), FULL),
+}
+HEADS, SIZE = 2, 4
+
+
+def vectors(tokens: Sequence[Sequence[int]]) -> mx.array:
+    """(rows, heads, width, size): each entry says its token, head and channel."""
+    ids = np.asarray(tokens, dtype=np.float32)[:, None, :, None]
+    return mx.array(ids * 100 + np.arange(HEADS)[:, None, None] * 10 + np.arange(SIZE))
+
+
+def folded(index: int, tokens: Sequence[int]) -> int:
+    """The naive twin of `taken_in`."""
+    state = 0
+    for token in tokens:
+        state = (31 * state + token + 1 + index) % PRIME
+    return state
+
+
+@dataclass(slots=True)
+class Person:
+    """The naive model of a row."""
+
+    tokens: list[int] = field(default_factory=list)
+    delta: int = 0
+
+    def visible(self, new: Sequence[int], window: int | None) -> list[list[int]]:
+        text = [*self.tokens, *new]
+        ends = range(len(self.tokens) + 1, len(text) + 1)
+        return [text[0 if window is None else max(0, end - window) : end] for end in ends]
+
+
+class World:
+    """A batch and its naive twin, moved together and compared at every step."""
+
+    def __init__(self, plans: Sequence[LayerPlan], grouping: Grouping, rows: int = 1) -> None:
+        self.plans, self.grouping = plans, grouping
+        self.batch = Batch(plans, grouping, rows)
+        self.people = [Person() for _ in range(rows)]
+        self.names = count(1)
+
+    # -- moves
+
+    def step(self, width: int, kept: Sequence[int] | None = None, *, fixed: bool = False) -> None:
+        """`kept`: the step is tentative, and row i keeps its first `kept[i]` tokens."""
+        new = self.attempt(width, tentative=kept is not None, fixed=fixed)
+        before = list(self.batch.lengths)
+        if kept is None and not fixed:
+            self.batch.commit()
+        else:
+            self.batch.close()
+            if kept is not None:
+                self.batch.fold(mx.array(list(kept), dtype=mx.int32))
+            assert self.batch.lengths == before  # the host may not know yet
+            self.batch.settle([width] * len(new) if kept is None else kept)
+        for person, tokens, size in zip(self.people, new, kept or [width] * len(new), strict=True):
+            person.tokens += tokens[:size]
+        self.check_rest()
+
+    def attempt(self, width: int, *, tentative: bool = False, fixed: bool = False) -> list[list[int]]:
+        """A step up to its close; a `fixed` one as `engine/forward` traces it."""
+        new, batch = self.new(width), self.batch
+        if fixed:
+            batch.reserve(width)
+            ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
+            places = mx.array(batch.places, dtype=mx.int32)
+            for kept in batch.ahead:
+                ends, places = {window: end + kept for window, end in ends.items()}, places + kept
+            batch.begin_fixed(width, places, ends, tentative=tentative)
+            assert np.array(batch.offset).tolist() == [len(person.tokens) + person.delta for person in self.people]
+        else:
+            batch.begin(width, tentative=tentative)
+            self.check_positions()
+        assert batch.tentative == tentative
+        self.forward(new)
+        return new
+
+    def run_ahead(self, width: int, kept: Sequence[int]) -> None:
+        """A tentative step that the host has not read yet; the steps before it may be unread too."""
+        new, counts = self.attempt(width, tentative=True, fixed=True), mx.array(list(kept), dtype=mx.int32)
+        self.batch.close()
+        self.batch.fold(counts)
+        self.batch.run_ahead(counts, width)
+        for person, tokens, size in zip(self.people, new, kept, strict=True):
+            person.tokens += tokens[:size]
+
+    def join(self, chunks: Sequence[int], delta: int = 0, at: Placement | None = None) -> Placement:
+        """A row arrives that was prefilled in chunks of these sizes."""
+        other = World(self.plans, self.grouping)
+        other.names = self.names
+        for width in chunks:
+            other.step(width)
+        other.people[0].delta = other.batch.deltas[0] = delta
+        place = self.batch.join(other.batch, at)
+        self.people.insert(place.row, other.people[0])
+        self.check_rest()
+        return place
+
+    def keep(self, rows: Sequence[int]) -> None:
+        whole = [
+            (cache, index, group.first, group.first + group.count)
+            for cache in self.attention()
+            for index, group in enumerate(cache.lane.groups)
+            if cache.keys and all(row in rows for row in range(group.first, group.first + group.count))
+        ]
+        before = [(cache, cache.keys[i], cache.values[i], first - gone(rows, first)) for cache, i, first, _ in whole]
+        self.batch.keep(rows)
+        self.people = [self.people[row] for row in rows]
+        for cache, keys, values, first in before:  # a group that nobody left keeps its buffers: the same objects
+            index = next(i for i, group in enumerate(cache.lane.groups) if group.first == first)
+            if cache.lane.groups[index].capacity == keys.shape[2]:
+                assert cache.keys[index] is keys and cache.values[index] is values
+        self.check_rest()
+
+    # -- looks
+
+    @property
+    def can_roll_back(self) -> bool:
+        return all(cache._fold is not None for cache in self.batch.flat if isinstance(cache, StateCache))
+
+    def new(self, width: int) -> list[list[int]]:
+        return [[next(self.names) for _ in range(width)] for _ in self.people]
+
+    def attention(self) -> list[AttentionCache]:
+        return [cache for cache in self.batch.flat if isinstance(cache, AttentionCache)]
+
+    def forward(self, new: list[list[int]]) -> None:
+        for layer in self.batch.layers:
+            for cache in layer.parts if isinstance(layer, CacheGroup) else [layer]:
+                self.layer(cache, new)
+
+    def layer(self, cache: LayerCache, new: list[list[int]]) -> None:
+        if isinstance(cache, StateCache):
+            tokens = mx.array(new, dtype=mx.int32)
+            states: Sequence[mx.array | None] = [cache[0], cache[1]]
+            if cache.owed:  # a deferring layer takes in now what the step before owed
+                assert cache.kept is not None
+                cache[0], cache[1] = states = taken_in(states, cache.owed, cache.kept)
+            for index, state in enumerate(states):
+                found = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
+                assert found == [folded(index, person.tokens) for person in self.people]
+            if cache.tentative and cache._fold is not None:
+                cache.owe([tokens])
+            else:
+                cache[0], cache[1] = taken_in(states, [tokens])
+            return
+        assert isinstance(cache, AttentionCache)
+        keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
+        mask = cache.make_mask(len(new[0]))
+        if len(cache.lane.groups) == 1:  # the library's own attention gets these
+            assert_same(keys, cache._view(0)[0])
+            assert_same(values, cache._view(0)[1])
+            assert mask is self.batch.mask(cache.lane, 0)
+        expected = [p.visible(tokens, cache.lane.window) for p, tokens in zip(self.people, new, strict=True)]
+        assert seen(cache, len(new[0])) == expected
+
+    def check_positions(self) -> None:
+        expected = [len(person.tokens) + person.delta for person in self.people]
+        offset = self.batch.offset
+        assert ([offset] * len(expected) if isinstance(offset, int) else offset.tolist()) == expected
+        assert isinstance(offset, int) or len(set(expected)) > 1
+
+    def check_rest(self) -> None:
+        batch = self.batch
+        assert batch.rows == len(self.people)
+        assert batch.lengths == [len(person.tokens) for person in self.people]
+        assert batch.deltas == [person.delta for person in self.people]
+        for lane in batch.lanes.values():
+            first = 0
+            for group in lane.groups:
+                assert group.first == first
+                first += group.count
+            assert first == batch.rows
+            if self.grouping is ROWS:
+                assert all(group.count == 1 for group in lane.groups)
+        for cache in self.attention():
+            for buffers in (cache.keys, cache.values):
+                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.lane.groups]
+                assert not buffers or [buffer.shape for buffer in buffers] == shapes
+        owing = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.owed]
+        assert all(cache._fold is later for cache in owing)
+        assert (batch.kept is not None) == bool(owing)
+
+
+def gone(kept: Sequence[int], row: int) -> int:
+    """How many rows before `row` leave."""
+    return row - sum(other < row for other in kept)
+
+
+def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
+    """For every row and new token, the tokens whose keys and values it can attend to."""
+    found: list[list[list[int]]] = []
+    for index, group in enumerate(cache.lane.groups):
+        keys, values = (np.array(part) for part in cache._view(index))
+        mask = cache.batch.mask(cache.lane, index)
+        slots = keys.shape[2]
+        shape = (group.count, 1, width, slots)
+        if mask is None:
+            allowed = np.ones(shape, dtype=bool)
+        elif isinstance(mask, str):
+            allowed = np.broadcast_to(np.tri(width, slots, slots - width, dtype=bool), shape)
+        else:
+            allowed = np.broadcast_to(np.array(mask), shape)
+        ids = keys[:, 0, :, 0] / 100
+        for row in range(group.count):
+            looks = []
+            for query in range(width):
+                places = np.flatnonzero(allowed[row, 0, query])
+                tokens = [int(n) for n in ids[row, places]]
+                whole = np.array(vectors([tokens]))[0]
+                assert np.array_equal(keys[row][:, places], whole) and np.array_equal(values[row][:, places], -whole)
+                looks.append(tokens)
+            found.append(looks)
+    return found
+
+
+def assert_same(one: mx.array, other: mx.array) -> None:
+    assert np.array_equal(np.array(one), np.array(other))

@@ -1,0 +1,192 @@
+"""A stepped engine that remembers every round, and what the speculation suites ask of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+
+from paceline.cache.batch import Batch
+from paceline.cache.grouping import LAYOUTS, Grouping
+from paceline.engine.depth import ENOUGH, Depths
+from paceline.engine.forward import Forward
+from paceline.engine.request import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
+from paceline.engine.row import Row
+from paceline.engine.runner import Launched, Runner, StepLost
+from paceline.engine.speculate import Choose, Drafter
+from paceline.models.loader import LoadedModel
+from tests.engine.stepper import Heard, Stepper
+from tests.models.test_vision import Message, built
+
+Tiny = Callable[..., Path]
+FAMILIES = ["hybrid", "hybrid_moe"]
+DEPTHS: list[Speculation] = [1, 2, 3, 5, "auto"]
+SMALL = {"layers": 4}  # three with a state, one with attention, and the head: half the time
+# Here a guess depends on all that the head has read, not just on the last token: where it stands shows in its guesses.
+LISTENING = {"layers": 4, "mix": 3.0}
+LENGTHS = (1, 2, 9, 33, 70)  # of prompts; few, because the references are computed once for each
+TOKENS = 24
+PLACES = [*(("hybrid", layout) for layout in LAYOUTS), ("hybrid_moe", "similar")]
+PICTURED = 12  # tokens of the answers about pictures
+
+
+def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
+    return tuple(np.random.default_rng([length, seed]).integers(0, 480, length).tolist())
+
+
+def greedy(tokens: int = TOKENS, **rules: Any) -> Sampling:
+    return Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, **rules)
+
+
+def lengths(count: int) -> list[int]:
+    return [LENGTHS[place % len(LENGTHS)] for place in range(count)]
+
+
+class Told(Depths):
+    """Measures nothing: a step costs what a fast machine's would, so that "auto" drafts, and the same in every run."""
+
+    def timed(self, rows: int, depth: int, seconds: float) -> None:
+        super().timed(rows, depth, 1 + 0.1 * depth)
+
+    def knowing(self) -> Told:
+        """As after some time: a busy minute of coming and going would not be enough to measure anything."""
+        for rows in range(1, 33):
+            for depth in range(MOST_DRAFTED + 1):
+                for _ in range(ENOUGH):
+                    self.timed(rows, depth, 0)
+        return self
+
+
+class Erratic(Depths):
+    """Every row that drafts gets any depth at every step."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.random = np.random.default_rng(seed)
+
+    def choose(self, rows: Sequence[Row]) -> int:
+        for row in rows:
+            wanted = int(self.random.integers(0, 6)) if row.route.drafts else 0
+            row.depth = max(0, min(wanted, row.room))
+        deepest = max((row.depth for row in rows), default=0)
+        self.steps[deepest] += 1
+        return deepest
+
+
+class Round(NamedTuple):
+    """One of a row's: its guesses, and how many tokens it kept, the last of which was none."""
+
+    depth: int
+    kept: int
+    guesses: tuple[int, ...]
+
+    @property
+    def wrong(self) -> int:
+        return self.depth - self.kept + 1
+
+
+class WatchedDrafter(Drafter):
+    def propose(self, depth: int, choose: Choose) -> list[mx.array]:
+        self.guesses = super().propose(depth, choose)
+        return self.guesses
+
+
+class WatchedRunner(Runner):
+    """Remembers each row's rounds."""
+
+    def __init__(self, model: LoadedModel, grouping: Grouping, ends: Callable[[Row], frozenset[int]]) -> None:
+        super().__init__(model, grouping, ends)
+        assert not isinstance(model.head, str), model.head
+        self.drafter: WatchedDrafter = WatchedDrafter(model.head, grouping)
+        self.rounds: dict[str, list[Round]] = defaultdict(list)
+        self._guesses: dict[int, list[mx.array]] = {}  # of rounds that were not read yet
+        self.followed = 0  # rounds that were submitted before the one before was read
+        self.drifted = 0  # times that the head stood elsewhere than the target, but for what it is owed
+        self.lose = False
+
+    def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
+        launched = super()._round(batch, drafter, depth)
+        self._guesses[id(launched)] = self.drafter.guesses
+        return launched
+
+    def follows(self, launched: Launched, rows: Sequence[Row], depth: int) -> bool:
+        result = super().follows(launched, rows, depth)
+        self.followed += result
+        return result
+
+    def read(self, launched: Launched) -> None:
+        if self.lose:
+            self.lose = False
+            raise StepLost(launched)
+        super().read(launched)
+        guesses: Any = mx.stack(self._guesses.pop(id(launched)), axis=1).tolist()
+        for row, depth, kept, mine in zip(launched.rows, launched.depths, launched.kept, guesses, strict=True):
+            if depth and row.finished is None:
+                self.rounds[str(row.id)].append(Round(depth, kept, tuple(mine[:depth])))
+        if self.batch is not None and not self.batch.ahead:
+            self.drifted += self._drifts(self.batch)
+
+    def _drifts(self, batch: Batch) -> bool:
+        assert self.drafter.batch is not None and self.drafter.feed is not None
+        head, owed = self.drafter.batch, self.drafter.feed.counts
+        if head.ahead or not isinstance(owed, list):
+            return True
+        places = [place + count for place, count in zip(head.places, owed, strict=True)]
+        rows = zip(self.rows, batch.places, places, strict=True)
+        return any(mine != theirs for row, mine, theirs in rows if row.route.drafts)
+
+
+class Watched(Stepper):
+    runner: WatchedRunner
+
+    def __init__(self, folder: Path, layout: str = "rows", *, traces: bool = False, **options: Any) -> None:
+        super().__init__(folder, layout, **options)
+        self.runner = WatchedRunner(self.model, LAYOUTS[layout], self.engine.ends)
+        if traces:
+            drafter = self.runner.drafter
+            self.runner.forward = Forward(self.runner._states_and_logits, traces=True, patience=1)
+            drafter.forward = Forward(drafter._guess, traces=True, patience=1)
+        self.engine.scheduler.depths = Told().knowing()
+
+    def finish(self, limit: int = 20_000) -> None:
+        super().finish(limit)
+        assert not self.runner.drifted
+
+    @property
+    def drafts(self) -> list[int]:
+        """By depth, the decode steps so far."""
+        return self.engine.scheduler.depths.steps
+
+
+def usage(heard: Heard) -> Usage:
+    found = heard.deltas[-1].usage
+    assert found is not None
+    return found
+
+
+def outcome(heard: Heard) -> tuple[Any, ...]:
+    """All that a caller can tell of an answer, however it came about."""
+    last, used = heard.deltas[-1], usage(heard)
+    text = "".join(delta.text for delta in heard.deltas)
+    return heard.tokens, text, last.finish_reason, last.stop_reason, used.prompt_tokens, used.completion_tokens
+
+
+def ask(stepper: Stepper, folder: Path, messages: Sequence[Message], name: str, depth: Speculation | None) -> Heard:
+    return stepper.submit(name, built(folder, messages), greedy(PICTURED, speculation=depth))
+
+
+_alone: dict[tuple[Any, ...], list[Round]] = {}
+
+
+def rounds_alone(folder: Path, text: Prompt, tokens: int, depth: Speculation) -> list[Round]:
+    key = folder, text.token_ids, tuple(image.digest for image in text.images), tokens, depth
+    if key not in _alone:
+        stepper = Watched(folder, chunk=4096)
+        stepper.submit("row", text, greedy(tokens, speculation=depth))
+        stepper.finish()
+        _alone[key] = stepper.runner.rounds["row"]
+    return _alone[key]
