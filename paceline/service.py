@@ -43,6 +43,8 @@ class ChatRequest:
     n: int = 1
     template_options: Mapping[str, Any] = field(default_factory=dict)
     request_id: RequestId | None = None
+    cache: bool = True  # False: neither use nor feed the prefix cache
+    cache_salt: str = ""  # prefixes are shared only between requests of the same salt
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class GenerateRequest:
     sampling: Sampling = field(default_factory=Sampling)
     n: int = 1
     request_id: RequestId | None = None
+    cache: bool = True
+    cache_salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,7 @@ class Service:
         ids = [_choice_id(request_id, index) for index in range(request.n)]
         try:
             prompt = await asyncio.to_thread(build, running)
+            prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
             running.check(prompt, place)
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):

@@ -52,7 +52,7 @@ class Lane:
                 group.starts = [s + d for s, d in zip(group.starts, drop, strict=True)]
                 need = max(n - s for n, s in zip(rows, group.starts, strict=True)) + width
             if need > group.capacity or drop is not None:
-                group.capacity = self._capacity(need)
+                group.capacity = self.capacity(need)
             changes.append(Change(index, drop, group.capacity))
         return changes
 
@@ -63,7 +63,8 @@ class Lane:
         drop = [max(0, n - keep - s) for n, s in zip(rows, group.starts, strict=True)]
         return drop if any(drop) else None
 
-    def _capacity(self, need: int) -> int:
+    def capacity(self, need: int) -> int:
+        """Slots of a buffer that must hold `need` tokens."""
         if self.window is not None:  # room for STEP tokens before the next shift
             need = max(need, min(need + STEP, self.window + MARGIN + STEP))
         grain = STEP if need < 8 * STEP else max(STEP, need // 8 // STEP * STEP)

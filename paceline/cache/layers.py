@@ -7,8 +7,8 @@ The protocol's surface that models use: `offset`, `update_and_fetch`, `make_mask
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
@@ -19,8 +19,18 @@ if TYPE_CHECKING:
     from paceline.cache.batch import Batch
 
 
-# From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: later.
-Fold = Callable[[Sequence["mx.array | None"], Sequence[mx.array], mx.array], "Sequence[mx.array] | None"]
+class Fold(Protocol):
+    """From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: the layer's next step
+    does it, unless it is wanted now."""
+
+    def __call__(
+        self,
+        current: Sequence[mx.array | None],
+        owed: Sequence[mx.array],
+        kept: mx.array,
+        *,
+        now: bool = False,
+    ) -> Sequence[mx.array] | None: ...
 
 
 class UnsupportedUse(PacelineError):
@@ -250,6 +260,18 @@ class StateCache(LayerCache):
             self.current, self.owed = list(arrays), []
 
     # -- between steps
+
+    def of_row(self, row: int) -> list[mx.array]:
+        """One row's state, with what it owes folded in; the batch's stays as it is."""
+        current = [None if value is None else value[row : row + 1] for value in self.current]
+        if self.owed and self._fold is not None and self.kept is not None:
+            owed = [value[row : row + 1] for value in self.owed]
+            folded = self._fold(current, owed, self.kept[row : row + 1], now=True)
+            assert folded is not None
+            return list(folded)
+        if self.owed or any(value is None for value in current):
+            raise UnsupportedUse("a row's state is not complete")
+        return [value for value in current if value is not None]
 
     def join(self, other: StateCache, order: mx.array | None) -> None:
         for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):

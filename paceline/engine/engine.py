@@ -18,6 +18,7 @@ from typing import Any
 
 from paceline.engine.depth import bucket
 from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId
+from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
@@ -57,6 +58,7 @@ class Engine:
         self._rows: dict[RequestId, Row] = {}
         self._thread: threading.Thread | None = None
         self._runner: Runner | None = None
+        self.reuse: Reuse | None = None  # set by `setup`, where prefixes are cached
         self._lock = threading.Lock()  # between a submit and the engine's last look into its inbox
         self._open = False
         self.counters = Counters()
@@ -124,6 +126,7 @@ class Engine:
         if launched is not None and launched.binding:
             self._finish(runner, launched)
             launched = None
+        self._enter()
         plan = self.scheduler.plan()
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
             launched = self._attempt(partial(self._read, runner, launched))
@@ -135,6 +138,14 @@ class Engine:
         self._tidy(plan)
         self._after_step()
         return following
+
+    def _enter(self) -> None:
+        """Rows that come in begin where the longest known prefix of their prompts ends."""
+        entered = self.scheduler.enter()
+        if self.reuse is not None:
+            self._attempt(self.reuse.poll)
+            for row in entered:
+                self._guarded(row, partial(self.reuse.enter, row))
 
     def _finish(self, runner: Runner, launched: Launched) -> None:
         if self._attempt(partial(self._deliver, runner, launched)) is None:
@@ -292,7 +303,7 @@ class Engine:
             row.greeted = True
             scores = row.prompt_logprobs
             known = None if scores is None else tuple(scores)
-            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason)
+            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached)
         usage = row.usage if delta.finish_reason is not None else None
         if prompt is not None or usage is not None:
             delta = Delta(
@@ -309,6 +320,8 @@ class Engine:
 
     def _forget(self, row: Row, reason: FinishReason) -> None:
         row.finished = reason
+        if self.reuse is not None:
+            self.reuse.end(row, reason)
         row.batch, row.encoded, row.places = None, [], None
         row.head, row.carry = None, None
         self.scheduler.remove(row)
@@ -344,7 +357,7 @@ class Engine:
             else:
                 self._end(row, "abort")
         self._after_step()
-        self._runner = None
+        self._runner = self.reuse = None
         self._setup = _gone
         gc.collect()
         mx.clear_cache()

@@ -69,6 +69,9 @@ class Prompt:
 
     token_ids: tuple[int, ...]
     images: tuple[Image, ...] = ()
+    marks: tuple[int, ...] = ()  # lengths of prefixes that other prompts are likely to share, rising
+    cached: bool = True  # may what is computed for it be kept, and what was kept be used for it?
+    salt: str = ""  # prompts share prefixes only with prompts of the same salt
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class PromptInfo:
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first token has none
     route: str = ""  # how it decodes, and why (engine/routing)
+    cached_tokens: int = 0  # of the prompt, restored and not computed
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Row:
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
         self.prefilled = 0
         self.encoded: list[Any] = []  # features of its pictures, in order, until the prefill has used them
+        self.pictured = 0  # pictures that need no encoding any more
+        self.skipped = 0  # tokens of pictures before the first one in `encoded`
         self.launched = 0  # tokens whose sampling is under way or done
         self.generated: list[int] = []
         self.prompt_logprobs: list[TokenLogprob | None] | None = None  # the first token has none
@@ -53,11 +55,22 @@ class Row:
         self.batch: Batch | None = None  # its own while it is prefilled
         self.head: Batch | None = None  # the MTP head's, likewise
         self.carry: Any = None  # the target's last hidden state, whose pair waits for the next token
+        self.paired = 0  # pairs that the head had read when it joined the batch
         self.depth = 0  # draft tokens it has in the step that is planned
         self.accepted = self.rejected = 0  # draft tokens so far: delivered, and thrown away
         self.record = Record()
         self.delta = 0  # position of the next token minus length, after pictures
         self.places: Any = None  # explicit positions of its prompt, where it has pictures
+        # What it shares with others through the prefix cache (engine/reuse).
+        self.keys: Any = None  # its prompt as the cache sees it
+        self.feeds = False  # the head reads its prompt for others who will draft
+        self.root = ""  # among which prompts it may look
+        self.cached = 0  # tokens of its prompt that were restored
+        self.stops: list[int] = []  # lengths at which its prefill stops for a checkpoint, rising
+        self.held = False  # waits for another row's prefill, or for the disk
+        self.leased: Any = None  # the entry that it uses
+        self.made: list[Any] = []  # entries that it made
+        self.remains: Any = None  # what it leaves behind, once it is out of the batch
         self.finished: FinishReason | None = None
         self.greeted = False  # has sent its first delta
 
@@ -68,7 +81,7 @@ class Row:
 
     @property
     def images_left(self) -> int:
-        return len(self.prompt.images) - len(self.encoded) if self.prefilled == 0 else 0
+        return len(self.prompt.images) - self.pictured
 
     @property
     def decodes(self) -> bool:
@@ -82,6 +95,11 @@ class Row:
         return self.limit - self.launched - 1
 
     @property
+    def reads(self) -> bool:
+        """Is the MTP head fed with its prompt?"""
+        return self.route.drafts or self.feeds
+
+    @property
     def usage(self) -> Usage:
         tokens = len(self.prompt.token_ids), len(self.generated)
-        return Usage(*tokens, accepted_tokens=self.accepted, rejected_tokens=self.rejected)
+        return Usage(*tokens, self.cached, accepted_tokens=self.accepted, rejected_tokens=self.rejected)

@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.batch import Batch, Placement
+from paceline.cache.features import Features
 from paceline.cache.grouping import Grouping
 from paceline.engine.forward import Forward
 from paceline.engine.request import TokenLogprob
@@ -77,6 +78,7 @@ class Runner:
         end_ids: Callable[[Row], frozenset[int]],
         *,
         traces: bool = False,
+        features: Features | None = None,
     ) -> None:
         self.model = model
         self.language = model.language
@@ -87,6 +89,9 @@ class Runner:
         self.batch: Batch | None = None
         self.rows: list[Row] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
+        self.features = features if features is not None else Features(0)
+        self.on_stop: Callable[[Row], list[mx.array]] = lambda row: []  # a prefill has come to one of its stops
+        self.on_leave: Callable[[Row], None] = lambda row: None  # a row that has not ended leaves the batch
 
     # -- pictures and prompts
 
@@ -94,9 +99,14 @@ class Runner:
         """One picture of the row."""
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
-        features = self.model.vision.encode(row.prompt.images[len(row.encoded)])
-        mx.eval(features)
+        image = row.prompt.images[row.pictured]
+        features = self.features.get(image.digest)
+        if features is None:
+            features = self.model.vision.encode(image)
+            mx.eval(features)
+            self.features.put(image.digest, features)
         row.encoded.append(features)
+        row.pictured += 1
 
     def prefill(self, chunk: Chunk) -> list[mx.array]:
         """The next tokens of a row's prompt, in a batch of its own. Returns what to wait for."""
@@ -104,20 +114,27 @@ class Runner:
         stop = row.prefilled + chunk.tokens
         waits: list[mx.array] = []
         while row.prefilled < stop:
-            size = stop - row.prefilled
+            size = min(stop, row.stops[0] if row.stops else stop) - row.prefilled
             if row.sampling.prompt_logprobs is not None:
                 size = min(size, SCORED_CHUNK)
             waits = self._prefill(row, row.prefilled, row.prefilled + size)
             row.prefilled += size
+            if row.stops and row.prefilled == row.stops[0]:
+                del row.stops[0]
+                waits += self.on_stop(row)
         return waits
 
-    def _prefill(self, row: Row, start: int, stop: int) -> list[mx.array]:
+    def batch_of(self, row: Row) -> Batch:
+        """The batch in which a row is prefilled; a new one where it has none."""
         if row.batch is None:
             row.batch = self.language.batch(self.grouping)
             if row.prompt.images and self.model.vision is not None:
                 row.places, row.delta = self.model.vision.positions(row.prompt.token_ids, row.prompt.images)
                 row.batch.deltas[0] = row.delta
-        batch = row.batch
+        return row.batch
+
+    def _prefill(self, row: Row, start: int, stop: int) -> list[mx.array]:
+        batch = self.batch_of(row)
         tokens = mx.array([row.prompt.token_ids[start:stop]])
         embeddings = self._embeddings(row, tokens, start, stop) if row.encoded else None
         batch.begin(stop - start, self._prompt_positions(row, start, stop))
@@ -129,7 +146,7 @@ class Runner:
             logits = self.language.module(tokens, cache=batch.layers, **inputs)
         batch.commit()
         waits = batch.arrays()
-        if self.drafter is not None and row.route.drafts:
+        if self.drafter is not None and row.reads:
             if embeddings is None:
                 embeddings = self.language.embed(tokens)
             waits += self.drafter.read(row, embeddings, hidden, self._pair_positions(row, start, stop))
@@ -147,7 +164,7 @@ class Runner:
         if not is_image[start:stop].any():
             return embedded
         features = row.encoded[0] if len(row.encoded) == 1 else mx.concatenate(row.encoded)
-        place = np.maximum(np.cumsum(is_image) - 1, 0)[start:stop]
+        place = np.maximum(np.cumsum(is_image) - 1 - row.skipped, 0)[start:stop]
         pictured = features[mx.array(place)][None].astype(embedded.dtype)
         return mx.where(mx.array(is_image[start:stop])[None, :, None], pictured, embedded)
 
@@ -204,7 +221,7 @@ class Runner:
         guesses = drafter.propose(depth, self.sampler.propose)
         tokens = mx.stack([self.tokens, *guesses], axis=1)
         (logits, hidden), close = self.forward(batch, depth + 1, [tokens], tentative=True)
-        sampled = self.sampler.verify(logits, guesses, self._allowed(guesses))
+        sampled = self.sampler.verify(logits, self.tokens, guesses, self._allowed(guesses))
         assert sampled.kept is not None and sampled.last is not None
         close()  # up to here a fault changes nothing, and the round can be run again
         batch.fold(sampled.kept)
@@ -300,6 +317,9 @@ class Runner:
         wanted = set(map(id, rows))
         kept = [place for place, row in enumerate(self.rows) if id(row) in wanted]
         if len(kept) < len(self.rows):
+            for row in self.rows:
+                if id(row) not in wanted and row.finished is None:
+                    self.on_leave(row)
             self._keep(kept)
         present = set(map(id, self.rows))
         for row in rows:

@@ -59,6 +59,7 @@ class Sampler:
         self._adjusted = _Adjusted([])
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
+        self._ends: mx.array | None = None  # (rows, most that one has): the tokens that end each row
 
     def arrange(self, rows: Sequence[Row]) -> None:
         self._adjusted = _Adjusted([(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self)
@@ -66,6 +67,7 @@ class Sampler:
         self._drawn = _Drawn(drawn, self.vocab_size)
         asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
+        self._ends = _padded([sorted(self.end_ids(row)) for row in rows])
         self.rows = list(rows)
 
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
@@ -90,8 +92,14 @@ class Sampler:
             tokens = self._drawn.guess(scores, tokens, place)
         return tokens.astype(mx.int32)
 
-    def verify(self, logits: mx.array, guesses: Sequence[mx.array], allowed: mx.array | None = None) -> Sampled:
-        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; the rest of what it got is ignored."""
+    def verify(
+        self, logits: mx.array, inputs: mx.array, guesses: Sequence[mx.array], allowed: mx.array | None = None
+    ) -> Sampled:
+        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; the rest of what it got is ignored.
+
+        After a token that ends a row nothing is kept, be it one of the guesses or the rows' `inputs` themselves: so
+        a row that is over has in its caches just what it said (engine/reuse keeps that for the next turn).
+        """
         logits = logits.astype(mx.float32)
         if self.counts_tokens:
             masks = [None if allowed is None else allowed[:, place] for place in range(logits.shape[1])]
@@ -101,6 +109,10 @@ class Sampler:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
         depths = mx.array([row.depth for row in self.rows])[:, None]
         right = (mx.stack(list(guesses), axis=1) == tokens[:, :-1]) & (mx.arange(len(guesses)) < depths)
+        if self._ends is not None:
+            before = mx.concatenate([inputs[:, None], tokens[:, :-1]], axis=1)
+            over = (before[..., None] == self._ends[:, None]).any(axis=-1)
+            right = right & ~over[:, :-1] & ~over[:, 1:]
         kept = (1 + mx.cumprod(right.astype(mx.int32), axis=1).sum(axis=1)).astype(mx.int32)
         self._adjusted.count_kept(tokens, kept)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
@@ -159,6 +171,12 @@ def _is_adjusted(row: Row) -> bool:
     s = row.sampling
     penalised = s.repetition_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0
     return penalised or bool(s.logit_bias) or row.launched < s.min_tokens
+
+
+def _padded(rows: list[list[int]]) -> mx.array | None:
+    """Lists of tokens as one array, filled up with a number that is no token."""
+    most = max(map(len, rows), default=0)
+    return mx.array([row + [-2] * (most - len(row)) for row in rows], dtype=mx.int32) if most else None
 
 
 def _column(values: list[float]) -> mx.array:

@@ -49,17 +49,24 @@ class Scheduler:
         elif row in self.waiting:
             self.waiting.remove(row)
 
-    def plan(self) -> Plan:
+    def enter(self) -> list[Row]:
+        """Let waiting rows in while there is room; returns those that came in."""
+        entered = []
         while self.waiting and len(self.running) < self.max_rows:
-            self.running.append(self.waiting.popleft())
+            entered.append(self.waiting.popleft())
+        self.running += entered
+        return entered
+
+    def plan(self) -> Plan:
+        self.enter()
         decode = tuple(row for row in self.running if row.decodes)
-        encode = next((row for row in self.running if row.images_left), None)
+        encode = next((row for row in self.running if row.images_left and not row.held), None)
         return Plan(decode, self.depths.choose(decode), self._prefill(), encode)
 
     def _prefill(self) -> tuple[Chunk, ...]:
         """The oldest prompt gets at least half the budget, so that it always moves; the rest goes to the shortest
         remainders, so that a short prompt does not wait for a long one's many chunks."""
-        rows = [row for row in self.running if row.remaining and not row.images_left and row.finished is None]
+        rows = [row for row in self.running if row.remaining and not row.images_left and not row.held]
         if not rows:
             return ()
         grants: dict[int, int] = {}

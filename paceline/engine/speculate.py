@@ -80,7 +80,7 @@ class Drafter:
         batch = row.head if row.head is not None else self.head.batch(self.grouping)
         hidden = self.head.blank if row.carry is None else row.carry
         token, count = mx.array([row.prompt.token_ids[-1:]], dtype=mx.int32), int(row.carry is not None)
-        row.head, row.carry = None, None
+        row.head, row.carry, row.paired = None, None, batch.lengths[0]
         if self.batch is None or self.feed is None:
             self.batch, self.feed, self._fed = batch, Feed(token, hidden, [count]), False
             return
@@ -106,6 +106,13 @@ class Drafter:
         known = _known(self.feed.counts)
         counts = [known[place] for place in places]
         self.feed = Feed(self.feed.tokens[index], self.feed.hidden[index], counts)
+
+    def last_hidden(self, place: int) -> mx.array:
+        """The target's hidden state at a row's last token, (1, 1, hidden); of a round under way, at its first."""
+        assert self.feed is not None
+        counts = self.feed.counts
+        last = 0 if isinstance(counts, mx.array) else max(counts[place] - 1, 0)
+        return mx.contiguous(self.feed.hidden[place : place + 1, last : last + 1])
 
     # -- a step
 

@@ -62,12 +62,17 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         return self.out_proj(out.reshape(rows, width, -1))
 
     def fold(
-        self, current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array
+        self,
+        current: Sequence[mx.array | None],
+        owed: Sequence[mx.array],
+        kept: mx.array,
+        *,
+        now: bool = False,
     ) -> list[mx.array] | None:
         """The window and state after the first `kept[i]` tokens of a tentative step; None: the next step's kernel does
         it. In float32 by algebra, else by replaying upstream's own steps, which is bitwise what plain decoding does."""
         if self.fused and len(owed) == 3:
-            return None
+            return self._fused_fold(current, owed, kept) if now else None
         window, *rest = owed
         width = window.shape[1] - self.conv_kernel_size + 1
         last = (kept[:, None] + mx.arange(self.conv_kernel_size - 1))[..., None]
@@ -82,6 +87,16 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         taken = mx.arange(width) < kept[:, None]
         _, state = gated_delta_update(keys, keys, values, a, b, self.A_log, self.dt_bias, state, taken)
         return [ended, state]
+
+    def _fused_fold(
+        self, current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array
+    ) -> list[mx.array]:
+        """By the kernel of a tentative step: its own token leaves no trace, what is owed is folded in."""
+        window, state = current
+        assert window is not None and state is not None
+        token = [mx.contiguous(part[:, :1]) for part in owed]
+        _, window, state = gated_delta_cuda.step(self, *token, window, state, owed, kept, eager=False)
+        return [window, state]
 
     def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:
         rows, width = inputs.shape[:2]

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paceline.cache.grouping import LAYOUTS
+from paceline.cache.prefix import PrefixCache
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
 from paceline.engine.request import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
+from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner
@@ -51,13 +53,18 @@ class Stepper:
         max_rows: int = 64,
         end_ids: frozenset[int] = frozenset(),
         speculation: Speculation = "off",
+        cache: int | None = None,
     ) -> None:
+        """`cache`: bytes for the prefix cache; None: there is none."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
         self.router = Router(speculation, no_head)
         self.engine = Engine(self._never, Scheduler(max_rows, chunk))
         self.engine.end_ids = end_ids
         self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends)
+        if cache is not None:
+            prefixes = PrefixCache(lambda: cache)
+            self.engine.reuse = Reuse(prefixes, self.runner, self.engine.ends, feeds_head=speculation != "off")
         self.engine._open = True
         self.launched: Launched | None = None
         self.heard: dict[str, Heard] = {}

@@ -40,6 +40,7 @@ def ride(plan: Plan) -> None:
         chunk.row.prefilled += chunk.tokens
     if plan.encode is not None:
         plan.encode.encoded.append(object())
+        plan.encode.pictured += 1
 
 
 def chunks(plan: Plan) -> list[tuple[Row, int]]:

@@ -114,7 +114,7 @@ class Chain:
         while len(guesses) < depth:
             before = guesses[-1] if guesses else self.last
             guesses.append(self.sampler.propose(DRAFT[before], len(guesses), guesses))
-        self._take(self.sampler.verify(TARGET[mx.stack([self.last, *guesses], axis=1)], guesses))
+        self._take(self.sampler.verify(TARGET[mx.stack([self.last, *guesses], axis=1)], self.last, guesses))
 
     def _take(self, sampled: Sampled) -> None:
         mx.eval(sampled.arrays(), self.sampler.state())

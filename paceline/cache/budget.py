@@ -1,0 +1,34 @@
+"""One account of the device's memory: who holds how many bytes, and what is left. No MLX.
+
+Whoever holds memory says so under its own name. Those that can give memory back (prefixes, picture features) ask
+`room`, so that what live rows need is taken from them first.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class Budget:
+    """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (activations, the pool)."""
+
+    def __init__(self, limit: int, headroom: int = 0) -> None:
+        self.limit = limit
+        self.headroom = headroom
+        self._held: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, name: str, nbytes: int) -> None:
+        """`name` holds this much now."""
+        with self._lock:
+            self._held[name] = nbytes
+
+    def room(self, name: str) -> int:
+        """What `name` may hold beside what the others hold; 0 when they leave nothing."""
+        with self._lock:
+            others = sum(held for who, held in self._held.items() if who != name)
+        return max(self.limit - self.headroom - others, 0)
+
+    def held(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._held)

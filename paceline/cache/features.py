@@ -1,0 +1,41 @@
+"""Pictures seen before: their features by content, bounded by bytes, least recently used out first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+
+class Features:
+    """For the engine's thread; the numbers may be read by anyone."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.nbytes = self.hits = self.misses = 0
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+
+    def get(self, digest: str) -> Any:
+        """The features of these pixels, or None."""
+        features = self._kept.get(digest)
+        if features is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._kept.move_to_end(digest)
+        return features
+
+    def put(self, digest: str, features: Any) -> None:
+        if features.nbytes > self.limit or digest in self._kept:
+            return
+        self._kept[digest] = features
+        self.nbytes += features.nbytes
+        while self.nbytes > self.limit:
+            _, oldest = self._kept.popitem(last=False)
+            self.nbytes -= oldest.nbytes
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self.nbytes = 0
+
+    def stats(self) -> dict[str, int]:
+        return {"hits": self.hits, "misses": self.misses, "bytes": self.nbytes, "limit_bytes": self.limit}

@@ -1,0 +1,137 @@
+"""What is kept of a row: segments of keys and values, and checkpoints of the rest; cut from a batch, put into a batch.
+
+A segment has, for every layer that looks back without limit, the keys and values of a run of tokens; and those of the
+MTP head, where a pair belongs to the later of its two tokens (the first token has none). A checkpoint has what only
+counts at one place: recurrent states, the tails of sliding windows, and the hidden state that the head waits with.
+All arrays are copies of their own, so that keeping one keeps nothing else alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from paceline.cache.batch import Batch
+from paceline.cache.lane import Lane
+from paceline.cache.layers import AttentionCache, StateCache, UnsupportedUse
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`arrays` and `pairs` are (1, heads, tokens, size); of pairs there may be fewer: the head may have gaps."""
+
+    arrays: tuple[mx.array, ...]
+    pairs: tuple[mx.array, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self.arrays, *self.pairs))
+
+    def split(self, at: int) -> tuple[Segment, Segment]:
+        """The first `at` tokens, and the others."""
+        first, second = self.take(0, at), self.take(at, None)
+        mx.async_eval(first.all(), second.all())
+        return first, second
+
+    def take(self, start: int, stop: int | None) -> Segment:
+        """Tokens [start, stop). Where pairs are missing, the later tokens are taken to miss them."""
+        return Segment(_sliced(self.arrays, start, stop), _sliced(self.pairs, start, stop))
+
+    def all(self) -> list[mx.array]:
+        return [*self.arrays, *self.pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """By layer, in the batch's order; None: this layer has nothing that is not in segments."""
+
+    layers: tuple[tuple[mx.array, ...] | None, ...]
+    carry: mx.array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.all())
+
+    def all(self) -> list[mx.array]:
+        kept = [array for layer in self.layers if layer is not None for array in layer]
+        return kept if self.carry is None else [*kept, self.carry]
+
+
+def needs_checkpoints(batch: Batch) -> bool:
+    """False: all that a row of this model remembers can be cut at any token."""
+    return not all(isinstance(cache, AttentionCache) and cache.lane.window is None for cache in batch.flat)
+
+
+def cut_segment(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
+    """Copies of tokens [start, stop) of a row, of all layers that have all of them."""
+    arrays = []
+    for cache in batch.flat:
+        if isinstance(cache, AttentionCache) and cache.lane.window is None and cache.keys:
+            arrays += _cut(cache, row, start, stop)
+    return tuple(arrays)
+
+
+def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, ...] | None, ...]:
+    """Copies of the rest, of a row that has `stop` tokens."""
+    layers: list[tuple[mx.array, ...] | None] = []
+    for cache in batch.flat:
+        if isinstance(cache, StateCache):
+            layers.append(tuple(mx.contiguous(array) for array in cache.of_row(row)))
+        elif isinstance(cache, AttentionCache) and cache.lane.window is not None and cache.keys:
+            layers.append(tuple(_cut(cache, row, max(stop - cache.lane.window + 1, 0), stop)))
+        else:
+            layers.append(None)
+    return tuple(layers)
+
+
+def fill(batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], layers: Sequence[object], room: int) -> None:
+    """Make a fresh batch of one row what it was when the pieces were cut; `room` more tokens will come."""
+    taken = 0
+    for cache, layer in zip(batch.flat, layers, strict=True):
+        if isinstance(cache, StateCache):
+            if not isinstance(layer, tuple):
+                raise UnsupportedUse("a checkpoint has no state for a layer that needs one")
+            cache.current = list(layer)
+        elif isinstance(cache, AttentionCache) and cache.lane.window is not None:
+            if isinstance(layer, tuple):
+                have = layer[0].shape[2]
+                cache.keys, cache.values = ([_grown([part], _lay(cache.lane, length, have, room))] for part in layer)
+        elif isinstance(cache, AttentionCache) and segments and taken < len(segments[0]):
+            capacity = _lay(cache.lane, length, length, room)
+            for store, place in ((cache.keys, taken), (cache.values, taken + 1)):
+                store.append(_grown([segment[place] for segment in segments], capacity))
+            taken += 2
+    batch.lengths = [length]
+
+
+def _lay(lane: Lane, length: int, have: int, room: int) -> int:
+    """Tell a lane of one row that its buffers hold the last `have` of `length` tokens; returns their capacity."""
+    group = lane.groups[0]
+    group.starts = [length - have]
+    group.capacity = lane.capacity(have + (room if lane.window is None else 0))
+    return group.capacity
+
+
+def _grown(parts: list[mx.array], capacity: int) -> mx.array:
+    have = sum(part.shape[2] for part in parts)
+    like = parts[0]
+    if capacity > have:
+        parts = [*parts, mx.zeros((*like.shape[:2], capacity - have, like.shape[3]), like.dtype)]
+    return mx.concatenate(parts, axis=2) if len(parts) > 1 else mx.contiguous(parts[0])
+
+
+def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.array]:
+    for index, group in enumerate(cache.lane.groups):
+        if group.first <= row < group.first + group.count:
+            local = row - group.first
+            low, high = start - group.starts[local], stop - group.starts[local]
+            if low < 0 or high > group.capacity:
+                raise UnsupportedUse("these tokens are not in the buffer")
+            return [mx.contiguous(store[index][local : local + 1, :, low:high]) for store in (cache.keys, cache.values)]
+    raise IndexError(row)
+
+
+def _sliced(arrays: tuple[mx.array, ...], start: int, stop: int | None) -> tuple[mx.array, ...]:
+    return tuple(mx.contiguous(array[:, :, start:stop]) for array in arrays)

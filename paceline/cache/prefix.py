@@ -1,0 +1,318 @@
+"""The prefix cache: what was computed once for a prefix is kept, and found again. One owner, one lock.
+
+The engine's thread stores, finds and evicts; other threads may `peek` and take a `snapshot` at any time. What a peek
+says may be gone a moment later: only `find`, which pins what it returns, counts.
+
+Eviction is by benefit per byte (greedy-dual): a checkpoint is worth the tokens that would have to be computed again
+without it, times how often it was used, over the bytes it frees; and everything not used ages, because the clock to
+which values are added goes up with every eviction.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.cache.radix import Checkpoint, Keys, Match, Node, Segment, Tree
+
+MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
+SLACK = 0.05  # of the limit, freed beyond what is needed: evicting little and often would cost more
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A prefix that can be restored: `nodes` from the root down, the last up to its `into`-th token."""
+
+    nodes: tuple[Node, ...] = ()
+    length: int = 0
+    known: int = 0  # tokens whose keys and values are there; past `length` there is no state for them
+
+    @property
+    def files(self) -> frozenset[str]:
+        """What must be read from disk first."""
+        missing = {node.segment_file for node in self.nodes if node.segment is None}
+        if self.nodes and self.nodes[-1].checkpoint is None and self.nodes[-1].checkpoint_file is not None:
+            missing.add(self.nodes[-1].checkpoint_file)
+        return frozenset(name for name in missing if name is not None)
+
+
+@dataclass(slots=True)
+class Counts:
+    queries: int = 0
+    query_tokens: int = 0
+    hits: int = 0
+    hit_tokens: int = 0
+    stored: int = 0
+    evictions: int = 0
+    restores: int = 0
+    restore_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class PrefixCache:
+    """`anywhere`: the model remembers nothing but keys and values, so a prefix can be restored at any token.
+
+    `limit` says how many bytes may be held now; it may change from call to call.
+    """
+
+    limit: Callable[[], int]
+    anywhere: bool = False
+    counts: Counts = field(default_factory=Counts)
+    memory: int = 0  # bytes held
+    on_stored: Callable[[Node, str], None] = lambda node, root: None  # node, root: the disk tier's
+    on_split: Callable[[Node, Node], None] = lambda upper, lower: None
+    on_gone: Callable[[Node], None] = lambda node: None
+    _trees: dict[str, Tree] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _clock: float = 0.0
+
+    # -- for any thread
+
+    def peek(self, root: str, keys: Keys) -> int:
+        """Tokens of `keys` that could be restored now. A hint: nothing is pinned."""
+        with self._lock:
+            return self._best(root, keys).length
+
+    def snapshot(self, largest: int = 10) -> dict[str, Any]:
+        """Plain numbers, and the largest entries."""
+        now = time.monotonic()
+        with self._lock:
+            nodes = list(self.nodes())
+            listed = sorted(nodes, key=lambda node: node.nbytes, reverse=True)[:largest]
+            counts = self.counts
+            return {
+                "queries": counts.queries,
+                "query_tokens": counts.query_tokens,
+                "hits": counts.hits,
+                "hit_tokens": counts.hit_tokens,
+                "stored": counts.stored,
+                "entries": sum(node.segment is not None or node.checkpoint is not None for node in nodes),
+                "memory_bytes": self.memory,
+                "memory_limit_bytes": self.limit(),
+                "restores": counts.restores,
+                "restore_seconds": counts.restore_seconds,
+                "largest": [
+                    {
+                        "tokens": node.stop,
+                        "bytes": node.nbytes,
+                        "hits": node.hits,
+                        "tier": "memory" if node.segment is not None else "disk",
+                        "in_use": node.pins > 0,
+                        "idle_seconds": round(now - node.used, 3),
+                    }
+                    for node in listed
+                ],
+            }
+
+    # -- for the owner
+
+    def find(self, root: str, keys: Keys) -> Hit:
+        """The longest prefix of `keys` that can be restored; its last node is pinned until `release`."""
+        with self._lock:
+            hit = self._best(root, keys)
+            if hit.nodes:
+                self.pin(hit.nodes[-1])
+            return hit
+
+    def use(self, hit: Hit) -> None:
+        """The hit was restored: its entry is worth more."""
+        with self._lock:
+            self.counts.hits += bool(hit.length)
+            self.counts.hit_tokens += hit.length
+            if hit.nodes:
+                self._touch(hit.nodes[-1])
+                hit.nodes[-1].hits += 1
+
+    def covered(self, root: str, keys: Keys) -> tuple[int, bool]:
+        """How many of `keys` have a segment; and whether a checkpoint stands at the very end."""
+        with self._lock:
+            match = self._tree(root).match(keys)
+            whole = match.length == len(keys) and match.rest is None and bool(match.nodes)
+            return match.length, whole and match.nodes[-1].restorable
+
+    def store(self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None) -> Node:
+        """Keep what was computed for `keys`: the segment of what was not `covered`, and a checkpoint at the end.
+
+        Returns the node that ends there, pinned. Nothing that is there is replaced.
+        """
+        with self._lock:
+            tree = self._tree(root)
+            match = tree.match(keys)
+            node = self._end(tree, match)
+            if match.length < len(keys):
+                assert segment is not None
+                node = tree.grow(node, keys[match.length :])
+                node.segment = segment
+                self.memory += segment.nbytes
+            if checkpoint is not None and not node.restorable:
+                node.checkpoint = checkpoint
+                self.memory += checkpoint.nbytes
+            self._touch(node)
+            self.pin(node)
+            self.counts.stored += 1
+        self.on_stored(node, root)
+        self.shrink()
+        return node
+
+    def pin(self, node: Node) -> None:
+        with self._lock:
+            node.pins += 1
+
+    def release(self, node: Node) -> None:
+        with self._lock:
+            node.pins -= 1
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """These must not be used again, nor what was built on them: the row that made them went wrong."""
+        with self._lock:
+            for node in nodes:
+                if node.alive:
+                    self._remove(node)
+
+    def clear(self) -> tuple[int, int]:
+        """Forget everything; rows that run have what they need. Returns how many entries and bytes that were."""
+        with self._lock:
+            freed = sum(1 for _ in self.nodes()), self.memory
+            for tree in self._trees.values():
+                for node in list(tree.root.children.values()):
+                    self._remove(node)
+            self._trees.clear()
+            return freed
+
+    def nodes(self) -> Iterator[Node]:
+        for tree in self._trees.values():
+            yield from tree.nodes()
+
+    def shrink(self) -> None:
+        """Evict until the limit is kept, or all that is left is in use."""
+        with self._lock:
+            limit = self.limit()
+            if self.memory <= limit:
+                return
+            goal = int(limit * (1 - SLACK))
+            while self.memory > goal:
+                ranked = sorted(self._candidates(), key=lambda pair: pair[0])
+                if not ranked:
+                    return
+                for value, node in ranked:
+                    if self.memory <= goal:
+                        return
+                    if node.alive:
+                        self._clock = max(self._clock, value)
+                        self._evict(node)
+
+    # -- what the disk tier brings back
+
+    def known(self, root: str, keys: Keys, start: int, file: str, checkpoint: bool) -> list[Node]:
+        """The disk has the segment [start, end of keys) in `file`; returns the nodes that rely on it (none: the
+        tokens before it are not known)."""
+        with self._lock:
+            tree = self._tree(root)
+            match = tree.match(keys)
+            if match.length < start:
+                return []
+            node = self._end(tree, match)
+            if match.length < len(keys):
+                node = tree.grow(node, keys[match.length :])
+                node.segment_file = file
+                node.used, node.base = time.monotonic(), self._clock
+            mine = [part for part in node.path() if part.start >= start]
+            for part in mine:
+                part.segment_file = part.segment_file or file
+            if checkpoint and node.checkpoint_file is None:
+                node.checkpoint_file = file
+            return mine if start < len(keys) else [node]
+
+    def bring(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
+        """Pieces of a node were read from disk."""
+        with self._lock:
+            if not node.alive:
+                return
+            if segment is not None and node.segment is None:
+                node.segment = segment
+                self.memory += segment.nbytes
+            if checkpoint is not None and node.checkpoint is None:
+                node.checkpoint = checkpoint
+                self.memory += checkpoint.nbytes
+
+    def lost(self, node: Node, file: str) -> None:
+        """A file is gone: what was only there cannot be restored any more."""
+        with self._lock:
+            if not node.alive:
+                return
+            if node.checkpoint_file == file:
+                node.checkpoint_file = None
+            if node.segment_file == file:
+                node.segment_file = None
+                if node.segment is None:
+                    self._remove(node)
+
+    # -- inside
+
+    def _tree(self, root: str) -> Tree:
+        if root not in self._trees:
+            self._trees[root] = Tree()
+        return self._trees[root]
+
+    def _best(self, root: str, keys: Keys) -> Hit:
+        match = self._trees[root].match(keys) if root in self._trees else Match(())
+        if self.anywhere:
+            nodes = match.nodes if match.rest is None else (*match.nodes, match.rest)
+            return Hit(nodes, match.length, match.length)
+        nodes = match.nodes
+        while nodes and not nodes[-1].restorable:
+            nodes = nodes[:-1]
+        return Hit(nodes, nodes[-1].stop if nodes else 0, match.length)
+
+    def _end(self, tree: Tree, match: Match) -> Node:
+        end = tree.end(match)
+        if match.rest is not None:
+            self.on_split(end, match.rest)
+        return end
+
+    def _touch(self, node: Node) -> None:
+        node.base, node.used = self._clock, time.monotonic()
+
+    def _candidates(self) -> Iterator[tuple[float, Node]]:
+        """What can be freed, with its value: nodes that nothing in memory hangs on, and checkpoints in between."""
+        for node in self.nodes():
+            if node.pins or not node.nbytes:
+                continue
+            inner = any(child.segment is not None or child.pins for child in node.children.values())
+            freed = (node.checkpoint.nbytes if node.checkpoint is not None else 0) if inner else node.nbytes
+            if freed:
+                saved = node.stop - self._anchor(node) if node.restorable or self.anywhere else 0
+                yield node.base + (1 + min(node.hits, MOST_HITS)) * saved / freed, node
+
+    def _anchor(self, node: Node) -> int:
+        """Where one would have to start from without this node."""
+        if self.anywhere:
+            return node.start
+        above = node.parent
+        while above is not None and not above.restorable:
+            above = above.parent
+        return 0 if above is None else above.stop
+
+    def _evict(self, node: Node) -> None:
+        self.counts.evictions += 1
+        if any(child.segment is not None or child.pins for child in node.children.values()):
+            self.memory -= node.checkpoint.nbytes if node.checkpoint is not None else 0
+            node.checkpoint = None
+            return
+        self.memory -= node.nbytes
+        node.segment = node.checkpoint = None
+        if node.segment_file is None:
+            self._remove(node)
+
+    def _remove(self, node: Node) -> None:
+        """Out of the tree, with all under it."""
+        for part in node.below():
+            self.memory -= part.nbytes
+            part.segment = part.checkpoint = None
+            part.alive = False
+            self.on_gone(part)
+        if node.parent is not None:
+            del node.parent.children[int(node.keys[0])]

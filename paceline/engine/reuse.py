@@ -1,0 +1,385 @@
+"""What a row takes from the prefix cache, and what it leaves there.
+
+When a row comes in, the longest prefix of its prompt that is known is restored into a batch of its own, and prefill
+goes on from there. Its prefill stops at places where others are likely to go on (`stops`), to leave a checkpoint; and
+when it ends, what it said is kept too, for the next turn. If an older row is just computing what it needs, it is held
+until that row has got there: the same prefix is never computed twice at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from paceline.cache import pieces
+from paceline.cache.batch import Batch
+from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.prefix import Hit, PrefixCache
+from paceline.cache.radix import Keys, Node, shared
+from paceline.engine.request import Prompt
+from paceline.engine.row import Row
+from paceline.engine.runner import Runner
+
+log = logging.getLogger("paceline")
+EVERY = 4096  # tokens between two stops of a long prefill, at most
+GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
+LEAST = 16  # tokens that are worth waiting for
+SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What a row that left the batch had computed: `stop` tokens, of which the segment has those from `start` on."""
+
+    start: int
+    stop: int
+    segment: Segment
+    checkpoint: Checkpoint | None
+
+    def arrays(self) -> list[mx.array]:
+        return self.segment.all() + ([] if self.checkpoint is None else self.checkpoint.all())
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A row that is held: until `other` has prefilled `target` tokens, or these files are read."""
+
+    row: Row
+    other: Row | None = None
+    target: int = 0
+    files: frozenset[str] = frozenset()
+
+
+class Reuse:
+    """On the engine's thread, but for `prepare`. `ends` are the tokens that end a row."""
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        runner: Runner,
+        ends: Callable[[Row], frozenset[int]],
+        *,
+        feeds_head: bool = False,
+        disk: Any = None,
+    ) -> None:
+        self.cache = cache
+        self.runner = runner
+        self.ends = ends
+        self.feeds_head = feeds_head and runner.drafter is not None
+        self.disk = disk
+        self.needs_state = pieces.needs_checkpoints(runner.language.batch(runner.grouping))
+        cache.anywhere = not self.needs_state and runner.drafter is None
+        vision = runner.model.vision
+        self.image_token = None if vision is None else vision.image_token
+        self._active: list[Row] = []  # rows that prefill, oldest first
+        self._held: list[Waiting] = []
+        runner.on_stop = self.publish
+        runner.on_leave = self.leave
+
+    # -- for any thread
+
+    def prepare(self, row: Row) -> None:
+        """The costly part of finding a prefix, before the row reaches the engine: its keys."""
+        if row.prompt.cached:
+            row.keys = prompt_keys(row.prompt, self.image_token)
+
+    # -- a row comes in
+
+    def enter(self, row: Row) -> None:
+        if not row.prompt.cached or len(row.prompt.token_ids) < 2:
+            return
+        if row.keys is None:
+            self.prepare(row)
+        row.feeds = self.feeds_head
+        row.root = _root(row.prompt.salt, row.reads and self.runner.drafter is not None)
+        self._active.append(row)
+        if row.sampling.prompt_logprobs is None:  # whoever wants the prompt's scores must compute it all
+            self.cache.counts.queries += 1
+            self.cache.counts.query_tokens += len(row.keys)
+            self._seek(row)
+        else:
+            row.stops = self._stops(row, Hit())
+
+    def poll(self) -> None:
+        """Between two steps: rows that have waited long enough go on."""
+        if self.disk is not None:
+            self.disk.poll()
+        self._active = [row for row in self._active if row.finished is None and row.remaining]
+        for waiting in list(self._held):
+            other = waiting.other
+            if waiting.row.finished is not None:
+                self._held.remove(waiting)
+            elif other is not None and other.finished is None and other.prefilled < waiting.target:
+                continue
+            elif self.disk is None or not self.disk.is_reading(waiting.files):
+                self._held.remove(waiting)
+                waiting.row.held = False
+                self._seek(waiting.row)
+
+    @property
+    def waits_for_disk(self) -> bool:
+        return any(waiting.files for waiting in self._held)
+
+    def _seek(self, row: Row) -> None:
+        hit = self.cache.find(row.root, row.keys[:-1])
+        kept = False
+        try:
+            if self._waits_for_another(row, hit.length) or self._waits_for_files(row, hit):
+                return
+            row.stops = self._stops(row, hit)
+            if hit.nodes and self._restored(row, hit):
+                self._lease(row, hit.nodes[-1])
+                kept = True
+        finally:
+            if hit.nodes and not kept:
+                self.cache.release(hit.nodes[-1])
+
+    def _waits_for_another(self, row: Row, have: int) -> bool:
+        """Is an older row about to compute more of this prompt than is there?"""
+        best, found = have + LEAST - 1, None
+        for other in self._active:
+            if other is row:
+                break
+            if other.finished is not None or other.root != row.root:
+                continue
+            common = self._stop_within(other, shared(row.keys[:-1], other.keys[:-1]))
+            if common > max(best, other.prefilled):
+                best, found = common, other
+        if found is None:
+            return False
+        if best not in found.stops:  # a branch, seen before it is reached
+            found.stops = sorted([*found.stops, best])
+        row.held = True
+        self._held.append(Waiting(row, found, best))
+        return True
+
+    def _stop_within(self, other: Row, common: int) -> int:
+        """Where in the first `common` tokens a row that prefills can leave a checkpoint."""
+        if self.runner.language.dynamic_rope:
+            return common // SCHEDULE * SCHEDULE
+        near = max((stop for stop in other.stops if stop <= common), default=0)
+        return near if common - near < GRAIN * common else common
+
+    def _waits_for_files(self, row: Row, hit: Hit) -> bool:
+        if self.disk is None or not hit.files:
+            return False
+        self.disk.read(hit)
+        row.held = True
+        self._held.append(Waiting(row, files=hit.files))
+        return True
+
+    def _restored(self, row: Row, hit: Hit) -> bool:
+        begun = time.perf_counter()
+        try:
+            self._restore(row, hit)
+        except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again
+            log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
+            row.batch = row.head = row.carry = row.places = None
+            row.prefilled = row.delta = row.cached = row.pictured = row.skipped = 0
+            row.stops = self._stops(row, Hit())
+            self.cache.forget(hit.nodes[-1:])
+            return False
+        self.cache.use(hit)
+        if self.disk is not None:
+            self.disk.used(hit)
+        self.cache.counts.restores += 1
+        self.cache.counts.restore_seconds += time.perf_counter() - begun
+        return True
+
+    def _restore(self, row: Row, hit: Hit) -> None:
+        segments: list[Any] = [node.segment for node in hit.nodes]
+        if hit.nodes[-1].stop > hit.length:
+            segments[-1] = segments[-1].take(0, hit.length - hit.nodes[-1].start)
+        checkpoint: Any = hit.nodes[-1].checkpoint
+        room = len(row.keys) - hit.length + 64
+        runner = self.runner
+        batch = runner.batch_of(row)
+        blank = [None] * len(batch.flat)
+        arrays = [segment.arrays for segment in segments]
+        pieces.fill(batch, hit.length, arrays, blank if checkpoint is None else checkpoint.layers, room)
+        waits = batch.arrays()
+        if runner.drafter is not None and row.reads:
+            row.head = runner.drafter.head.batch(runner.grouping)
+            pairs = [segment.pairs for segment in segments if segment.pairs]
+            count = sum(part[0].shape[2] for part in pairs)
+            pieces.fill(row.head, count, pairs, [None] * len(row.head.flat), room)
+            row.head.deltas[0] = row.delta + hit.length - 1 - count  # where the head has gaps, its places stay true
+            row.carry = checkpoint.carry
+            waits += row.head.arrays()
+        self._skip_pictures(row, hit.length)
+        mx.async_eval(waits)
+        row.prefilled = row.cached = hit.length
+
+    def _skip_pictures(self, row: Row, length: int) -> None:
+        """Pictures that lie in the restored prefix need no features."""
+        if not row.prompt.images or self.runner.model.vision is None:
+            return
+        inside = int(np.count_nonzero(np.asarray(row.prompt.token_ids[:length]) == self.image_token))
+        for image in row.prompt.images:
+            count = self.runner.model.vision.tokens(image)
+            if row.skipped + count > inside:
+                break
+            row.skipped += count
+            row.pictured += 1
+
+    def _stops(self, row: Row, hit: Hit) -> list[int]:
+        """Where its prefill leaves something: at the prompt's marks and its end, where it left another prompt's path,
+        and every few thousand tokens."""
+        last = len(row.keys) - 1
+        begin = hit.length
+        if self.runner.language.dynamic_rope:
+            return list(range(begin // SCHEDULE * SCHEDULE + SCHEDULE, last + 1, SCHEDULE))
+        wanted = {last}
+        if self.needs_state:
+            marks = [mark for mark in row.prompt.marks if begin < mark <= last]
+            wanted.update(marks[:1] + marks[-1:])  # of a prompt that nobody knows: the system prompt's end, the last turn's
+            before = begin
+            for mark in marks:
+                if mark - before >= GRAIN * mark:
+                    wanted.add(mark)
+                    before = mark
+            if begin < hit.known <= last:
+                wanted.add(hit.known)
+        stops: list[int] = []
+        before = begin
+        for stop in sorted(wanted):
+            while stop - before > EVERY:
+                before += EVERY
+                stops.append(before)
+            if stop > before:
+                stops.append(stop)
+                before = stop
+        return stops
+
+    # -- what it leaves
+
+    def publish(self, row: Row) -> list[mx.array]:
+        """Its prefill has come to a stop; returns what to wait for."""
+        if row.batch is None or row.keys is None:
+            return []
+        stop = row.prefilled
+        start, whole = self.cache.covered(row.root, row.keys[:stop])
+        pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
+        remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
+        self._keep(row, row.keys[:stop], remains)
+        return remains.arrays()
+
+    def leave(self, row: Row) -> None:
+        """It leaves the common batch, and its last token has not been read yet."""
+        row.remains = self._remains(row)
+
+    def end(self, row: Row, reason: str) -> None:
+        """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
+        try:
+            if row.keys is not None and reason == "error":
+                self.cache.forget(row.made)
+            elif row.keys is not None and reason in ("stop", "length"):
+                remains = row.remains or self._remains(row)
+                if remains is not None and remains.stop <= len(row.keys) + len(row.generated):
+                    said = np.concatenate([row.keys, np.asarray(row.generated, dtype=np.int64)])
+                    self._keep(row, said[: remains.stop], remains)
+        except Exception:  # what is not kept can be computed again
+            log.exception("what request %s leaves behind could not be kept", row.id)
+        finally:
+            if row.leased is not None:
+                self.cache.release(row.leased)
+            row.leased = row.remains = row.keys = None
+            row.made, row.stops, row.held = [], [], False
+
+    def _remains(self, row: Row) -> Remains | None:
+        """Cut a row out of the common batch; None where it is not known, or not worth it, what its caches hold."""
+        runner = self.runner
+        place = next((place for place, other in enumerate(runner.rows) if other is row), None)
+        if place is None or runner.batch is None or self.runner.language.dynamic_rope:
+            return None
+        stop = runner.batch.lengths[place]
+        if runner.batch.ahead:  # a round is under way; after an end it keeps nothing but the end itself
+            if not row.generated or row.generated[-1] not in self.ends(row) or len(runner.batch.ahead) > 1:
+                return None
+            stop += 1
+        prompt = len(row.keys) - 1
+        start, _ = self.cache.covered(row.root, row.keys[:prompt])
+        if stop - prompt < max(GRAIN * stop, 1):
+            return None
+        head, carry, pairs = None, None, 0
+        if runner.drafter is not None and row.reads and runner.drafter.batch is not None:
+            head, carry = runner.drafter.batch, runner.drafter.last_hidden(place)
+            of_prompt = max(prompt - max(start, 1), 0)
+            pairs = min(head.lengths[place] - row.paired + of_prompt, head.lengths[place], stop - max(start, 1))
+        remains = self._cut(runner.batch, head, place, start, stop, pairs, carry)
+        mx.async_eval(remains.arrays())
+        return remains
+
+    def _cut(
+        self, batch: Batch, head: Batch | None, place: int, start: int, stop: int, pairs: int, carry: Any, *, bare: bool = False
+    ) -> Remains:
+        """Tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint."""
+        arrays = pieces.cut_segment(batch, place, start, stop) if stop > start else ()
+        paired: tuple[mx.array, ...] = ()
+        if head is not None and pairs > 0:
+            paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
+        checkpoint = None
+        if not bare and (self.needs_state or carry is not None):
+            checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), carry)
+        return Remains(start, stop, Segment(arrays, paired), checkpoint)
+
+    def _keep(self, row: Row, keys: Keys, remains: Remains) -> None:
+        have, _ = self.cache.covered(row.root, keys)
+        if have < remains.start:  # what it was cut behind has been cleared away
+            return
+        segment = remains.segment
+        if have > remains.start:
+            segment = segment.take(have - remains.start, None)
+        node = self.cache.store(row.root, keys, segment if have < len(keys) else None, remains.checkpoint)
+        row.made.append(node)
+        self._lease(row, node)
+
+    def _lease(self, row: Row, node: Node) -> None:
+        """A row holds one entry at a time, the longest; it is pinned already."""
+        if row.leased is not None:
+            self.cache.release(row.leased)
+        row.leased = node
+
+    # -- the whole
+
+    def clear(self) -> dict[str, int]:
+        entries, nbytes = self.cache.clear()
+        self.runner.features.clear()
+        disk = (0, 0) if self.disk is None else self.disk.clear()
+        return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
+
+    def live_bytes(self, running: list[Row]) -> int:
+        """What the rows hold: the common batch, and those that prefill."""
+        batches = [self.runner.batch, *(row.batch for row in running), *(row.head for row in running)]
+        if self.runner.drafter is not None:
+            batches.append(self.runner.drafter.batch)
+        return sum(batch.nbytes for batch in batches if batch is not None)
+
+
+def prompt_keys(prompt: Prompt, image_token: int | None) -> Keys:
+    """Token ids; the tokens of a picture are named after its pixels, so that another picture never matches."""
+    keys = np.asarray(prompt.token_ids, dtype=np.int64)
+    if prompt.images:
+        places = np.nonzero(keys == image_token)[0]
+        sizes = [_size(image.grid) for image in prompt.images]
+        merged = sum(sizes) // max(len(places), 1)  # patches that make one token
+        names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
+        keys[places] = np.repeat(names, [size // merged for size in sizes])
+    return keys
+
+
+def _size(grid: tuple[int, int, int]) -> int:
+    time, height, width = grid
+    return time * height * width
+
+
+def _root(salt: str, with_head: bool) -> str:
+    """The name of a tree: who may share, and whether the MTP head's keys are there."""
+    return hashlib.sha256(salt.encode()).hexdigest()[:32] + ("+head" if with_head else "")
