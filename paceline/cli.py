@@ -15,12 +15,13 @@ from typer.core import TyperGroup
 
 from paceline import __version__
 from paceline.bench.cli import app as bench
+from paceline.cache_cli import app as cache
 from paceline.errors import PacelineError
 from paceline.settings import Settings, flag_name
 
 logger = logging.getLogger("paceline")
 
-# What `--help` groups together, and the word it shows for each flag's value.
+# What `--help` groups together, and the word it shows for each flag's value; a switch has none.
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Server": {
         "host": "ADDRESS",
@@ -38,6 +39,13 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "max_draft": "N",
         "context_length": "N|auto",
         "blas": "PATH|none",
+    },
+    "Prefix cache": {
+        "prefix_cache": "",
+        "cache_memory_gb": "GB|auto",
+        "cache_dir": "FOLDER",
+        "cache_disk_gb": "GB",
+        "vision_cache_mb": "MB",
     },
     "Limits of a request": {
         "max_choices": "N",
@@ -78,6 +86,7 @@ app = typer.Typer(
 
 
 app.add_typer(bench, name="bench")
+app.add_typer(cache, name="cache")
 
 
 def main() -> None:
@@ -113,8 +122,8 @@ def paceline(
 def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command MODEL, --config and a flag for every setting of these panels.
 
-    The command gets the loaded `Settings` first and its own options after. Flags reach `Settings.load` as
-    text, so that flags, file and variables are checked in one place and complain in one way.
+    The command gets the loaded `Settings` first and its own options after. Flags other than switches reach
+    `Settings.load` as text, so that flags, file and variables are checked in one place and complain in one way.
     """
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
@@ -150,19 +159,22 @@ def _config_option() -> inspect.Parameter:
 def _flag(field: str, panel: str) -> inspect.Parameter:
     setting = Settings.model_fields[field]
     metavar = PANELS[panel][field]
+    switch = setting.annotation is bool
     default = "auto" if setting.default is None and "auto" in metavar else setting.default
+    if switch:
+        default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
     notes = [" | ".join(choices)] if choices else []
     notes += [f"default: {default}"] if default is not None else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
     info = typer.Option(
-        flag_name(field),
-        metavar=metavar,
+        f"{flag_name(field)}/{flag_name(f'no_{field}')}" if switch else flag_name(field),
+        metavar=metavar or None,
         help=f"{setting.description}{shown}",
         show_default=False,
         rich_help_panel=panel,
     )
-    return _parameter(field, str | None, info)
+    return _parameter(field, bool | None if switch else str | None, info)
 
 
 def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
@@ -170,7 +182,7 @@ def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
 
 
 @app.command(epilog=SETTINGS_HELP)
-@with_settings("Server", "Engine", "Limits of a request")
+@with_settings("Server", "Engine", "Prefix cache", "Limits of a request")
 def serve(
     settings: Settings,
     *,
@@ -203,7 +215,7 @@ def serve(
 
 
 @app.command(epilog=SETTINGS_HELP)
-@with_settings("Engine")
+@with_settings("Engine", "Prefix cache")
 def chat(
     settings: Settings,
     *,

@@ -143,6 +143,15 @@ class Service:
             for index in range(self.settings.max_choices):
                 running.engine.abort(_choice_id(request_id, index))
 
+    async def clear_cache(self) -> dict[str, int]:
+        """Forget all cached prefixes and picture features, in memory and on disk; returns what was freed."""
+        running = self._live()
+        reuse = running.engine.reuse
+        if reuse is None:
+            return {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
+        freed: dict[str, int] = await asyncio.wrap_future(running.engine.run_between_steps(reuse.clear))
+        return freed
+
     def stats(self) -> dict[str, Any]:
         if self._running is None:
             return {"running": 0, "waiting": 0, "state": "stopped"}
@@ -280,19 +289,26 @@ class _Running:
         limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
-        self.engine.submit(Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route))
+        row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route)
+        reuse = self.engine.reuse
+        if reuse is not None:
+            reuse.prepare(row)
+        self.engine.submit(row)
 
     def stop(self) -> None:
         self.engine.stop()
         self.startup.close()
 
     def stats(self) -> dict[str, Any]:
+        from paceline.engine import memory
+
         stats = self.engine.stats()
         return {
             "state": "failed" if self.engine.failure else "ready",
             **self.startup.about,
             **stats,
             "speculation": {**self.startup.speculation, **stats["speculation"]},
+            "prefix_cache": memory.stats(stats["prefix_cache"]),
         }
 
 

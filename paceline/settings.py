@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
@@ -24,6 +25,8 @@ from paceline.errors import SettingsError as SettingsError
 
 PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
+
+ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
@@ -42,12 +45,25 @@ def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
         raise PydanticCustomError("speculation", "input should be 'off', 'auto' or a number from 1 to 8") from None
 
 
+def _folder(value: object) -> object:
+    """Text as a path, also from TOML's strict source, and ~ as the home it stands for."""
+    if not isinstance(value, str | Path):
+        return value
+    if not str(value).strip():
+        raise PydanticCustomError("folder", "input should be the path of a folder")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
+
+
 def _lowered(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
 # "auto" can be said in every source, so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
+AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 Count = Annotated[int, Field(ge=1)]
 SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
 
@@ -100,6 +116,18 @@ class Settings(BaseModel):
         description="Linux CPU: path of the BLAS library to load, or 'none'. Default: search for a fast one.",
     )
 
+    prefix_cache: bool = Field(
+        default=True, description="Keep what was computed for prompts, for prompts that begin alike."
+    )
+    cache_memory_gb: AutoGigabytes = Field(
+        default=None, description="Memory for cached prefixes; auto: half of what the weights leave."
+    )
+    cache_dir: Annotated[Path | None, BeforeValidator(_folder)] = Field(
+        default=None, description="Folder where prefixes are kept across restarts. Default: memory only."
+    )
+    cache_disk_gb: float = Field(default=20.0, gt=0, allow_inf_nan=False, description="Most that the folder may hold.")
+    vision_cache_mb: int = Field(default=256, ge=0, description="Memory for features of pictures seen before; 0: none.")
+
     max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")
     max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")
     max_logprobs: int = Field(default=20, ge=0, description="Most top_logprobs a request may ask for.")
@@ -124,6 +152,12 @@ class Settings(BaseModel):
     def _within_max_draft(self) -> Self:
         if isinstance(self.speculation, int) and self.speculation > self.max_draft:
             raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
+        return self
+
+    @model_validator(mode="after")
+    def _disk_has_a_folder(self, info: ValidationInfo) -> Self:
+        if info.context != ONE_SOURCE and self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
+            raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
         return self
 
 
@@ -176,7 +210,7 @@ def _checked(
 ) -> dict[str, Any]:
     """The values of one source, converted; `names` says what the user wrote for each field."""
     try:
-        settings = cls.model_validate(values, strict=strict)
+        settings = cls.model_validate(values, strict=strict, context=ONE_SOURCE)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])

@@ -47,7 +47,7 @@ def invoke(*arguments: str) -> Any:
 def test_help_names_the_commands_and_shows_how_to_begin() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
-    for words in ("serve", "chat", "bench", "--version", "paceline COMMAND --help"):
+    for words in ("serve", "chat", "bench", "cache", "--version", "paceline COMMAND --help"):
         assert words in result.output
 
 
@@ -59,6 +59,7 @@ def test_the_help_of_serve_has_every_setting_with_its_description_and_default() 
             assert flag_name(name) in output
     assert "[default: 64]" in output
     assert "auto | rows | similar | padded" in output
+    assert "--prefix-cache --no-prefix-cache" in output and "[default: on]" in output
     assert "--speculation MODE" in output and "--max-draft N" in output
     assert "PACELINE_MAX_ROWS=8" in output
     assert "paceline serve --config paceline.toml" in output
@@ -110,6 +111,8 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["serve", "--speculation", "on"], "--speculation: input should be 'off'"),
         (["chat", "--speculation", "9"], "--speculation: input should be 'off'"),
         (["serve", "--max-draft", "9"], "--max-draft: input should be less than or equal to 8, got '9'"),
+        (["serve", "--cache-disk-gb", "5"], "cache_disk_gb limits a folder: set cache_dir too"),
+        (["chat", "--cache-memory-gb", "0"], "--cache-memory-gb: input should be greater than 0, got '0'"),
         (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
     ],
 )
@@ -145,6 +148,25 @@ def test_speculation_is_read_from_a_flag_a_file_and_a_variable(
     [settings] = started
     assert (settings.speculation, settings.max_draft) == (mode, 4)
     assert type(settings.speculation) is type(mode)
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_the_prefix_cache_is_a_switch_and_its_settings_are_flags(started: list[Settings], command: str) -> None:
+    flags = ["--cache-memory-gb", "1.5", "--cache-dir", "/cache", "--cache-disk-gb", "5", "--vision-cache-mb", "0"]
+    for arguments in ([], ["--no-prefix-cache", "folder"], ["--prefix-cache", *flags]):
+        assert invoke(command, *arguments).exit_code == 0
+    default, off, on = started
+    assert (default.prefix_cache, off.prefix_cache, on.prefix_cache) == (True, False, True)
+    assert (off.model, on.cache_dir) == ("folder", Path("/cache"))
+    assert (on.cache_memory_gb, on.cache_disk_gb, on.vision_cache_mb) == (1.5, 5.0, 0)
+
+
+def test_the_switch_beats_the_variable_and_is_silent_when_not_given(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PACELINE_PREFIX_CACHE", "0")
+    assert invoke("serve").exit_code == invoke("serve", "--prefix-cache").exit_code == 0
+    assert [settings.prefix_cache for settings in started] == [False, True]
 
 
 def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:

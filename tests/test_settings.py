@@ -60,9 +60,11 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "prefill_chunk": 1,
         "context_length": 2,
         "blas": "none",
+        "cache_memory_gb": 1.5,
+        "cache_dir": "/cache",
     }
     assert values.keys() == Settings.model_fields.keys()
-    text = "\n".join(f"{k} = {v!r}" for k, v in values.items())
+    text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())
     expected = Settings.model_validate(values)
 
     assert Settings.load({k: str(v) for k, v in values.items()}, None, {}) == expected
@@ -163,3 +165,65 @@ def test_a_depth_beyond_max_draft_is_refused() -> None:
 def test_a_depth_and_a_max_draft_from_two_sources_must_fit() -> None:
     with pytest.raises(SettingsError, match="speculation 3 is more than max_draft 2"):
         Settings.load({"max_draft": 2}, None, {"PACELINE_SPECULATION": "3"})
+
+
+@pytest.mark.parametrize(("written", "on"), [("0", False), ("false", False), ("off", False), ("1", True)])
+def test_the_prefix_cache_is_switched_by_a_variable(written: str, on: bool) -> None:
+    assert Settings.load({}, None, {"PACELINE_PREFIX_CACHE": written}).prefix_cache is on
+
+
+def test_the_prefix_cache_is_switched_in_the_file_by_a_boolean_only(tmp_path: Path) -> None:
+    assert Settings.load({}, toml(tmp_path, "prefix_cache = false"), {}).prefix_cache is False
+    for value in ("0", "'false'"):
+        config = toml(tmp_path, f"prefix_cache = {value}")
+        assert complaint(config=config).startswith(f"prefix_cache in {config}: input should be a valid boolean")
+
+
+def test_the_cache_folder_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    expected = tmp_path / "prefixes"
+    assert Settings.load({"cache_dir": "~/prefixes"}, None, {}).cache_dir == expected
+    assert Settings.load({}, toml(tmp_path, "cache_dir = '~/prefixes'"), {}).cache_dir == expected
+    assert Settings(cache_dir=Path("~/prefixes")).cache_dir == expected
+
+
+@pytest.mark.parametrize("value", ["", "  ", "~nobody-of-this-name/x"])
+def test_a_cache_folder_that_is_no_path_is_one_clear_line(value: str) -> None:
+    line = complaint({"cache_dir": value})
+    assert line.startswith("--cache-dir: ") and line.endswith(f"got {value!r}")
+
+
+def test_auto_undoes_a_fixed_memory_for_prefixes(tmp_path: Path) -> None:
+    config = toml(tmp_path, "cache_memory_gb = 2")
+    assert Settings.load({}, config, {}).cache_memory_gb == 2.0
+    assert Settings.load({"cache_memory_gb": "auto"}, config, {}).cache_memory_gb is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cache_memory_gb", "0"),
+        ("cache_memory_gb", "inf"),
+        ("cache_memory_gb", "much"),
+        ("cache_disk_gb", "0"),
+        ("cache_disk_gb", "nan"),
+        ("vision_cache_mb", "-1"),
+        ("prefix_cache", "maybe"),
+    ],
+)
+def test_a_bad_size_of_a_cache_is_one_line(field: str, value: str) -> None:
+    assert complaint({field: value, "cache_dir": "/cache"}).startswith(f"{flag_name(field)}: input should be ")
+
+
+def test_a_limit_of_the_disk_needs_a_folder(tmp_path: Path) -> None:
+    line = "cache_disk_gb limits a folder: set cache_dir too, or leave it out"
+    assert complaint({"cache_disk_gb": "5"}) == line
+    assert complaint(config=toml(tmp_path, "cache_disk_gb = 20.0")) == line
+    with pytest.raises(SettingsError, match="cache_disk_gb limits a folder"):
+        Settings(cache_disk_gb=5)
+    assert Settings().cache_disk_gb == 20.0
+
+
+def test_the_folder_and_its_limit_may_come_from_two_sources() -> None:
+    settings = Settings.load({"cache_disk_gb": "5"}, None, {"PACELINE_CACHE_DIR": "/cache"})
+    assert (settings.cache_dir, settings.cache_disk_gb) == (Path("/cache"), 5.0)

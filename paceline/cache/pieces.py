@@ -86,7 +86,9 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
     return tuple(layers)
 
 
-def fill(batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], layers: Sequence[object], room: int) -> None:
+def fill(
+    batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], layers: Sequence[object], room: int
+) -> None:
     """Make a fresh batch of one row what it was when the pieces were cut; `room` more tokens will come."""
     taken = 0
     for cache, layer in zip(batch.flat, layers, strict=True):

@@ -169,6 +169,8 @@ class PrefixCache:
         """These must not be used again, nor what was built on them: the row that made them went wrong."""
         with self._lock:
             for node in nodes:
+                for part in node.below():
+                    part.spoiled = True
                 if node.alive:
                     self._remove(node)
 

@@ -47,6 +47,7 @@ class Node:
     base: float = 0.0  # of its value when it was last used (cache/prefix)
     used: float = 0.0
     alive: bool = True  # still in the tree
+    spoiled: bool = False  # must not be used, nor written
 
     @property
     def stop(self) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.conversation.volatile import without_headers
 from paceline.errors import InvalidRequest
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+INSTRUCTING = ("system", "developer")  # one and the same to a template
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image")
 OTHER_MEDIA = ("input_audio", "audio", "audio_url", "video", "video_url", "input_video")
@@ -23,7 +25,10 @@ class Part:
 
 
 def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tuple[list[dict[str, Any]], list[Part]]:
-    """The conversation for the template (images as `{"type": "image"}` parts) and its images in order."""
+    """The conversation for the template (images as `{"type": "image"}` parts) and its images in order.
+
+    A system message that held nothing but volatile header lines is not in it.
+    """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
     conversation, images = [], []
@@ -37,12 +42,22 @@ def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tup
                 f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
             )
         content, found = _content(message, place, takes_images)
+        if role in INSTRUCTING:
+            role = "system"
+            content = without_headers(content)
+            if content is None:
+                continue
         images += found
-        conversation.append({**message, "role": "system" if role == "developer" else role, "content": content})
+        if isinstance(content, list) and not found:  # most templates of text models take a string only
+            content = "\n".join(part["text"] for part in content)
+        conversation.append({**message, "role": role, "content": content})
+    if not conversation:
+        raise InvalidRequest("messages holds nothing but a client's header lines.", field="messages")
     return conversation, images
 
 
 def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tuple[Any, list[Part]]:
+    """Text, or parts of text and images, and the images' addresses."""
     content = message.get("content")
     field = f"{place}.content"
     if isinstance(content, str):
@@ -57,8 +72,6 @@ def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tupl
     images: list[Part] = []
     for index, part in enumerate(content):
         _part(part, f"{field}[{index}]", parts, images, takes_images)
-    if not images:  # most templates of text models take a string only
-        return "\n".join(part["text"] for part in parts), []
     return parts, images
 
 

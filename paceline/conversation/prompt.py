@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from PIL.Image import Image as Picture
 
+from paceline.conversation.marks import Marker
 from paceline.conversation.media import decode_image
 from paceline.conversation.messages import Part, checked
 from paceline.conversation.tokenizer import Tokenizer
@@ -34,6 +35,7 @@ class PromptBuilder:
         self.max_images = max_images
         self.max_pixels = max_pixels
         self.max_bytes = max_bytes
+        self._marker = Marker(tokenizer)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Prompt:
         conversation, parts = checked(messages, takes_images=self.eyes is not None)
@@ -43,11 +45,13 @@ class PromptBuilder:
             )
         images = tuple(self._image(part) for part in parts)
         ids = self.tokenizer.encode(self.tokenizer.render(conversation, **options), add_special_tokens=False)
-        return Prompt(self._expanded(ids, images, "messages"), images)
+        expanded = self._expanded(ids, images, "messages")
+        marks = self._marker.chat(conversation, options, ids)
+        return Prompt(expanded, images, self._moved(marks, ids, images))
 
     def text(self, prompt: str | Sequence[int]) -> Prompt:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Prompt(self._expanded(ids, (), "prompt"))
+        return Prompt(self._expanded(ids, (), "prompt"), marks=self._marker.text(ids))
 
     def _image(self, part: Part) -> Image:
         if self.eyes is None:
@@ -74,3 +78,13 @@ class PromptBuilder:
         for id in ids:
             expanded.extend([token] * self.eyes.tokens(next(pending)) if id == token else [id])
         return tuple(expanded)
+
+    def _moved(self, marks: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
+        """The marks of the ids, as marks of the expanded ids: a mark behind a picture is behind all its tokens."""
+        if self.eyes is None or not images:
+            return tuple(marks)
+        places = [place for place, id in enumerate(ids) if id == self.eyes.image_token]
+        gains = [self.eyes.tokens(image) - 1 for image in images]
+        return tuple(
+            mark + sum(gain for place, gain in zip(places, gains, strict=True) if place < mark) for mark in marks
+        )

@@ -23,7 +23,7 @@ class Tokenizer:
         self._backend = wrapped.backend_tokenizer
         self.eos_ids = eos_ids
         self.vocab_size = len(wrapped)
-        self._special = _special_ids(wrapped)
+        self.special_ids = _special_ids(wrapped)
 
     @classmethod
     def load(cls, folder: Path, config: Mapping[str, Any]) -> Tokenizer:
@@ -53,7 +53,7 @@ class Tokenizer:
         if self._pieces is None:
             return WindowDetokenizer(lambda ids: self.decode(ids, skip_special_tokens))
         if skip_special_tokens:
-            return ByteDetokenizer(lambda id: b"" if id in self._special else self.token_bytes(id))
+            return ByteDetokenizer(lambda id: b"" if id in self.special_ids else self.token_bytes(id))
         return ByteDetokenizer(self.token_bytes)
 
     def token_bytes(self, token_id: int) -> bytes:

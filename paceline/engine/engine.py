@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,6 +28,8 @@ from paceline.errors import EngineUnavailable
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
+GLANCE = 0.005  # seconds between two looks at the disk, when there is nothing else to do
+NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
 
 
@@ -41,6 +44,20 @@ class Counters:
     finished: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Work that another thread wants done between two steps."""
+
+    work: Callable[[], Any]
+    result: Future[Any]
+
+    def run(self) -> None:
+        try:
+            self.result.set_result(self.work())
+        except BaseException as error:  # noqa: BLE001  for the thread that asked
+            self.result.set_exception(error)
+
+
 class Engine:
     """`setup` runs on the engine's thread and builds the runner there: MLX belongs to one thread, loading included."""
 
@@ -52,9 +69,10 @@ class Engine:
     ) -> None:
         self._setup = setup
         self.scheduler = scheduler
+        scheduler.on_enter = self._enter
         self.end_ids: frozenset[int] = frozenset()  # set by `setup`, with the model
         self._after_step = after_step
-        self._inbox: queue.SimpleQueue[Row | RequestId | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Row | RequestId | Errand | None] = queue.SimpleQueue()
         self._rows: dict[RequestId, Row] = {}
         self._thread: threading.Thread | None = None
         self._runner: Runner | None = None
@@ -95,6 +113,19 @@ class Engine:
     def abort(self, request_id: RequestId) -> None:
         self._inbox.put(request_id)
 
+    def wake(self) -> None:
+        """Something has changed that the engine may be waiting for."""
+        self._inbox.put(NOBODY)
+
+    def run_between_steps(self, work: Callable[[], Any]) -> Future[Any]:
+        """Have `work` done on the engine's thread."""
+        with self._lock:
+            if not self._open:
+                raise EngineUnavailable(self.failure or "The engine is not running.")
+            errand = Errand(work, Future())
+            self._inbox.put(errand)
+        return errand.result
+
     # -- the engine's thread
 
     def _main(self, started: queue.SimpleQueue[BaseException | None]) -> None:
@@ -126,7 +157,8 @@ class Engine:
         if launched is not None and launched.binding:
             self._finish(runner, launched)
             launched = None
-        self._enter()
+        if self.reuse is not None:
+            self._attempt(partial(self.reuse.poll, self.scheduler.running))
         plan = self.scheduler.plan()
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
             launched = self._attempt(partial(self._read, runner, launched))
@@ -139,13 +171,10 @@ class Engine:
         self._after_step()
         return following
 
-    def _enter(self) -> None:
-        """Rows that come in begin where the longest known prefix of their prompts ends."""
-        entered = self.scheduler.enter()
+    def _enter(self, row: Row) -> None:
+        """A row that comes in begins where the longest known prefix of its prompt ends."""
         if self.reuse is not None:
-            self._attempt(self.reuse.poll)
-            for row in entered:
-                self._guarded(row, partial(self.reuse.enter, row))
+            self._guarded(row, partial(self.reuse.enter, row))
 
     def _finish(self, runner: Runner, launched: Launched) -> None:
         if self._attempt(partial(self._deliver, runner, launched)) is None:
@@ -189,13 +218,18 @@ class Engine:
 
     def _admit(self, wait: bool) -> bool:
         """Take in arrivals and cancellations; sleep when there is nothing at all to do. False: stop."""
-        idle = wait and not self.scheduler.running and not self.scheduler.waiting
-        while idle or not self._inbox.empty():
-            word = self._inbox.get()
-            idle = False
+        pause = self._pause() if wait else 0.0
+        while pause != 0 or not self._inbox.empty():
+            try:
+                word = self._inbox.get(timeout=pause)
+            except queue.Empty:
+                return True
+            pause = 0.0
             if word is None:
                 return False
-            if isinstance(word, Row):
+            if isinstance(word, Errand):
+                word.run()
+            elif isinstance(word, Row):
                 self._rows[word.id] = word
                 self.scheduler.add(word)
                 if word.remaining == 0 and word.limit == 0:  # a prompt of one token, only to be scored
@@ -203,6 +237,14 @@ class Engine:
             elif word in self._rows:
                 self._end(self._rows[word], "abort")
         return True
+
+    def _pause(self) -> float | None:
+        """How long to wait for a word when no step is under way; None: until one comes."""
+        if self.scheduler.waiting or any(not row.held for row in self.scheduler.running):
+            return 0.0
+        if self.scheduler.running or (self.reuse is not None and self.reuse.busy):
+            return GLANCE
+        return None
 
     def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
@@ -351,12 +393,16 @@ class Engine:
             word = self._inbox.get()
             if isinstance(word, Row):
                 self._rows[word.id] = word
+            elif isinstance(word, Errand):
+                word.result.set_exception(EngineUnavailable("The engine has stopped."))
         for row in list(self._rows.values()):
             if self.failure is not None:
                 self._end(row, "error", error=self.failure)
             else:
                 self._end(row, "abort")
         self._after_step()
+        if self.reuse is not None:
+            self._attempt(self.reuse.close)
         self._runner = self.reuse = None
         self._setup = _gone
         gc.collect()
@@ -377,6 +423,7 @@ class Engine:
             "generated_tokens": self.counters.generated_tokens,
             "finished": dict(self.counters.finished),
             "speculation": self.scheduler.depths.stats(),
+            "prefix_cache": None if self.reuse is None else self.reuse.stats(),
             "time": time.time(),
         }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,11 @@ import numpy as np
 
 from paceline.cache import pieces
 from paceline.cache.batch import Batch
+from paceline.cache.budget import Budget
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node, shared
+from paceline.cache.tier import DiskTier
 from paceline.engine.request import Prompt
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -31,6 +33,8 @@ log = logging.getLogger("paceline")
 EVERY = 4096  # tokens between two stops of a long prefill, at most
 GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
 LEAST = 16  # tokens that are worth waiting for
+PATIENCE = 30.0  # seconds that writing may take when the engine stops
+ACCOUNTING = 8  # steps between two looks at how much memory is held
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
 
 
@@ -67,13 +71,16 @@ class Reuse:
         ends: Callable[[Row], frozenset[int]],
         *,
         feeds_head: bool = False,
-        disk: Any = None,
+        disk: DiskTier | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.cache = cache
         self.runner = runner
         self.ends = ends
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
+        self.budget = budget
+        self._polls = 0
         self.needs_state = pieces.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -107,10 +114,13 @@ class Reuse:
         else:
             row.stops = self._stops(row, Hit())
 
-    def poll(self) -> None:
-        """Between two steps: rows that have waited long enough go on."""
+    def poll(self, running: Sequence[Row] = ()) -> None:
+        """Between two steps: rows that have waited long enough go on, and the cache gives back what rows need."""
         if self.disk is not None:
             self.disk.poll()
+        self._polls += 1
+        if self.budget is not None and self._polls % ACCOUNTING == 1:
+            self._account(self.budget, running)
         self._active = [row for row in self._active if row.finished is None and row.remaining]
         for waiting in list(self._held):
             other = waiting.other
@@ -124,8 +134,9 @@ class Reuse:
                 self._seek(waiting.row)
 
     @property
-    def waits_for_disk(self) -> bool:
-        return any(waiting.files for waiting in self._held)
+    def busy(self) -> bool:
+        """Is there work for the disk that no row waits for?"""
+        return self.disk is not None and self.disk.busy
 
     def _seek(self, row: Row) -> None:
         hit = self.cache.find(row.root, row.keys[:-1])
@@ -168,8 +179,9 @@ class Reuse:
         return near if common - near < GRAIN * common else common
 
     def _waits_for_files(self, row: Row, hit: Hit) -> bool:
-        if self.disk is None or not hit.files:
+        if self.disk is None or not hit.files - row.asked:
             return False
+        row.asked |= hit.files
         self.disk.read(hit)
         row.held = True
         self._held.append(Waiting(row, files=hit.files))
@@ -239,7 +251,9 @@ class Reuse:
         wanted = {last}
         if self.needs_state:
             marks = [mark for mark in row.prompt.marks if begin < mark <= last]
-            wanted.update(marks[:1] + marks[-1:])  # of a prompt that nobody knows: the system prompt's end, the last turn's
+            wanted.update(
+                marks[:1] + marks[-1:]
+            )  # of a prompt that nobody knows: the system prompt's end, the last turn's
             before = begin
             for mark in marks:
                 if mark - before >= GRAIN * mark:
@@ -318,7 +332,16 @@ class Reuse:
         return remains
 
     def _cut(
-        self, batch: Batch, head: Batch | None, place: int, start: int, stop: int, pairs: int, carry: Any, *, bare: bool = False
+        self,
+        batch: Batch,
+        head: Batch | None,
+        place: int,
+        start: int,
+        stop: int,
+        pairs: int,
+        carry: Any,
+        *,
+        bare: bool = False,
     ) -> Remains:
         """Tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint."""
         arrays = pieces.cut_segment(batch, place, start, stop) if stop > start else ()
@@ -350,17 +373,36 @@ class Reuse:
     # -- the whole
 
     def clear(self) -> dict[str, int]:
+        disk = (0, 0) if self.disk is None else self.disk.clear()
         entries, nbytes = self.cache.clear()
         self.runner.features.clear()
-        disk = (0, 0) if self.disk is None else self.disk.clear()
         return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
 
-    def live_bytes(self, running: list[Row]) -> int:
-        """What the rows hold: the common batch, and those that prefill."""
+    def close(self) -> None:
+        """The engine stops: what is not on disk yet goes there."""
+        if self.disk is not None:
+            self.disk.close(PATIENCE)
+
+    def stats(self) -> dict[str, Any]:
+        """For any thread."""
+        stats = self.cache.snapshot()
+        disk_evictions = 0 if self.disk is None else self.disk.evictions
+        return {
+            **stats,
+            "evictions": {"memory": self.cache.counts.evictions, "disk": disk_evictions},
+            "disk": None if self.disk is None else self.disk.stats(),
+            "vision": self.runner.features.stats(),
+        }
+
+    def _account(self, budget: Budget, running: Sequence[Row]) -> None:
+        """What rows hold is taken from what prefixes may hold."""
         batches = [self.runner.batch, *(row.batch for row in running), *(row.head for row in running)]
         if self.runner.drafter is not None:
             batches.append(self.runner.drafter.batch)
-        return sum(batch.nbytes for batch in batches if batch is not None)
+        budget.hold("rows", sum(batch.nbytes for batch in batches if batch is not None))
+        budget.hold("pictures", self.runner.features.nbytes)
+        budget.hold("prefixes", self.cache.memory)
+        self.cache.shrink()
 
 
 def prompt_keys(prompt: Prompt, image_token: int | None) -> Keys:

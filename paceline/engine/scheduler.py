@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from paceline.engine.depth import Depths
@@ -38,6 +39,7 @@ class Scheduler:
         self.prefill_budget = prefill_budget
         self.waiting: deque[Row] = deque()
         self.running: list[Row] = []
+        self.on_enter: Callable[[Row], None] = lambda row: None  # called once for each row that begins to run
 
     def add(self, row: Row) -> None:
         self.waiting.append(row)
@@ -49,16 +51,11 @@ class Scheduler:
         elif row in self.waiting:
             self.waiting.remove(row)
 
-    def enter(self) -> list[Row]:
-        """Let waiting rows in while there is room; returns those that came in."""
-        entered = []
-        while self.waiting and len(self.running) < self.max_rows:
-            entered.append(self.waiting.popleft())
-        self.running += entered
-        return entered
-
     def plan(self) -> Plan:
-        self.enter()
+        while self.waiting and len(self.running) < self.max_rows:
+            row = self.waiting.popleft()
+            self.running.append(row)
+            self.on_enter(row)
         decode = tuple(row for row in self.running if row.decodes)
         encode = next((row for row in self.running if row.images_left and not row.held), None)
         return Plan(decode, self.depths.choose(decode), self._prefill(), encode)
@@ -66,7 +63,11 @@ class Scheduler:
     def _prefill(self) -> tuple[Chunk, ...]:
         """The oldest prompt gets at least half the budget, so that it always moves; the rest goes to the shortest
         remainders, so that a short prompt does not wait for a long one's many chunks."""
-        rows = [row for row in self.running if row.remaining and not row.images_left and not row.held]
+        rows = [
+            row
+            for row in self.running
+            if row.remaining and not row.images_left and not row.held and row.finished is None
+        ]
         if not rows:
             return ()
         grants: dict[int, int] = {}

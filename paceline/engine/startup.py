@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from paceline import platform
+from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.memory import budget_for, build_reuse
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.steps import prepare_steps
@@ -85,7 +87,11 @@ class Startup:
         )
         self._say_how_it_drafts(no_head)
         self._wire()
-        return Runner(model, grouping, engine.ends, traces=traces)
+        features = Features(int(settings.vision_cache_mb * 1e6))
+        runner = Runner(model, grouping, engine.ends, traces=traces, features=features)
+        budget = budget_for(model.nbytes)
+        engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
+        return runner
 
     def _say_how_it_drafts(self, no_head: str | None) -> None:
         setting, most = self.settings.speculation, self.settings.max_draft

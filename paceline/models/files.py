@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from fnmatch import fnmatch
@@ -11,6 +12,7 @@ from typing import Any
 from paceline.errors import LoadError
 
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories hold the same weights again under other names
+SAMPLES, SAMPLE = 32, 4096  # places in a weight file, and bytes at each, that tell it from another
 WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
@@ -85,3 +87,17 @@ def one_line(error: BaseException, limit: int = 240) -> str:
     """What a library complains about, in one line: theirs name the culprit in the second, and may go on for pages."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def fingerprint(folder: Path, *more: str) -> str:
+    """Names a checkpoint by what it is, not by where it lies: its configuration, and samples of every weight file."""
+    digest = hashlib.sha256("\n".join(more).encode())
+    digest.update((folder / "config.json").read_bytes())
+    for file in sorted(folder.glob(WEIGHTS)):
+        size = file.stat().st_size
+        digest.update(f"{file.name}/{size}".encode())
+        with file.open("rb") as weights:
+            for place in range(SAMPLES):
+                weights.seek(place * max(size - SAMPLE, 0) // (SAMPLES - 1))
+                digest.update(weights.read(SAMPLE))
+    return digest.hexdigest()[:32]

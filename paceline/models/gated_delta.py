@@ -94,8 +94,8 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         """By the kernel of a tentative step: its own token leaves no trace, what is owed is folded in."""
         window, state = current
         assert window is not None and state is not None
-        token = [mx.contiguous(part[:, :1]) for part in owed]
-        _, window, state = gated_delta_cuda.step(self, *token, window, state, owed, kept, eager=False)
+        mixed, a, b = (mx.contiguous(part[:, :1]) for part in owed)
+        _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, owed, kept, eager=False)
         return [window, state]
 
     def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:

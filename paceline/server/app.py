@@ -15,7 +15,7 @@ from rich.console import Console
 
 from paceline import __version__
 from paceline.errors import PacelineError
-from paceline.server import chat, completions, errors, status
+from paceline.server import cache, chat, completions, errors, status
 from paceline.server.backend import Backend, Serving
 from paceline.server.body import BodyLimit
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
@@ -68,7 +68,7 @@ def create_app(
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
     app.add_middleware(GateKeeper, gate=gate)
     errors.install(app)
-    for room in (chat, completions, status):
+    for room in (chat, completions, cache, status):
         app.include_router(room.routes(serving))
     return app
 

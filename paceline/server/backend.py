@@ -33,7 +33,8 @@ class Backend(Protocol):
 
     `model_name` and `stats` can be read at any time; `tokenizer`, `context_length` and `takes_images` once
     `ready`. A stream raises what is wrong with its request from its first `__anext__`, and closing it frees
-    its rows. `stop` ends what runs with finish reason "abort"; a second one does nothing.
+    its rows. `clear_cache` says what it freed; rows that run are none the worse for it. `stop` ends what runs
+    with finish reason "abort"; a second one does nothing.
     """
 
     @property
@@ -53,6 +54,7 @@ class Backend(Protocol):
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]: ...
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]: ...
     def stats(self) -> Mapping[str, Any]: ...
+    async def clear_cache(self) -> Mapping[str, Any]: ...
     def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]: ...
 
 

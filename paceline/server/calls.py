@@ -125,10 +125,11 @@ class Tally:
         self._completion[choice] = self._completion.get(choice, 0) + len(delta.token_ids)
         if delta.prompt is not None:
             self._prompt[place] = len(delta.prompt.token_ids)
+            self._find(place, delta.index, delta.prompt.cached_tokens)
         if delta.usage is not None:
             self._completion[choice] = delta.usage.completion_tokens
             self._prompt[place] = delta.usage.prompt_tokens
-            self._cached[place] = max(self._cached.get(place, 0), delta.usage.cached_tokens)
+            self._find(place, delta.index, delta.usage.cached_tokens)
             self._accepted += delta.usage.accepted_tokens
             self._rejected += delta.usage.rejected_tokens
 
@@ -144,6 +145,10 @@ class Tally:
                 "rejected_prediction_tokens": self._rejected,
             },
         }
+
+    def _find(self, place: int, index: int, cached: int) -> None:
+        if index == 0:  # later choices may find what the first of this very request computed
+            self._cached[place] = cached
 
 
 @dataclass(slots=True)

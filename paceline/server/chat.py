@@ -60,6 +60,8 @@ class Chat:
             n=choices(body),
             template_options=body.chat_template_kwargs or {},
             request_id=self.envelope.id,
+            cache=body.cache is not False,
+            cache_salt=body.cache_salt or "",
         )
 
     async def whole(self) -> dict[str, Any]:

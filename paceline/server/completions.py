@@ -67,7 +67,14 @@ class Completions:
             )
         prompts: Sequence[str | list[int]] = body.prompt
         self.requests = [
-            GenerateRequest(prompt, sampling, self.n, RequestId(f"{self.envelope.id}-{place}"))
+            GenerateRequest(
+                prompt,
+                sampling,
+                self.n,
+                RequestId(f"{self.envelope.id}-{place}"),
+                cache=body.cache is not False,
+                cache_salt=body.cache_salt or "",
+            )
             for place, prompt in enumerate(prompts)
         ]
 

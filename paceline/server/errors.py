@@ -30,6 +30,11 @@ class ModelNotFound(InvalidRequest):
         )
 
 
+class Forbidden(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="forbidden")
+
+
 class BodyTooLarge(InvalidRequest):
     def __init__(self, max_bytes: int) -> None:
         super().__init__(
@@ -40,6 +45,8 @@ class BodyTooLarge(InvalidRequest):
 
 def status_of(error: Exception) -> int:
     match error:
+        case Forbidden():
+            return 403
         case ModelNotFound():
             return 404
         case BodyTooLarge():

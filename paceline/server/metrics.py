@@ -16,7 +16,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paceline.engine.request import Delta
@@ -55,6 +55,7 @@ class Metrics:
         )
         self.finished = {reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
         self.registry.register(SpeculationCollector(model_name, stats))
+        self.registry.register(PrefixCacheCollector(model_name, stats))
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -106,6 +107,51 @@ class SpeculationCollector(Collector):
         family = CounterMetricFamily(f"paceline_spec_decode_{name}", text, labels=(*LABELS, label))
         for place, count in enumerate(counts):
             family.add_metric([self.model_name, str(place)], count)
+        return family
+
+
+class PrefixCacheCollector(Collector):
+    """The caches' own counts, read at every scrape; nothing while the service has none."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.model_name = model_name
+        self.stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self.stats().get("prefix_cache")
+        if counts is None:
+            return
+        yield self._total("prefix_cache_queries", "Prompt tokens looked up.", counts["query_tokens"])
+        yield self._total("prefix_cache_hits", "Prompt tokens found.", counts["hit_tokens"])
+        yield self._total("prefix_cache_restores", "Prefixes read from disk.", counts["restores"])
+        yield self._total("prefix_cache_restore_seconds", "Time that took.", counts["restore_seconds"])
+        evictions = CounterMetricFamily(
+            "paceline_prefix_cache_evictions", "Prefixes dropped for want of room.", labels=(*LABELS, "tier")
+        )
+        for tier, count in counts["evictions"].items():
+            evictions.add_metric([self.model_name, tier], count)
+        yield evictions
+        disk = counts["disk"] or {}
+        for name, text, in_memory, on_disk in (
+            ("bytes", "Size of what is cached.", "memory_bytes", "bytes"),
+            ("limit_bytes", "Largest size of what is cached.", "memory_limit_bytes", "limit_bytes"),
+            ("entries", "Prefixes cached.", "entries", "entries"),
+        ):
+            gauge = GaugeMetricFamily(f"paceline_prefix_cache_{name}", text, labels=(*LABELS, "tier"))
+            gauge.add_metric([self.model_name, "memory"], counts[in_memory])
+            if disk:
+                gauge.add_metric([self.model_name, "disk"], disk[on_disk])
+            yield gauge
+        vision = counts["vision"]
+        yield self._total("vision_cache_hits", "Pictures whose features were found.", vision["hits"])
+        yield self._total("vision_cache_misses", "Pictures that had to be encoded.", vision["misses"])
+        size = GaugeMetricFamily("paceline_vision_cache_bytes", "Size of cached features.", labels=LABELS)
+        size.add_metric([self.model_name], vision["bytes"])
+        yield size
+
+    def _total(self, name: str, text: str, count: float) -> CounterMetricFamily:
+        family = CounterMetricFamily(f"paceline_{name}", text, labels=LABELS)
+        family.add_metric([self.model_name], count)
         return family
 
 

@@ -96,6 +96,8 @@ class SamplingFields(Lenient):
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
     speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
+    cache: bool | None = None  # false: neither use nor feed the prefix cache
+    cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None

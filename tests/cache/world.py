@@ -18,7 +18,11 @@ FULL = LayerPlan("attention")
 
 
 def taken_in(
-    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array | None = None
+    current: Sequence[mx.array | None],
+    owed: Sequence[mx.array],
+    kept: mx.array | None = None,
+    *,
+    now: bool = True,
 ) -> list[mx.array]:
     """The two states of a layer after the first `kept[i]` of row i's owed tokens (None: after all)."""
     tokens = owed[0]
@@ -32,8 +36,11 @@ def taken_in(
     return states
 
 
-def later(current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array) -> None:
-    """As a kernel's: the layer's next step takes the owed tokens in."""
+def later(
+    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array, *, now: bool = False
+) -> list[mx.array] | None:
+    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
+    return taken_in(current, owed, kept) if now else None
 
 
 STATE = LayerPlan("state", size=2)  # whose steps cannot be taken back

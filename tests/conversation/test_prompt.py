@@ -106,6 +106,26 @@ def test_what_stands_around_a_picture_stays(seeing: PromptBuilder, tokenizer: To
     assert f"before<|vision_start|>{PLACEHOLDER * 2}<|vision_end|>after" in written
 
 
+def test_marks_count_the_tokens_of_the_pictures_before_them(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+    prompt = seeing.chat([user(picture(2, 3), text("one")), user(text("two"), picture(1, 4)), user(text("three"))], {})
+    turns = [
+        f"<|im_start|>user\n<|vision_start|>{PLACEHOLDER * 6}<|vision_end|>one<|im_end|>\n",
+        f"<|im_start|>user\ntwo<|vision_start|>{PLACEHOLDER * 4}<|vision_end|><|im_end|>\n",
+        "<|im_start|>user\nthree<|im_end|>\n",
+    ]
+    marked = [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
+    assert marked == ["<|im_start|>user", turns[0], turns[0] + turns[1], "".join(turns)]
+
+
+def test_a_picture_in_the_system_prompt_lies_before_its_mark(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+    opening = {"role": "system", "content": [text("logo"), picture(2, 5)]}
+    for question in (user(text("one")), user(picture(1, 2))):
+        prompt = seeing.chat([opening, question], {})
+        marked = [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
+        first = f"<|im_start|>system\nlogo<|vision_start|>{PLACEHOLDER * 10}<|vision_end|><|im_end|>\n"
+        assert marked[:2] == [first, first + "<|im_start|>user"]
+
+
 @pytest.mark.parametrize(
     "messages",
     [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from paceline.conversation.tokenizer import Tokenizer
@@ -16,6 +17,12 @@ TEMPLATE = (
     "{% for message in messages %}[{{ message.role }}] {{ message.content }}<turn>{% endfor %}"
     "{% if add_generation_prompt %}[assistant] {% endif %}"
 )
+
+# How text is cut before tokens are joined. GPT-2's parts the last of a run of whitespace from the others.
+QWEN_PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+GPT2_PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 def byte_level(folder: Path) -> Tokenizer:
@@ -51,15 +58,44 @@ def metaspace(folder: Path) -> Tokenizer:
     return _saved(backend, folder)
 
 
-def _saved(backend: Any, folder: Path) -> Tokenizer:
-    backend.add_special_tokens(["<unk>", "<s>", "</s>", "<turn>"])
+def joining(
+    folder: Path, template: str, special: Sequence[str], *, pieces: str = QWEN_PIECES, eos_token: str | None = None
+) -> Tokenizer:
+    """Byte-level, and quick to join: line breaks with more of them, marks with what follows."""
+    backend = Backend(models.BPE())
+    split = pre_tokenizers.Split(Regex(pieces), "isolated")
+    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    ends = (
+        "\n",
+        "\n\n",
+        "\n\n\n",
+        "\n\n\n\n",
+        " ",
+        "  ",
+        "    ",
+        " \n",
+        ".\n",
+        ".\n\n",
+        ".\n\n\n",
+        ":\n",
+        ":\n\n",
+        "!\n\n",
+    )
+    text = "".join(f"{word}{end}" for word in synthetic_tokenizer.TRAINING_TEXT.split() for end in ends)
+    backend.train_from_iterator([text], trainer)
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    return _saved(backend, folder, {"eos_token": eos_token, "chat_template": template})
+
+
+def _saved(backend: Any, folder: Path, settings: Mapping[str, Any] | None = None) -> Tokenizer:
+    if settings is None:
+        backend.add_special_tokens(["<unk>", "<s>", "</s>", "<turn>"])
+        settings = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": TEMPLATE}
     backend.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "chat_template": TEMPLATE,
-    }
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **settings}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return Tokenizer.load(folder, {})

@@ -24,7 +24,11 @@ Tiny = Callable[..., Path]
 
 
 def taken_in(
-    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array | None = None
+    current: Sequence[mx.array | None],
+    owed: Sequence[mx.array],
+    kept: mx.array | None = None,
+    *,
+    now: bool = True,
 ) -> list[mx.array]:
     """A state that each token halves and adds itself to, after the first `kept[i]` of the owed ones (None: all).
 
@@ -38,8 +42,11 @@ def taken_in(
     return [0.5**counts * state + (tokens[:, None].astype(mx.float32) @ weights[..., None])[:, 0]]
 
 
-def later(current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array) -> None:
-    """As a kernel's: the layer's next step takes the owed tokens in."""
+def later(
+    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array, *, now: bool = False
+) -> list[mx.array] | None:
+    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
+    return taken_in(current, owed, kept) if now else None
 
 
 FULL, WINDOW = LayerPlan("attention"), LayerPlan("attention", window=6)

@@ -230,7 +230,9 @@ def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> N
     for plan in model.plans:
         if plan.fold is not None:
 
-            def all_of_them(current: Any, owed: Any, kept: mx.array, fold: Any = plan.fold) -> Any:
+            def all_of_them(
+                current: Any, owed: Any, kept: mx.array, *, now: bool = False, fold: Any = plan.fold
+            ) -> Any:
                 return fold(current, owed, mx.full(kept.shape, 3, dtype=kept.dtype))
 
             model.plans = tuple(replace(p, fold=all_of_them) if p is plan else p for p in model.plans)

@@ -18,6 +18,32 @@ from paceline.settings import Settings
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"
+PREFIX_CACHE: Mapping[str, Any] = {  # the counts of a service that caches in memory and on disk
+    "enabled": True,
+    "reason": "",
+    "queries": 5,
+    "query_tokens": 100,
+    "hits": 3,
+    "hit_tokens": 60,
+    "stored": 4,
+    "entries": 3,
+    "memory_bytes": 3000,
+    "memory_limit_bytes": 9000,
+    "evictions": {"memory": 1, "disk": 2},
+    "restores": 1,
+    "restore_seconds": 0.25,
+    "disk": {
+        "folder": "/cache",
+        "bytes": 7000,
+        "limit_bytes": 20000,
+        "entries": 7,
+        "writes": 9,
+        "write_errors": 0,
+        "pending": 1,
+    },
+    "vision": {"hits": 2, "misses": 4, "bytes": 500, "limit_bytes": 800},
+    "largest": [{"tokens": 40, "bytes": 900, "hits": 2, "tier": "memory", "in_use": True, "idle_seconds": 1.5}],
+}
 
 
 class ByteTokenizer:
@@ -40,7 +66,8 @@ class ByteTokenizer:
 
 class FakeService:
     """A prompt may hold a command, given after so many tokens: `!hang 3` (until aborted or released),
-    `!fail 3`, `!abort 3`; or `!crash`. A row told to draft k tokens reports k accepted and 2k rejected."""
+    `!fail 3`, `!abort 3`; or `!crash`. A row told to draft k tokens reports k accepted and 2k rejected.
+    Of a prompt, one token was cached for the first choice, and all for the others."""
 
     def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
         self.settings = settings or Settings()
@@ -51,6 +78,7 @@ class FakeService:
         self.context_length = 4096
         self.takes_images = True
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
+        self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
         self.running: dict[RequestId, asyncio.Event] = {}
@@ -59,6 +87,7 @@ class FakeService:
         self.idle = threading.Event()  # no row is left
         self.idle.set()
         self.stops = 0
+        self.clears = 0
 
     async def start(self) -> None:
         if self.load_error is not None:
@@ -82,8 +111,13 @@ class FakeService:
             event.set()
 
     def stats(self) -> dict[str, Any]:
-        counts = {} if self.speculation is None else {"speculation": self.speculation}
-        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **counts}
+        counts = {"speculation": self.speculation, "prefix_cache": self.prefix_cache}
+        given = {name: count for name, count in counts.items() if count is not None}
+        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **given}
+
+    async def clear_cache(self) -> dict[str, Any]:
+        self.clears += 1
+        return {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
 
     def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         text = ""
@@ -181,17 +215,21 @@ class _Row:
             index=self.index,
         )
 
+    @property
+    def cached(self) -> int:
+        return len(self.prompt) if self.index else 1
+
     def _usage(self) -> Usage:
         depth = self.sampling.speculation
         drafted = depth if isinstance(depth, int) else 0
-        return Usage(len(self.prompt), self.made, 1, accepted_tokens=drafted, rejected_tokens=2 * drafted)
+        return Usage(len(self.prompt), self.made, self.cached, accepted_tokens=drafted, rejected_tokens=2 * drafted)
 
     def _prompt(self) -> PromptInfo:
         wanted = self.sampling.prompt_logprobs
         if wanted is None:
-            return PromptInfo(tuple(self.prompt))
+            return PromptInfo(tuple(self.prompt), cached_tokens=self.cached)
         scored = (None, *(_scored(token, wanted) for token in self.prompt[1:]))
-        return PromptInfo(tuple(self.prompt), scored)
+        return PromptInfo(tuple(self.prompt), scored, cached_tokens=self.cached)
 
 
 def _scored(token: int, top: int) -> TokenLogprob:

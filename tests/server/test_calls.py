@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from paceline.engine.request import Delta, Usage
+from paceline.engine.request import Delta, PromptInfo, Usage
 from paceline.server.calls import Tally, merge, unless_disconnected
 
 
@@ -122,3 +122,22 @@ def test_a_tally_counts_prompts_once_and_choices_each() -> None:
         "prompt_tokens_details": {"cached_tokens": 8},
         "completion_tokens_details": {"accepted_prediction_tokens": 12, "rejected_prediction_tokens": 6},
     }
+
+
+def test_a_tally_knows_the_cached_tokens_from_the_first_delta_on() -> None:
+    tally = Tally()
+    tally.add(0, Delta(token_ids=(1,), prompt=PromptInfo((7, 8, 9), cached_tokens=2)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 2}
+    tally.add(1, Delta(token_ids=(1,), prompt=PromptInfo((7, 8), cached_tokens=1)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+    tally.add(0, Delta(finish_reason="stop", usage=Usage(3, 1, 2)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_a_choice_found_of_its_own_request_is_not_counted_as_cached(order: tuple[int, int]) -> None:
+    tally = Tally()
+    for index in order:
+        tally.add(0, Delta(index=index, prompt=PromptInfo((7, 8, 9), cached_tokens=2 * index)))
+        tally.add(0, Delta(index=index, usage=Usage(3, 1, 2 * index), finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}

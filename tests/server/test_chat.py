@@ -65,6 +65,7 @@ def test_continuous_usage_counts_up(http: httpx.Client) -> None:
     chunks = events(post_chat(http, "hi", stream=True, stream_options=options))
     counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]
     assert counts == sorted(counts) and counts[0] == 1 and counts[-1] == LENGTH
+    assert {chunk["usage"]["prompt_tokens_details"]["cached_tokens"] for chunk in chunks} == {1}
 
 
 def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> None:
@@ -90,6 +91,22 @@ def test_the_openai_client_asks_for_drafts_and_reads_their_usage(client: openai.
     assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (4, 8)
 
 
+@pytest.mark.parametrize(
+    ("fields", "cache", "salt"),
+    [
+        ({}, True, ""),
+        ({"cache": None, "cache_salt": None}, True, ""),
+        ({"cache": True, "cache_salt": "alice"}, True, "alice"),
+        ({"cache": False}, False, ""),
+    ],
+)
+def test_a_request_says_whether_and_with_whom_it_shares_prefixes(
+    http: httpx.Client, service: FakeService, fields: dict[str, Any], cache: bool, salt: str
+) -> None:
+    assert post_chat(http, **fields).status_code == 200
+    assert (service.requests[-1].cache, service.requests[-1].cache_salt) == (cache, salt)
+
+
 def test_streamed_choices_carry_their_index(http: httpx.Client) -> None:
     texts = {0: "", 1: "", 2: ""}
     for chunk in events(post_chat(http, "hi", stream=True, n=3)):
@@ -103,6 +120,7 @@ def test_several_choices_count_their_prompt_once(http: httpx.Client) -> None:
     assert [choice["index"] for choice in three["choices"]] == [0, 1, 2]
     assert three["usage"]["prompt_tokens"] == alone["usage"]["prompt_tokens"]
     assert three["usage"]["completion_tokens"] == 3 * LENGTH
+    assert three["usage"]["prompt_tokens_details"] == alone["usage"]["prompt_tokens_details"] == {"cached_tokens": 1}
 
 
 def test_logprobs_list_every_token_with_its_bytes(http: httpx.Client) -> None:

@@ -56,6 +56,20 @@ def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> Non
     assert streamed[-1]["usage"] == whole.json()["usage"]
 
 
+def test_cached_tokens_are_summed_over_prompts_and_known_from_the_first_chunk(http: httpx.Client) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    chunks = events(post_completion(http, ["a", "b"], n=2, max_tokens=3, stream=True, stream_options=options))
+    counts = [chunk["usage"]["prompt_tokens_details"]["cached_tokens"] for chunk in chunks]
+    assert counts == sorted(counts) and counts[0] == 1 and counts[-1] == 2
+
+
+def test_every_prompt_says_whether_and_with_whom_it_shares_prefixes(http: httpx.Client, service: FakeService) -> None:
+    post_completion(http, ["a", "b"], cache=False, cache_salt="alice")
+    assert [(of.cache, of.cache_salt) for of in service.requests[-2:]] == [(False, "alice")] * 2
+    post_completion(http, "a")
+    assert (service.requests[-1].cache, service.requests[-1].cache_salt) == (True, "")
+
+
 def test_usage_has_zeros_where_nothing_was_drafted(http: httpx.Client) -> None:
     none = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
     assert post_completion(http, "hi").json()["usage"]["completion_tokens_details"] == none

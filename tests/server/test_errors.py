@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed
 from paceline.server.errors import (
     BodyTooLarge,
+    Forbidden,
     ModelNotFound,
     error_object,
     error_response,
@@ -21,6 +22,7 @@ from paceline.server.schema import ChatBody
     [
         (InvalidRequest("bad", field="n", code="c"), 400, "invalid_request_error"),
         (PromptTooLong(10, 5), 400, "invalid_request_error"),
+        (Forbidden("no"), 403, "invalid_request_error"),
         (ModelNotFound("a", "b"), 404, "invalid_request_error"),
         (BodyTooLarge(2**20), 413, "invalid_request_error"),
         (RequestFailed("broke"), 500, "server_error"),

@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.settings import Settings
-from tests.server.fake_service import REPLY, FakeService
+from tests.server.fake_service import PREFIX_CACHE, REPLY, FakeService
 from tests.server.harness import WAIT, post_chat, post_completion, serve, user
 
 LENGTH = len(REPLY.encode()) + 1
@@ -78,6 +78,41 @@ def test_drafting_is_counted_by_position_and_depth_under_vllms_names() -> None:
     assert accepted == service.speculation["accepted_per_position"]
     assert [after[f"{name}steps_total {depth}"] for depth in range(9)] == service.speculation["depths"]
     assert sum("spec_decode" in sample for sample in after) == 3 + 8 + 9
+
+
+def test_cached_prefixes_are_counted_by_tier_under_vllms_names() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert not any("_cache_" in name for name in scrape(http))  # not started: nothing to count
+        service.prefix_cache = PREFIX_CACHE
+        after = scrape(http)
+        assert 'paceline_prefix_cache_hits_total{model_name="fake/model"} 60.0' in http.get("/metrics").text
+    assert {name.removeprefix("paceline_"): value for name, value in after.items() if "_cache_" in name} == {
+        "prefix_cache_queries_total": 100,
+        "prefix_cache_hits_total": 60,
+        "prefix_cache_restores_total": 1,
+        "prefix_cache_restore_seconds_total": 0.25,
+        "prefix_cache_evictions_total memory": 1,
+        "prefix_cache_evictions_total disk": 2,
+        "prefix_cache_bytes memory": 3000,
+        "prefix_cache_bytes disk": 7000,
+        "prefix_cache_limit_bytes memory": 9000,
+        "prefix_cache_limit_bytes disk": 20000,
+        "prefix_cache_entries memory": 3,
+        "prefix_cache_entries disk": 7,
+        "vision_cache_hits_total": 2,
+        "vision_cache_misses_total": 4,
+        "vision_cache_bytes": 500,
+    }
+
+
+def test_a_cache_in_memory_only_has_no_gauges_of_a_disk() -> None:
+    service = FakeService()
+    service.prefix_cache = {**PREFIX_CACHE, "disk": None}
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        after = scrape(http)
+    assert after["paceline_prefix_cache_entries memory"] == 3
+    assert [name for name in after if name.endswith(" disk")] == ["paceline_prefix_cache_evictions_total disk"]
 
 
 @pytest.mark.parametrize("times", [1, 2])

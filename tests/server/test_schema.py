@@ -46,6 +46,27 @@ def test_speculation_of_another_type_is_refused_with_what_it_may_be(
     assert str(error) == 'speculation: must be "off", "auto" or a number from 1 to 8.'
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("cache_salt", "", "at least 1 character"),
+        ("cache_salt", "x" * 257, "at most 256 characters"),
+        ("cache_salt", 3, "valid string"),
+        ("cache", "false", "valid boolean"),
+        ("cache", 0, "valid boolean"),
+    ],
+)
+@pytest.mark.parametrize("model", [ChatBody, CompletionBody])
+def test_a_bad_cache_field_is_refused_by_name(
+    model: type[ChatBody | CompletionBody], field: str, value: Any, words: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate({"messages": [], "prompt": "x", field: value})
+    error = invalid_fields(caught.value)
+    assert error.field == field
+    assert str(error).startswith(f"{field}: ") and words in str(error)
+
+
 @given(st.dictionaries(st.sampled_from(sorted({*UNSUPPORTED, *UNSUPPORTED_IN_CHAT, "guided_x"})), ANYTHING))
 def test_an_unsupported_field_is_harmless_or_refused_by_name(fields: dict[str, Any]) -> None:
     try:

@@ -5,7 +5,7 @@ import openai
 import pytest
 
 from paceline.settings import Settings
-from tests.server.fake_service import BEGIN, FakeService
+from tests.server.fake_service import BEGIN, PREFIX_CACHE, FakeService
 from tests.server.harness import post_chat, refused, serve, user
 
 
@@ -45,6 +45,14 @@ def test_status_shows_how_the_engine_drafts() -> None:
     service.speculation = {"enabled": False, "reason": "no MTP head", "setting": "auto", "depths": [3, 0]}
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         assert http.get("/v1/status").json()["speculation"] == service.speculation
+
+
+def test_status_shows_what_is_cached() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert "prefix_cache" not in http.get("/v1/status").json()
+        service.prefix_cache = PREFIX_CACHE
+        assert http.get("/v1/status").json()["prefix_cache"] == PREFIX_CACHE
 
 
 def test_the_model_list_validates_as_openais_type(client: openai.OpenAI) -> None:

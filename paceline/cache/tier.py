@@ -1,0 +1,331 @@
+"""The disk tier: what the tree holds is written behind the steps, and read back when it is asked for.
+
+On the engine's thread. Arrays go to the disk's own thread as copies in host memory, a few megabytes a step, so that no
+step waits for long; what was read comes back the same way. A node is written once, after its parent; a node whose
+memory was evicted stays in the tree as long as its file is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cache.disk import Disk, Evicted, Read, Written
+from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.prefix import Hit, PrefixCache
+from paceline.cache.radix import Keys, Node
+
+log = logging.getLogger("paceline")
+STEP = 16 << 20  # bytes copied to or from host memory between two steps
+HostArray = tuple[NDArray[Any], str]
+
+# Safetensors' names; numpy has no bfloat16, so its bits travel as integers.
+NAMES = {
+    mx.float32: "F32",
+    mx.float16: "F16",
+    mx.bfloat16: "BF16",
+    mx.int32: "I32",
+    mx.uint32: "U32",
+    mx.int64: "I64",
+    mx.uint8: "U8",
+}
+TYPES = {name: dtype for dtype, name in NAMES.items()}
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    """A node on its way to the disk: its pieces are copied one after another."""
+
+    node: Node
+    root: str
+    keys: Keys
+    start: int
+    arrays: list[mx.array]
+    copied: list[HostArray]
+    has_checkpoint: bool
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(f"{self.root}/{self.start}/{self.has_checkpoint}/".encode())
+        digest.update(self.keys.tobytes())
+        return digest.hexdigest()[:40]
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """A file on its way to the device."""
+
+    name: str
+    shape: list[int]
+    waiting: deque[HostArray]
+    arrays: list[mx.array] = field(default_factory=list)
+
+
+class DiskTier:
+    def __init__(self, cache: PrefixCache, disk: Disk) -> None:
+        self.cache = cache
+        self.disk = disk
+        self._files: dict[str, list[Node]] = {}  # nodes that rely on each file
+        self._starts: dict[str, int] = {}  # the first token of each file's segment
+        self._unsaved: deque[tuple[Node, str]] = deque()
+        self._outgoing: _Outgoing | None = None
+        self._writing: dict[str, _Outgoing] = {}
+        self._incoming: deque[_Incoming] = deque()
+        self._reading: set[str] = set()
+        self.evictions = 0
+
+    def open(self) -> int:
+        """Take in what an earlier run has left; returns how many entries that is."""
+        self.cache.on_stored, self.cache.on_split, self.cache.on_gone = self._stored, self._split, self._gone
+        for entry in self.disk.open():
+            self._take(entry.id, entry.root, entry.keys, entry.start, entry.has_checkpoint)
+        return len(self._files)
+
+    def _take(self, name: str, root: str, keys: Keys, start: int, has_checkpoint: bool) -> None:
+        nodes = self.cache.known(root, keys, start, name, has_checkpoint)
+        mine = [node for node in nodes if name in (node.segment_file, node.checkpoint_file)]
+        if mine:
+            self._files[name], self._starts[name] = mine, start
+        else:
+            self.disk.remove(name)
+
+    # -- between two steps
+
+    def poll(self, limit: int = STEP) -> None:
+        for result in self.disk.done():
+            match result:
+                case Written(name, ok):
+                    self._written(name, ok)
+                case Read(name, arrays):
+                    self._read(name, arrays)
+                case Evicted(names):
+                    self.evictions += len(names)
+                    for name in names:
+                        self._lost(name)
+        self._receive(limit)
+        self._send(limit)
+
+    @property
+    def busy(self) -> bool:
+        """Is there something that can be done without waiting for the disk?"""
+        return bool(self._incoming) or self._can_send
+
+    @property
+    def _can_send(self) -> bool:
+        return (self._outgoing is not None or bool(self._unsaved)) and self.disk.accepts(0)
+
+    def close(self, timeout: float) -> None:
+        """Write what is not written yet, as far as time allows."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and (self._outgoing is not None or self._unsaved):
+            if self._can_send:
+                self.poll()
+            else:
+                time.sleep(0.01)
+                self.poll(0)
+        self.disk.close(max(end - time.monotonic(), 1.0))
+
+    # -- reading
+
+    def read(self, hit: Hit) -> None:
+        for name in hit.files:
+            if name not in self._reading:
+                self._reading.add(name)
+                self.disk.get(name)
+
+    def is_reading(self, names: Iterable[str]) -> bool:
+        return not self._reading.isdisjoint(names)
+
+    def used(self, hit: Hit) -> None:
+        for node in hit.nodes:
+            if node.segment_file is not None:
+                self.disk.touch(node.segment_file)
+        if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
+            self.disk.touch(hit.nodes[-1].checkpoint_file)
+
+    def _read(self, name: str, arrays: list[HostArray] | None) -> None:
+        if arrays is None:
+            self._reading.discard(name)
+            self._lost(name)
+            return
+        shape: list[int] = arrays[0][0].tolist()
+        self._incoming.append(_Incoming(name, shape, deque(arrays[1:])))
+
+    def _receive(self, limit: int) -> None:
+        """From host memory to the device, a few arrays at a time."""
+        while self._incoming and limit > 0:
+            incoming = self._incoming[0]
+            while incoming.waiting and limit > 0:
+                array = _to_device(*incoming.waiting.popleft())
+                incoming.arrays.append(array)
+                limit -= array.nbytes
+            if incoming.waiting:
+                return
+            self._incoming.popleft()
+            self._reading.discard(incoming.name)
+            self._bring(incoming)
+
+    def _bring(self, incoming: _Incoming) -> None:
+        segment, checkpoint = _unpacked(incoming.shape, incoming.arrays)
+        start = self._starts.get(incoming.name, 0)
+        for node in self._files.get(incoming.name, []):
+            mine = None
+            if node.segment_file == incoming.name and segment is not None and node.segment is None:
+                mine = segment.take(node.start - start, node.stop - start)
+            self.cache.bring(node, mine, checkpoint if node.checkpoint_file == incoming.name else None)
+
+    # -- writing
+
+    def _send(self, limit: int) -> None:
+        tries = len(self._unsaved) + 1  # a node may have to wait for its parent
+        while limit > 0 and self._can_send and tries > 0:
+            if self._outgoing is None:
+                self._outgoing = self._next()
+                tries -= 1
+                continue
+            outgoing = self._outgoing
+            if outgoing.node.spoiled:
+                self._outgoing = None
+                continue
+            while outgoing.arrays and limit > 0:
+                array = outgoing.arrays.pop(0)
+                outgoing.copied.append(_to_host(array))
+                limit -= array.nbytes
+            if outgoing.arrays:
+                return
+            self._outgoing = None
+            parent = self._parent(outgoing.node, outgoing.start)
+            if parent is not None and parent not in self._files:
+                continue  # gone while the pieces were copied
+            self._writing[outgoing.name] = outgoing
+            self.disk.put(
+                outgoing.name,
+                parent,
+                outgoing.keys,
+                outgoing.start,
+                outgoing.root,
+                outgoing.has_checkpoint,
+                outgoing.copied,
+            )
+
+    def _next(self) -> _Outgoing | None:
+        """The next node that is not on disk, or lacks its checkpoint there; its parent first."""
+        node, root = self._unsaved.popleft()
+        segment = node.segment if node.segment_file is None else None
+        checkpoint = node.checkpoint if node.checkpoint_file is None else None
+        if not node.alive or (segment is None and checkpoint is None):
+            return None
+        above = node.parent
+        waits = above is not None and above.parent is not None and above.segment_file is None
+        if any(writing.node in (node, above) for writing in self._writing.values()):
+            self._unsaved.append((node, root))  # its turn comes when that is done
+            return None
+        if segment is not None and above is not None and waits:
+            self._unsaved.extendleft([(node, root), (above, root)])
+            return None
+        start = node.start if segment is not None else node.stop
+        shape, arrays = _packed(segment, checkpoint)
+        described: HostArray = (np.asarray(shape, dtype=np.int64), "I64")
+        return _Outgoing(node, root, node.prefix(), start, arrays, [described], checkpoint is not None)
+
+    @staticmethod
+    def _parent(node: Node, start: int) -> str | None:
+        """The file that has the token before `start`."""
+        above: Node | None = node
+        while above is not None and above.start >= start and above.parent is not None:
+            above = above.parent
+        return None if above is None else above.segment_file
+
+    def _written(self, name: str, ok: bool) -> None:
+        outgoing = self._writing.pop(name, None)
+        if ok and outgoing is not None and not outgoing.node.spoiled:
+            self._take(name, outgoing.root, outgoing.keys, outgoing.start, outgoing.has_checkpoint)
+        elif ok:
+            self.disk.remove(name)
+
+    # -- what happens in the tree
+
+    def _stored(self, node: Node, root: str) -> None:
+        self._unsaved.append((node, root))
+
+    def _split(self, upper: Node, lower: Node) -> None:
+        if upper.segment_file is not None and upper.segment_file in self._files:
+            self._files[upper.segment_file].append(upper)
+
+    def _gone(self, node: Node) -> None:
+        for name in {node.segment_file, node.checkpoint_file} - {None}:
+            nodes = self._files.get(name or "")
+            if nodes is None:
+                continue
+            nodes[:] = [other for other in nodes if other is not node]
+            if not nodes:
+                self._forget_file(name or "")
+                self.disk.remove(name or "")
+
+    def _lost(self, name: str) -> None:
+        nodes = self._files.get(name, [])
+        self._forget_file(name)
+        for node in nodes:
+            self.cache.lost(node, name)
+
+    def _forget_file(self, name: str) -> None:
+        self._files.pop(name, None)
+        self._starts.pop(name, None)
+
+    def clear(self) -> tuple[int, int]:
+        self._files.clear()
+        self._starts.clear()
+        self._unsaved.clear()
+        self._outgoing = None
+        self._writing.clear()
+        return self.disk.clear()
+
+    def stats(self) -> dict[str, Any]:
+        return self.disk.stats()
+
+
+def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
+    """The pieces as one list of arrays, and the numbers that say which is which."""
+    arrays: list[mx.array] = []
+    shape = [0, 0, -1]
+    if segment is not None:
+        shape[:2] = [len(segment.arrays), len(segment.pairs)]
+        arrays += segment.all()
+    if checkpoint is not None:
+        shape[2] = int(checkpoint.carry is not None)
+        shape += [-1 if layer is None else len(layer) for layer in checkpoint.layers]
+        arrays += checkpoint.all()
+    return shape, arrays
+
+
+def _unpacked(shape: list[int], arrays: list[mx.array]) -> tuple[Segment | None, Checkpoint | None]:
+    rest: Iterator[mx.array] = iter(arrays)
+    keys, pairs, carries, *layers = shape
+    segment = Segment(_taken(rest, keys), _taken(rest, pairs)) if keys else None
+    if carries < 0:
+        return segment, None
+    kept = tuple(None if count < 0 else _taken(rest, count) for count in layers)
+    return segment, Checkpoint(kept, next(rest) if carries else None)
+
+
+def _taken(arrays: Iterator[mx.array], count: int) -> tuple[mx.array, ...]:
+    return tuple(next(arrays) for _ in range(count))
+
+
+def _to_host(array: mx.array) -> HostArray:
+    name = NAMES[array.dtype]
+    return np.array(array.view(mx.uint16) if name == "BF16" else array), name
+
+
+def _to_device(array: NDArray[Any], name: str) -> mx.array:
+    made = mx.array(array)
+    return made.view(mx.bfloat16) if name == "BF16" else made.astype(TYPES[name])
