@@ -267,4 +267,4 @@ def _start(settings: Settings) -> None:
     # We use its tokenizers and configurations only; it advises every start to install PyTorch.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
-    platform.prepare(settings.blas)
+    platform.prepare(settings.blas, exact=settings.dtype == "float32")

@@ -69,15 +69,18 @@ class BlasReport:
 _report: BlasReport | None = None
 
 
-def prepare(blas: str | None = None) -> BlasReport:
+def prepare(blas: str | None = None, *, exact: bool = False) -> BlasReport:
     """What must happen before MLX is imported: load an optimised BLAS, where that helps, and log which.
 
     Only the first call does anything.
 
-    `blas` is the setting of that name: a path, "none", or None to search.
+    `blas` is the setting of that name: a path, "none", or None to search. `exact`: float32 is asked for, and on CUDA
+    MLX would multiply it in TF32, whose 10 bits make a row's tokens depend on its company.
     """
     global _report
     if _report is None:
+        if exact:
+            os.environ.setdefault("MLX_ENABLE_TF32", "0")
         _report = _prepare(blas)
         logger.log(logging.WARNING if _report.warning else logging.INFO, _report.line())
         if sys.version_info < (3, 13):

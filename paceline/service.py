@@ -236,7 +236,7 @@ class _Running:
     """All that lives between `start` and `stop`."""
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
-        platform.prepare(settings.blas)
+        platform.prepare(settings.blas, exact=settings.dtype == "float32")
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
         from paceline.engine.engine import Engine

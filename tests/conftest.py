@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 with contextlib.suppress(ImportError):
     from paceline.platform import prepare
 
-    prepare()
+    prepare(exact=True)
 
 from hypothesis import settings  # noqa: E402
 

@@ -47,19 +47,28 @@ def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tu
 
 
 def bench_row(
-    place: int, prompt: tuple[int, ...], sampling: Sampling, limit: int, sink: Callable[[Delta], None], route: Route
+    place: int,
+    prompt: tuple[int, ...],
+    sampling: Sampling,
+    limit: int,
+    sink: Callable[[Delta], None],
+    route: Route,
+    marks: tuple[int, ...] = (),
 ) -> Row:
     """A row without a tokenizer: every token is an x."""
     text = TextStream(ByteDetokenizer(lambda _: b"x"))
-    return Row(RequestId(f"bench-{place}"), Prompt(prompt), sampling, limit, text, sink, route)
+    return Row(RequestId(f"bench-{place}"), Prompt(prompt, marks=marks), sampling, limit, text, sink, route)
 
 
 @dataclass(slots=True)
 class Trace:
     """When each row's tokens came out of the engine."""
 
+    begun: float = 0.0  # just before the rows were made
     times: dict[int, list[float]] = field(default_factory=dict)
     tokens: dict[int, list[int]] = field(default_factory=dict)
+    cached: dict[int, int] = field(default_factory=dict)  # tokens of each prompt that came from the prefix cache
+    failures: list[str] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     open_rows: int = 0
 
@@ -71,6 +80,10 @@ class Trace:
             now = time.perf_counter()
             self.times[row] += [now] * len(delta.token_ids)
             self.tokens[row] += delta.token_ids
+            if delta.usage is not None:
+                self.cached[row] = delta.usage.cached_tokens
+            if delta.error is not None:
+                self.failures.append(delta.error)
             if delta.finish_reason is not None:
                 self.open_rows -= 1
                 if self.open_rows == 0:
@@ -138,19 +151,26 @@ class Bench:
     # -- what is measured
 
     def engine_run(
-        self, prompts: Sequence[tuple[int, ...]], tokens: int, speculation: Speculation = "off"
+        self,
+        prompts: Sequence[tuple[int, ...]],
+        tokens: int,
+        speculation: Speculation = "off",
+        *,
+        marks: tuple[int, ...] = (),
     ) -> tuple[Trace, float]:
         """All prompts at once through the engine; returns the trace and the seconds to the last token."""
         trace = Trace()
         sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
         head = self.model.head
         router = Router("off", head if isinstance(head, str) else None)
-        begun = time.perf_counter()
+        begun = trace.begun = time.perf_counter()
         rows = [
-            bench_row(place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling))
+            bench_row(place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling), marks)
             for place, prompt in enumerate(prompts)
         ]
         for row in rows:
+            if self.engine.reuse is not None:
+                self.engine.reuse.prepare(row)
             self.engine.submit(row)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun

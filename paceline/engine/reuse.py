@@ -32,7 +32,7 @@ from paceline.engine.runner import Runner
 log = logging.getLogger("paceline")
 EVERY = 4096  # tokens between two stops of a long prefill, at most
 GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
-LEAST = 16  # tokens that are worth waiting for
+LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
 ACCOUNTING = 8  # steps between two looks at how much memory is held
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
@@ -320,7 +320,7 @@ class Reuse:
             stop += 1
         prompt = len(row.keys) - 1
         start, _ = self.cache.covered(row.root, row.keys[:prompt])
-        if stop - prompt < max(GRAIN * stop, 1):
+        if stop - prompt < min(max(GRAIN * stop, 1), LEAST):
             return None
         head, carry, pairs = None, None, 0
         if runner.drafter is not None and row.reads and runner.drafter.batch is not None:

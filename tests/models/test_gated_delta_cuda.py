@@ -258,6 +258,11 @@ def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -
         assert isinstance(cache, StateCache)
         assert [array.shape[:2] for array in cache.owed] == [(ROWS, width)] * 3 * deferred
         assert (two.batch.kept is not None) == deferred
+        [settled] = one.batch.flat
+        assert isinstance(settled, StateCache)
+        for row in range(ROWS):  # as the prefix cache cuts it out
+            pairs = zip(cache.of_row(row), settled.of_row(row), strict=True)
+            assert all(far(mine, theirs) < allowed for mine, theirs in pairs), f"row {row} after step {place}"
     for mine, theirs in zip(two.batch.arrays(), one.batch.arrays(), strict=True):
         assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
         assert far(mine, theirs) < allowed
