@@ -87,6 +87,7 @@ class Outcome:
     asked_prompt_tokens: int = 0
     asked_output_tokens: int = 0
     has_image: bool = False
+    text: str = ""  # what it answered, reasoning left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ def read_outcome(record: Exchange, request: Request | None = None) -> Outcome:
     usage: dict[str, Any] = {}
     finish_reason: str | None = None
     done = False
+    text: list[str] = []
     for when, payload in events:
         if payload == b"[DONE]":
             done = True
@@ -186,6 +188,7 @@ def read_outcome(record: Exchange, request: Request | None = None) -> Outcome:
             if any(_carries_output(choice) for choice in choices):
                 chunk_times.append(when)
             for choice in choices:
+                text.append(choice.get("text") or (choice.get("delta") or {}).get("content") or "")
                 finish_reason = choice.get("finish_reason") or finish_reason
         except (ValueError, TypeError, AttributeError):
             return replace(outcome, failure="malformed", message=_shorten(payload))
@@ -200,6 +203,7 @@ def read_outcome(record: Exchange, request: Request | None = None) -> Outcome:
         completion_tokens=usage.get("completion_tokens"),
         cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
         finish_reason=finish_reason,
+        text="".join(text),
     )
 
 

@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,7 @@ class PrefixBench(Bench):
         self.cache = PrefixCache(lambda: self.limit)
         self.disk = _PatientDisk(self.folder, "bench", self._room, on_done=self.engine.wake)
         self.tier = DiskTier(self.cache, self.disk)
-        self.reuse = Reuse(
-            self.cache, runner, self.engine.ends, feeds_head=self.speculation != "off", disk=self.tier
-        )
+        self.reuse = Reuse(self.cache, runner, self.engine.ends, feeds_head=self.speculation != "off", disk=self.tier)
         self.tier.open()
         self.engine.reuse = self.reuse
         return runner
@@ -219,16 +218,18 @@ def compare(
     tail: int = TAIL,
     watch: Callable[[str], None] = lambda text: None,
 ) -> list[Line]:
-    """For each length, `turns` turns after one that warms up."""
+    """For each length, `turns` turns after one that warms up; where no step is traced, one for all lengths does."""
     vocab = bench.model.language.vocab_size
     lines = []
     for shared in lengths:
         line = Line(shared)
-        for turn in range(turns + 1):
+        warm_up = bench.runner.forward.traces or shared == lengths[0]
+        for turn in range(0 if warm_up else 1, turns + 1):
             prefix = random_prompts(1, shared, vocab, seed=turn)[0]
             tails = distinct_tails(4, tail, vocab, seed=turn)
-            said = f"{shared} tokens shared, turn {turn} of {turns}"
-            figures = _turn(bench, prefix, tails, lambda part, said=said: watch(f"{said}, {part}"))
+            figures = _turn(
+                bench, prefix, tails, partial(_say, watch, f"{shared} tokens shared, turn {turn} of {turns}")
+            )
             if turn:
                 for into, seconds in zip((line.cold, line.warm, line.disk, line.restore), figures, strict=True):
                     into.append(seconds)
@@ -261,6 +262,10 @@ def _turn(
     bench.drop_memory()
     disk = bench.first_token(prefix + tails[3], shared, shared)
     return cold, warm, disk, statistics.median(restores)
+
+
+def _say(watch: Callable[[str], None], turn: str, part: str) -> None:
+    watch(f"{turn}, {part}")
 
 
 def _ignore(delta: Delta) -> None: ...

@@ -71,10 +71,10 @@ class PrefixCache:
 
     # -- for any thread
 
-    def peek(self, root: str, keys: Keys) -> int:
-        """Tokens of `keys` that could be restored now. A hint: nothing is pinned."""
+    def peek(self, root: str, keys: Keys) -> Hit:
+        """What `find` would find now. A hint: nothing is pinned, and nothing of it may be used."""
         with self._lock:
-            return self._best(root, keys).length
+            return self._best(root, keys)
 
     def snapshot(self, largest: int = 10) -> dict[str, Any]:
         """Plain numbers, and the largest entries."""

@@ -232,6 +232,8 @@ class Engine:
             elif isinstance(word, Row):
                 self._rows[word.id] = word
                 self.scheduler.add(word)
+                if self.reuse is not None:
+                    self._guarded(word, partial(self.reuse.arrive, word))
                 if word.remaining == 0 and word.limit == 0:  # a prompt of one token, only to be scored
                     self._end(word, "length")
             elif word in self._rows:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from paceline import platform
 from paceline.cache.budget import Budget
-from paceline.cache.disk import Disk
+from paceline.cache.disk import Disk, clear, summaries
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.reuse import Reuse
@@ -53,23 +54,30 @@ def build_reuse(
     cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
     tier = None
     if settings.cache_dir is not None:
-        model = runner.model
-        dtype = str(runner.language.embed(mx.array([[0]])).dtype)
-        version = "prefixes 1", dtype, "head" if runner.drafter is not None else "no head"
-        disk = Disk(
-            settings.cache_dir,
-            fingerprint(model.folder, *version),
-            int(settings.cache_disk_gb * 1e9),
-            name,
-            on_done=wake,
-        )
-        tier = DiskTier(cache, disk)
+        tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
     feeds_head = settings.speculation != "off"
     reuse = Reuse(cache, runner, ends, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
         log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
     log.info("prefix cache on: up to %.2f GB of memory", cache.limit() / 1e9)
     return reuse
+
+
+def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
+    """This model's share of the folder. Models that were served before keep up to half of it, the latest ones."""
+    dtype = str(runner.language.embed(mx.array([[0]])).dtype)
+    head = "head" if runner.drafter is not None else "no head"
+    mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head)
+    limit = int(gigabytes * 1e9)
+    others = [other for other in summaries(folder) if other.fingerprint != mine] if folder.is_dir() else []
+    others.sort(key=lambda other: other.last_used)
+    taken = sum(other.bytes for other in others)
+    for other in others:
+        if taken > limit // 2 and not other.in_use:
+            log.info("cached prefixes of %s (%.2f GB) make room", other.model, other.bytes / 1e9)
+            clear(folder, other.fingerprint)
+            taken -= other.bytes
+    return Disk(folder, mine, max(limit - taken, limit // 2), name, on_done=wake)
 
 
 def stats(reuse: dict[str, Any] | None) -> dict[str, Any]:

@@ -99,15 +99,24 @@ class Reuse:
 
     # -- a row comes in
 
-    def enter(self, row: Row) -> None:
+    def arrive(self, row: Row) -> None:
+        """It may have to wait for its turn: what it needs from disk is read meanwhile."""
         if not row.prompt.cached or len(row.prompt.token_ids) < 2:
+            row.keys = None
             return
         if row.keys is None:
             self.prepare(row)
         row.feeds = self.feeds_head
         row.root = _root(row.prompt.salt, row.reads and self.runner.drafter is not None)
+        if self.disk is not None and _may_restore(row):
+            self.disk.read(self.cache.peek(row.root, row.keys[:-1]))
+
+    def enter(self, row: Row) -> None:
+        """Its turn has come. What was found when it arrived may be gone: it is looked for again, and pinned."""
+        if row.keys is None:
+            return
         self._active.append(row)
-        if row.sampling.prompt_logprobs is None:  # whoever wants the prompt's scores must compute it all
+        if _may_restore(row):
             self.cache.counts.queries += 1
             self.cache.counts.query_tokens += len(row.keys)
             self._seek(row)
@@ -403,6 +412,11 @@ class Reuse:
         budget.hold("pictures", self.runner.features.nbytes)
         budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
+
+
+def _may_restore(row: Row) -> bool:
+    """Whoever wants the prompt's own scores must compute all of it."""
+    return row.sampling.prompt_logprobs is None
 
 
 def prompt_keys(prompt: Prompt, image_token: int | None) -> Keys:
