@@ -193,7 +193,7 @@ class PrefixBench(Bench):
 
         def run() -> float:
             row = bench_row(0, prompt, sampling, 1, _ignore, route, (shared,))
-            self.reuse.prepare(row)
+            self.reuse.arrive(row)
             mx.synchronize()
             begun = time.perf_counter()
             self.reuse.enter(row)

@@ -25,7 +25,8 @@ from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node
 
 log = logging.getLogger("paceline")
-STEP = 16 << 20  # bytes copied to or from host memory between two steps
+STEP = 16 << 20  # bytes copied to or from host memory between two steps of rows that decode
+IDLE_STEP = 256 << 20  # the same when nobody decodes
 HostArray = tuple[NDArray[Any], str]
 
 # Safetensors' names; numpy has no bfloat16, so its bits travel as integers.
@@ -115,9 +116,14 @@ class DiskTier:
         self._send(limit)
 
     @property
+    def receives(self) -> bool:
+        """Has something been read that somebody waits for?"""
+        return bool(self._incoming)
+
+    @property
     def busy(self) -> bool:
         """Is there something that can be done without waiting for the disk?"""
-        return bool(self._incoming) or self._can_send
+        return self.receives or self._can_send
 
     @property
     def _can_send(self) -> bool:

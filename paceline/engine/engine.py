@@ -28,7 +28,6 @@ from paceline.errors import EngineUnavailable
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
-GLANCE = 0.005  # seconds between two looks at the disk, when there is nothing else to do
 NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
 
@@ -244,9 +243,7 @@ class Engine:
         """How long to wait for a word when no step is under way; None: until one comes."""
         if self.scheduler.waiting or any(not row.held for row in self.scheduler.running):
             return 0.0
-        if self.scheduler.running or (self.reuse is not None and self.reuse.busy):
-            return GLANCE
-        return None
+        return None if self.reuse is None else self.reuse.pause
 
     def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""

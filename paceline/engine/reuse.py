@@ -24,7 +24,7 @@ from paceline.cache.budget import Budget
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node, shared
-from paceline.cache.tier import DiskTier
+from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine.request import Prompt
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -33,6 +33,7 @@ log = logging.getLogger("paceline")
 EVERY = 4096  # tokens between two stops of a long prefill, at most
 GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
 LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
+GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
 ACCOUNTING = 8  # steps between two looks at how much memory is held
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
@@ -126,7 +127,7 @@ class Reuse:
     def poll(self, running: Sequence[Row] = ()) -> None:
         """Between two steps: rows that have waited long enough go on, and the cache gives back what rows need."""
         if self.disk is not None:
-            self.disk.poll()
+            self.disk.poll(STEP if any(row.decodes for row in running) else IDLE_STEP)
         self._polls += 1
         if self.budget is not None and self._polls % ACCOUNTING == 1:
             self._account(self.budget, running)
@@ -143,9 +144,11 @@ class Reuse:
                 self._seek(waiting.row)
 
     @property
-    def busy(self) -> bool:
-        """Is there work for the disk that no row waits for?"""
-        return self.disk is not None and self.disk.busy
+    def pause(self) -> float | None:
+        """How long the engine may sleep if it has nothing else to do; None: for ever."""
+        if self.disk is None or not self.disk.busy:
+            return None
+        return 0.0 if self.disk.receives else GLANCE
 
     def _seek(self, row: Row) -> None:
         hit = self.cache.find(row.root, row.keys[:-1])
