@@ -30,6 +30,13 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "drain_seconds": "SECONDS",
         "log_level": "LEVEL",
     },
+    "Who may use it": {
+        "api_key": "KEY",
+        "api_key_file": "FILE",
+        "admin_key": "KEY",
+        "admin_key_file": "FILE",
+        "cors_origin": "ORIGIN",
+    },
     "Engine": {
         "max_rows": "N",
         "prefill_chunk": "N|auto",
@@ -52,15 +59,24 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "max_stop_strings": "N",
         "max_logprobs": "N",
         "max_body_mb": "N",
+        "body_timeout_seconds": "SECONDS",
+        "max_connections": "N",
         "max_images": "N",
         "max_image_pixels": "N",
+    },
+    "Pictures by address": {
+        "allow_remote_media": "",
+        "media_allowed_host": "HOST",
+        "media_timeout_seconds": "SECONDS",
+        "media_dir": "FOLDER",
     },
 }
 ACCEPTED = "accepted for vllm-mlx command lines; Paceline needs no flag for this"
 VLLM_MLX: Mapping[str, Any] = {"help": ACCEPTED.capitalize() + ".", "rich_help_panel": "From vllm-mlx"}
 SETTINGS_HELP = (
     "Every flag is also a key of the --config file and a variable: --max-rows 8, max_rows = 8, "
-    "PACELINE_MAX_ROWS=8. A flag beats the file, the file beats the variable."
+    "PACELINE_MAX_ROWS=8. A flag beats the file, the file beats the variable. A flag that may be repeated is a list "
+    "in the file, and commas separate its values in the variable."
 )
 
 
@@ -160,12 +176,13 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     setting = Settings.model_fields[field]
     metavar = PANELS[panel][field]
     switch = setting.annotation is bool
+    repeatable = get_origin(setting.annotation) is tuple
     default = "auto" if setting.default is None and "auto" in metavar else setting.default
     if switch:
         default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
     notes = [" | ".join(choices)] if choices else []
-    notes += [f"default: {default}"] if default is not None else []
+    notes += [f"default: {default}"] if default not in (None, ()) else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
     info = typer.Option(
         f"{flag_name(field)}/{flag_name(f'no_{field}')}" if switch else flag_name(field),
@@ -174,7 +191,8 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
         show_default=False,
         rich_help_panel=panel,
     )
-    return _parameter(field, bool | None if switch else str | None, info)
+    kind = bool if switch else list[str] if repeatable else str
+    return _parameter(field, kind | None, info)
 
 
 def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
@@ -182,7 +200,7 @@ def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
 
 
 @app.command(epilog=SETTINGS_HELP)
-@with_settings("Server", "Engine", "Prefix cache", "Limits of a request")
+@with_settings(*PANELS)
 def serve(
     settings: Settings,
     *,

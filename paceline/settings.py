@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -25,6 +28,8 @@ from paceline.errors import SettingsError as SettingsError
 
 PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
+
+SECRETS = ("api_key", "admin_key")  # never quoted in an error
 
 ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
 
@@ -50,7 +55,7 @@ def _folder(value: object) -> object:
     if not isinstance(value, str | Path):
         return value
     if not str(value).strip():
-        raise PydanticCustomError("folder", "input should be the path of a folder")
+        raise PydanticCustomError("folder", "input should be a path")
     try:
         return Path(value).expanduser()
     except RuntimeError:
@@ -61,17 +66,52 @@ def _lowered(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _several(value: object) -> object:
+    """One text with commas (a variable), a flag given more than once, or a list in the file: always a tuple."""
+    items = value if isinstance(value, list | tuple) else (value,)
+    pieces: list[object] = []
+    for item in items:
+        pieces += [piece.strip() for piece in item.split(",")] if isinstance(item, str) else [item]
+    if "" in pieces:  # --api-key "$UNSET" must not open the server to everybody
+        raise PydanticCustomError("several", "one of the values is empty")
+    return tuple(pieces)
+
+
+def _key(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+        raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
+    return value
+
+
+def _origin(value: str) -> str:
+    if value != "*" and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#@\s]+", value):
+        raise PydanticCustomError("origin", "an origin is '*' or scheme://host[:port], with nothing after it")
+    return value.lower()
+
+
+def _media_host(value: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*(:\d{1,5})?", value):
+        raise PydanticCustomError("host", "a host is a name as in 'example.org', '*.example.org' or 'example.org:8443'")
+    return value.lower()
+
+
 # "auto" can be said in every source, so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
 AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Folder = Annotated[Path | None, BeforeValidator(_folder)]
+Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
 SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
 
 
 class Settings(BaseModel):
     """Everything that can be set. Each field's description is what `--help` shows for its flag."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    # hide_input_in_errors: a traceback must not show a key that was mistyped.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
 
     model: str | None = Field(default=None, description="A folder or a Hugging Face id. Default: the built-in model.")
     served_model_name: str | None = Field(
@@ -88,6 +128,24 @@ class Settings(BaseModel):
     )
     log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = Field(
         default="info", description="The least important line that is logged."
+    )
+
+    api_key: Keys = Field(
+        default=(),
+        description="Key that clients must send; may be repeated. Other users see it in the process list: "
+        "the file and the variable are more private.",
+    )
+    api_key_file: Folder = Field(default=None, description="File with one such key a line.")
+    admin_key: Keys = Field(
+        default=(),
+        description="Key for what changes the server, as clearing the cache does; may be repeated. "
+        "Default: only from this machine.",
+    )
+    admin_key_file: Folder = Field(default=None, description="File with one such key a line.")
+    cors_origin: Origins = Field(
+        default=(),
+        description="Origin whose web pages may use the server, as https://chat.example.org; may be repeated. "
+        "Default: none.",
     )
 
     max_rows: Count = Field(default=64, description="Requests that run together; later ones wait in arrival order.")
@@ -122,7 +180,7 @@ class Settings(BaseModel):
     cache_memory_gb: AutoGigabytes = Field(
         default=None, description="Memory for cached prefixes; auto: half of what the weights leave."
     )
-    cache_dir: Annotated[Path | None, BeforeValidator(_folder)] = Field(
+    cache_dir: Folder = Field(
         default=None, description="Folder where prefixes are kept across restarts. Default: memory only."
     )
     cache_disk_gb: float = Field(default=20.0, gt=0, allow_inf_nan=False, description="Most that the folder may hold.")
@@ -132,8 +190,28 @@ class Settings(BaseModel):
     max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")
     max_logprobs: int = Field(default=20, ge=0, description="Most top_logprobs a request may ask for.")
     max_body_mb: Count = Field(default=32, description="Largest request body, in MiB.")
+    body_timeout_seconds: Seconds = Field(
+        default=30.0,
+        description="How long a client may pause while it sends a request, before it is cut off.",
+    )
+    max_connections: Count = Field(default=1000, description="Most connections at a time, idle ones included.")
     max_images: Count = Field(default=64, description="Most images a request may carry.")
     max_image_pixels: Count = Field(default=64_000_000, description="Most pixels an image may have.")
+
+    allow_remote_media: bool = Field(
+        default=False, description="Fetch pictures from http(s) addresses; never from private networks."
+    )
+    media_allowed_host: Hosts = Field(
+        default=(),
+        description="Fetch from this host only, as in example.org, *.example.org or example.org:8443; may be repeated. "
+        "Default: any public host, ports 80 and 443.",
+    )
+    media_timeout_seconds: Seconds = Field(
+        default=10.0, description="How long fetching the pictures of one request may take in all."
+    )
+    media_dir: Folder = Field(
+        default=None, description="Read pictures from file: addresses under this folder. Default: from none."
+    )
 
     @classmethod
     def load(cls, flags: Mapping[str, Any], config: Path | None, env: Mapping[str, str]) -> Self:
@@ -152,6 +230,14 @@ class Settings(BaseModel):
     def _within_max_draft(self) -> Self:
         if isinstance(self.speculation, int) and self.speculation > self.max_draft:
             raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
+        return self
+
+    @model_validator(mode="after")
+    def _hosts_are_fetched_from(self, info: ValidationInfo) -> Self:
+        if info.context != ONE_SOURCE and self.media_allowed_host and not self.allow_remote_media:
+            raise SettingsError(
+                "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -215,6 +301,8 @@ def _checked(
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         message = first["msg"][0].lower() + first["msg"][1:]
+        if field in SECRETS:
+            raise SettingsError(f"{names.get(field, field)}: {message}") from None
         raise SettingsError(f"{names.get(field, field)}: {message}, got {values.get(field)!r}") from error
     return {field: getattr(settings, field) for field in values}
 

@@ -33,7 +33,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
     seen: list[Settings] = []
-    monkeypatch.setattr(platform, "prepare", lambda blas: None)
+    monkeypatch.setattr(platform, "prepare", lambda blas, exact: None)
     monkeypatch.setattr("paceline.service.Service", lambda settings, progress: seen.append(settings))
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
@@ -169,6 +169,30 @@ def test_the_switch_beats_the_variable_and_is_silent_when_not_given(
     assert [settings.prefix_cache for settings in started] == [False, True]
 
 
+def test_keys_and_other_lists_are_flags_that_may_be_repeated(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PACELINE_API_KEY", "one,two")
+    monkeypatch.setenv("PACELINE_CORS_ORIGIN", "https://a.example")
+    config = tmp_path / "paceline.toml"
+    config.write_text("admin_key = ['three']\nallow_remote_media = true\nmedia_allowed_host = 'a.example'\n")
+    assert invoke("serve", "--config", str(config)).exit_code == 0
+    flags = ["--api-key", "four", "--api-key", "five", "--no-allow-remote-media", "--media-dir", str(tmp_path)]
+    assert invoke("serve", *flags, "--cors-origin", "*").exit_code == 0
+    weak, strong = started
+    assert [key.get_secret_value() for key in weak.api_key] == ["one", "two"]
+    assert [key.get_secret_value() for key in weak.admin_key] == ["three"]
+    assert (weak.cors_origin, weak.media_allowed_host) == (("https://a.example",), ("a.example",))
+    assert [key.get_secret_value() for key in strong.api_key] == ["four", "five"]
+    assert (strong.cors_origin, strong.allow_remote_media, strong.media_dir) == (("*",), False, tmp_path)
+
+
+def test_a_bad_key_is_one_line_that_does_not_show_it(started: list[Settings]) -> None:
+    result = invoke("serve", "--api-key", "my private key")
+    assert result.exit_code == 2 and started == []
+    assert result.stderr == "paceline: error: --api-key: a key is made of printable ASCII characters without spaces\n"
+
+
 def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_PROT", "1")
     result = invoke("serve", "folder")
@@ -216,7 +240,7 @@ def test_the_blas_is_loaded_before_anything_else_and_the_log_is_set_up_to_say_so
 ) -> None:
     seen: list[object] = []
     monkeypatch.setattr(logging, "basicConfig", lambda **options: seen.append(options["level"]))
-    monkeypatch.setattr(platform, "prepare", seen.append)
+    monkeypatch.setattr(platform, "prepare", lambda blas, exact: seen.append(blas))
     assert invoke("serve", "folder", "--blas", "/a/lib.so").exit_code == 0
     assert seen == ["INFO", "/a/lib.so"]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -62,14 +63,23 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "blas": "none",
         "cache_memory_gb": 1.5,
         "cache_dir": "/cache",
+        "api_key": ["a", "b"],
+        "api_key_file": "/keys",
+        "admin_key": ["c"],
+        "admin_key_file": "/admins",
+        "cors_origin": ["https://a.example", "http://localhost:3000"],
+        "allow_remote_media": True,
+        "media_allowed_host": ["a.example", "*.b.example:8443"],
+        "media_dir": "/pictures",
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())
     expected = Settings.model_validate(values)
+    words = {k: ",".join(v) if isinstance(v, list) else str(v) for k, v in values.items()}
 
-    assert Settings.load({k: str(v) for k, v in values.items()}, None, {}) == expected
+    assert Settings.load({k: v if isinstance(v, list) else str(v) for k, v in values.items()}, None, {}) == expected
     assert Settings.load({}, toml(tmp_path, text), {}) == expected
-    assert Settings.load({}, None, {variable_name(k): str(v) for k, v in values.items()}) == expected
+    assert Settings.load({}, None, {variable_name(k): v for k, v in words.items()}) == expected
 
 
 def test_an_unknown_key_in_the_file_is_an_error_that_suggests_the_nearest(tmp_path: Path) -> None:
@@ -227,3 +237,42 @@ def test_a_limit_of_the_disk_needs_a_folder(tmp_path: Path) -> None:
 def test_the_folder_and_its_limit_may_come_from_two_sources() -> None:
     settings = Settings.load({"cache_disk_gb": "5"}, None, {"PACELINE_CACHE_DIR": "/cache"})
     assert (settings.cache_dir, settings.cache_disk_gb) == (Path("/cache"), 5.0)
+
+
+@pytest.mark.parametrize("written", ["two words", "caf\u00e9", "tab\tbed", "", "a,,b", " "])
+@pytest.mark.parametrize("field", ["api_key", "admin_key"])
+def test_a_key_that_no_client_could_send_is_refused_without_showing_it(field: str, written: str) -> None:
+    for flags in ({field: written}, {field: [written]}):
+        with pytest.raises(SettingsError) as error:
+            Settings.load(flags, None, {})
+        line = "".join(traceback.format_exception(error.value))
+        assert str(error.value).startswith(f"{flag_name(field)}: ")
+        assert not written.strip() or written not in line
+
+
+def test_a_key_in_the_file_is_text(tmp_path: Path) -> None:
+    config = toml(tmp_path, "api_key = ['a', 5]")
+    assert complaint(config=config) == f"api_key in {config}: input should be a valid string"
+
+
+def test_keys_are_never_shown() -> None:
+    settings = Settings.load({"api_key": "sk-private", "admin_key": ["sk-secret"]}, None, {})
+    for text in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.model_dump())):
+        assert "sk-" not in text
+
+
+@pytest.mark.parametrize("value", ["example.org", "https://example.org/", "https://a b", "https://user@host", "null"])
+def test_an_origin_is_written_as_browsers_send_it(value: str) -> None:
+    assert "scheme://host[:port]" in complaint({"cors_origin": value})
+    assert Settings(cors_origin="HTTPS://Example.org:8443, *").cors_origin == ("https://example.org:8443", "*")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["https://example.org", "example.org/x", "*", "a.*.org", "example.org:port", "[::1]"])
+def test_a_host_of_media_is_a_name(value: str) -> None:
+    assert "a host is a name" in complaint({"media_allowed_host": value, "allow_remote_media": True})
+
+
+def test_a_list_of_hosts_without_remote_media_is_a_mistake() -> None:
+    assert "set allow_remote_media too" in complaint({"media_allowed_host": "example.org"})
+    variable = {"PACELINE_ALLOW_REMOTE_MEDIA": "1"}
+    assert Settings.load({"media_allowed_host": "A.example"}, None, variable).media_allowed_host == ("a.example",)

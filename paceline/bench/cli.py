@@ -395,6 +395,118 @@ def speculate(
     )
 
 
+@app.command()
+def prefix(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    shared: Annotated[str, _option("Load", "N,N,...", "Lengths of the shared prefix.")] = "1024,4096,8192,16384",
+    tail: Annotated[int, _option("Load", "N", "Tokens of each prompt that are its own.", min=2)] = 32,
+    turns: Annotated[int, _option("Load", "N", "Turns of cold, warm and from disk, after a warm-up.", min=1)] = 5,
+    cache_dir: Annotated[
+        Path | None, _option("Engine", "FOLDER", "Where the disk's files go. Default: a temporary folder.")
+    ] = None,
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
+) -> None:
+    """Time to first token of a prompt whose beginning is known: cold, from memory, from disk, in turns.
+
+    Also what restoring costs by itself, as a share of the prefill it saves.
+    """
+    import tempfile
+
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from paceline.bench import prefix as bench
+    from paceline.bench.tables import prefix_table
+    from paceline.bench.wire import BenchError
+
+    lengths = _numbers(shared)
+    if not lengths or min(lengths) < 1:
+        raise BenchError(f"--shared is {shared!r}: give lengths above 0, like 1024,4096.")
+    console = Console(stderr=output == Path("-"))
+    with (
+        tempfile.TemporaryDirectory(dir=cache_dir, prefix="paceline-bench-") as folder,
+        console.status(f"loading {model}") as status,
+        bench.PrefixBench(model, Path(folder), layout, compile=compile) as running,
+    ):
+        lines = bench.compare(running, lengths, turns, tail, status.update)
+    title = f"{model} on {platform.device_kind()}: time to first token, medians of {turns} turns"
+    console.print(prefix_table(title, lines))
+    _write_json(output, {"model": model, "tail_tokens": tail, "lines": [line.figures() for line in lines]})
+
+
+@app.command()
+def trace(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A folder or Hugging Face id to run in this process; with --url, the name to send. "
+            "Default: a small hybrid of random weights; with --url, the first that the server lists.",
+        ),
+    ] = None,
+    url: Annotated[str | None, _option("Server", "URL", "Instead: an OpenAI-compatible server.")] = None,
+    api_key: Annotated[str | None, _option("Server", "KEY", "Sent as a bearer token.")] = None,
+    timeout: Annotated[float, _option("Server", "SECONDS", "Give a request up after this.")] = 600.0,
+    requests: Annotated[int, _option("Load", "N", "Of all conversations together.", min=1)] = 200,
+    streams: Annotated[int, _option("Load", "N", "Conversations at a time.", min=1)] = 8,
+    turns: Annotated[int, _option("Load", "N", "Requests of a conversation.", min=1)] = 10,
+    system_tokens: Annotated[int, _option("Requests", "N", "The system prompt's length.", min=1)] = 8192,
+    tools_tokens: Annotated[int, _option("Requests", "N", "Length of the tools after it.", min=0)] = 1024,
+    message_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
+    output_tokens: Annotated[int, _option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
+    own_answers: Annotated[
+        bool, typer.Option("--own-answers", help="Go on from the server's answers.", rich_help_panel="Requests")
+    ] = False,
+    seed: Annotated[int, _option("Requests", "N", "Of all texts and lengths.")] = 0,
+    output: JsonFile = None,
+) -> None:
+    """Play agents at work: a long shared system prompt, conversations that grow turn by turn.
+
+    Says how many prompt tokens were computed, against every distinct token once.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from paceline.bench.prompts import Lengths
+    from paceline.bench.tables import trace_table
+    from paceline.bench.trace import Plan, in_process, over_http
+    from paceline.bench.wire import Address
+
+    plan = Plan(
+        requests=requests,
+        streams=streams,
+        turns=turns,
+        system=system_tokens,
+        tools=tools_tokens,
+        message=Lengths.parse(message_tokens),
+        answer=output_tokens,
+        own_answers=own_answers,
+        seed=seed,
+    )
+    console = Console(stderr=output == Path("-"))
+    with _Progress(requests) as progress:
+        if url is not None:
+            playing = over_http(Address.parse(url, api_key), model, plan, timeout, progress.watch)
+        else:
+            playing = in_process(model, plan, progress.watch)
+        result = asyncio.run(playing)
+    answers = "its own answers" if own_answers else "scripted answers"
+    console.print(trace_table(f"{requests} requests, {streams} at a time, {answers}", [result]))
+    for note in result.run.notes:
+        console.print(f"Note: {note}", markup=False)
+    for kind, count in result.run.errors.items():
+        console.print(f"{count} failed: {kind}: {result.run.error_examples[kind]}", markup=False)
+    _write_json(output, {"plan": asdict(plan), **result.figures()})
+    if not result.run.ok:
+        sys.exit(1)
+
+
 def _numbers(text: str) -> list[int]:
     from paceline.bench.wire import BenchError
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import mlx.core as mx
 import numpy as np
@@ -115,7 +115,7 @@ class Bench:
         self.model: LoadedModel
         self.runner: Runner
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> Self:
         self.engine.start()
         return self
 

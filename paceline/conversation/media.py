@@ -5,23 +5,118 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-from urllib.parse import unquote, unquote_to_bytes
+import os
+import stat
+import time
+from pathlib import Path
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError, features
 
+from paceline.conversation.remote import Fetcher
 from paceline.errors import InvalidRequest
+from paceline.settings import Settings
 
 # Pillow reads many more; some of them start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
 
 
-def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
-    """The picture behind a `data:` address as RGB, upright, transparency on white, the first frame only.
+class Loader:
+    """Pictures by their addresses, as the settings allow: `data:` always, http(s) and `file:` where asked for.
 
-    Its size is checked from the header, before any pixel is decoded. `field` is named in every error.
+    Thread-safe. Without `fetcher` nothing is fetched, without `folder` nothing is read.
     """
-    data = _data_of(url, max_bytes, field)
+
+    def __init__(
+        self,
+        *,
+        max_pixels: int,
+        max_bytes: int,
+        fetcher: Fetcher | None = None,
+        seconds: float = 10.0,
+        folder: Path | None = None,
+    ) -> None:
+        self.max_pixels = max_pixels
+        self.max_bytes = max_bytes
+        self.fetcher = fetcher
+        self.seconds = seconds
+        self.folder = folder
+
+    @classmethod
+    def of(cls, settings: Settings) -> Loader:
+        return cls(
+            max_pixels=settings.max_image_pixels,
+            max_bytes=settings.max_body_mb << 20,
+            fetcher=Fetcher(hosts=settings.media_allowed_host) if settings.allow_remote_media else None,
+            seconds=settings.media_timeout_seconds,
+            folder=settings.media_dir,
+        )
+
+    def request(self) -> Loading:
+        return Loading(self)
+
+    def load(self, url: str, field: str) -> Image.Image:
+        return self.request().load(url, field)
+
+
+class Loading:
+    """The pictures of one request: what they may take of time and bytes, they may take together."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._bytes_left = loader.max_bytes
+        self._seconds_left = loader.seconds
+
+    def load(self, url: str, field: str) -> Image.Image:
+        """The picture as RGB, upright, transparency on white, the first frame only. `field` is named in every error."""
+        data = self._data(url, field)
+        if not data:
+            raise InvalidRequest(f"{field} is an empty image.", field=field)
+        return decode(data, self._loader.max_pixels, field)
+
+    def _data(self, url: str, field: str) -> bytes:
+        scheme, _, rest = url.partition(":")
+        loader = self._loader
+        match scheme.strip().lower() if rest else "":
+            case "data":
+                return _in_data_url(rest, loader.max_bytes, field)
+            case "http" | "https" if loader.fetcher is not None:
+                return self._fetched(loader.fetcher, url.strip(), field)
+            case "http" | "https":
+                raise InvalidRequest(
+                    f"{field} is a remote address; remote images are not allowed: send the image as a data: URL "
+                    "(the server's --allow-remote-media allows them).",
+                    field=field,
+                )
+            case "file" if loader.folder is not None:
+                data = _read_under(loader.folder, url.strip(), self._bytes_left, field)
+                self._bytes_left -= len(data)
+                return data
+            case "file":
+                raise InvalidRequest(
+                    f"{field} is a local address; local images are not allowed: send the image as a data: URL "
+                    "(the server's --media-dir allows those under a folder).",
+                    field=field,
+                )
+            case _:
+                raise InvalidRequest(f"{field} must be a data: URL, as in data:image/png;base64,...", field=field)
+
+    def _fetched(self, fetcher: Fetcher, url: str, field: str) -> bytes:
+        began = time.monotonic()
+        data = fetcher.fetch(url, self._bytes_left, began + self._seconds_left, field=field)
+        self._seconds_left -= time.monotonic() - began
+        self._bytes_left -= len(data)
+        return data
+
+
+def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
+    """The picture behind a `data:` address."""
+    return Loader(max_pixels=max_pixels, max_bytes=max_bytes).load(url, field)
+
+
+def decode(data: bytes, max_pixels: int, field: str) -> Image.Image:
+    """Its size is checked from the header, before any pixel is decoded."""
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
@@ -41,23 +136,46 @@ def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "ima
         raise InvalidRequest(f"{field} is a damaged image: {error}", field=field) from error
 
 
-def _data_of(url: str, max_bytes: int, field: str) -> bytes:
-    scheme, _, rest = url.partition(":")
-    match scheme.strip().lower() if rest else "":
-        case "data":
-            pass
-        case "http" | "https":
-            raise InvalidRequest(
-                f"{field} is a remote address; remote images are not allowed: send the image as a data: URL.",
-                field=field,
-            )
-        case "file":
-            raise InvalidRequest(
-                f"{field} is a local address; local images are not allowed: send the image as a data: URL.",
-                field=field,
-            )
-        case _:
-            raise InvalidRequest(f"{field} must be a data: URL, as in data:image/png;base64,...", field=field)
+def _read_under(folder: Path, url: str, max_bytes: int, field: str) -> bytes:
+    # One message for all that is not there and all that is elsewhere: what files there are is not for clients.
+    refusal = InvalidRequest(
+        f"{field} is not a file under the server's media folder; local addresses are written file:///folder/cat.png.",
+        field=field,
+    )
+    try:
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise refusal
+        root = folder.resolve(strict=True)
+        inside = Path(unquote(parts.path, errors="strict")).resolve(strict=True).relative_to(root)
+        file = _open_inside(root, inside)
+        with os.fdopen(file, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise refusal
+            data = opened.read(max_bytes + 1)
+    except (OSError, ValueError, RuntimeError):  # a loop of links is a RuntimeError before Python 3.13
+        raise refusal from None
+    if len(data) > max_bytes:
+        raise _too_many_bytes(field, max_bytes)
+    return data
+
+
+def _open_inside(root: Path, inside: Path) -> int:
+    """Step by step from `root`, following no link: `inside` was resolved, but somebody may exchange a part of it."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would hold up the open
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in inside.parts:
+            below = os.open(part, flags, dir_fd=here)
+            os.close(here)
+            here = below
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _in_data_url(rest: str, max_bytes: int, field: str) -> bytes:
     header, comma, payload = rest.partition(",")
     if not comma:
         raise InvalidRequest(f"{field} is a data: URL without data: there is no comma in it.", field=field)
@@ -67,8 +185,6 @@ def _data_of(url: str, max_bytes: int, field: str) -> bytes:
     data = _from_base64(payload, max_bytes, field) if "base64" in parameters else unquote_to_bytes(payload)
     if len(data) > max_bytes:
         raise _too_many_bytes(field, max_bytes)
-    if not data:
-        raise InvalidRequest(f"{field} is an empty image.", field=field)
     return data
 
 

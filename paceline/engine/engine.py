@@ -28,6 +28,7 @@ from paceline.errors import EngineUnavailable
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
+HELD = 0.05  # seconds between two looks when all rows wait for the disk, should its word get lost
 NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
 
@@ -243,7 +244,8 @@ class Engine:
         """How long to wait for a word when no step is under way; None: until one comes."""
         if self.scheduler.waiting or any(not row.held for row in self.scheduler.running):
             return 0.0
-        return None if self.reuse is None else self.reuse.pause
+        pause = None if self.reuse is None else self.reuse.pause
+        return HELD if pause is None and self.scheduler.running else pause
 
     def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -263,9 +264,7 @@ class Reuse:
         wanted = {last}
         if self.needs_state:
             marks = [mark for mark in row.prompt.marks if begin < mark <= last]
-            wanted.update(
-                marks[:1] + marks[-1:]
-            )  # of a prompt that nobody knows: the system prompt's end, the last turn's
+            wanted.update(marks[:1] + marks[-1:])  # the system prompt's end, if nobody knows it yet; the last turn's
             before = begin
             for mark in marks:
                 if mark - before >= GRAIN * mark:
@@ -291,19 +290,23 @@ class Reuse:
         if row.batch is None or row.keys is None:
             return []
         stop = row.prefilled
-        start, whole = self.cache.covered(row.root, row.keys[:stop])
-        pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
-        remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
-        self._keep(row, row.keys[:stop], remains)
-        return remains.arrays()
+        with _forgiving(row):
+            start, whole = self.cache.covered(row.root, row.keys[:stop])
+            pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
+            remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
+            self._keep(row, row.keys[:stop], remains)
+            return remains.arrays()
+        return []
 
     def leave(self, row: Row) -> None:
         """It leaves the common batch, and its last token has not been read yet."""
-        row.remains = self._remains(row)
+        if row.keys is not None:
+            with _forgiving(row):
+                row.remains = self._remains(row)
 
     def end(self, row: Row, reason: str) -> None:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
-        try:
+        with _forgiving(row):
             if row.keys is not None and reason == "error":
                 self.cache.forget(row.made)
             elif row.keys is not None and reason in ("stop", "length"):
@@ -311,13 +314,10 @@ class Reuse:
                 if remains is not None and remains.stop <= len(row.keys) + len(row.generated):
                     said = np.concatenate([row.keys, np.asarray(row.generated, dtype=np.int64)])
                     self._keep(row, said[: remains.stop], remains)
-        except Exception:  # what is not kept can be computed again
-            log.exception("what request %s leaves behind could not be kept", row.id)
-        finally:
-            if row.leased is not None:
-                self.cache.release(row.leased)
-            row.leased = row.remains = row.keys = None
-            row.made, row.stops, row.held = [], [], False
+        if row.leased is not None:
+            self.cache.release(row.leased)
+        row.leased = row.remains = row.keys = None
+        row.made, row.stops, row.held = [], [], False
 
     def _remains(self, row: Row) -> Remains | None:
         """Cut a row out of the common batch; None where it is not known, or not worth it, what its caches hold."""
@@ -415,6 +415,15 @@ class Reuse:
         budget.hold("pictures", self.runner.features.nbytes)
         budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
+
+
+@contextmanager
+def _forgiving(row: Row) -> Iterator[None]:
+    """What is not kept can be computed again: that is no reason for a row to fail."""
+    try:
+        yield
+    except Exception:
+        log.exception("what request %s leaves behind could not be kept", row.id)
 
 
 def _may_restore(row: Row) -> bool:

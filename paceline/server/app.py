@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 from rich.console import Console
+from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
 from paceline.errors import PacelineError
-from paceline.server import cache, chat, completions, errors, status
+from paceline.server import cache, chat, completions, errors, limits, status
+from paceline.server.auth import Auth, Keys, is_loopback
 from paceline.server.backend import Backend, Serving
 from paceline.server.body import BodyLimit
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
@@ -25,6 +27,8 @@ from paceline.settings import Settings
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
+
+logger = logging.getLogger("paceline.server")
 
 Started = Callable[[Exception | None], None]
 
@@ -67,6 +71,15 @@ def create_app(
     serving = Serving(backend, settings, metrics, gate)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
     app.add_middleware(GateKeeper, gate=gate)
+    app.add_middleware(Auth, keys=Keys.of(settings))
+    if settings.cors_origin:  # outside of Auth: a browser's preflight has no key, and a page must be able to read a 401
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origin,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=("retry-after", "www-authenticate"),
+        )
     errors.install(app)
     for room in (chat, completions, cache, status):
         app.include_router(room.routes(serving))
@@ -87,20 +100,30 @@ def run(backend: Backend, settings: Settings) -> None:
             server.should_exit = True
 
     gate = Gate()
-    config = uvicorn.Config(
-        create_app(backend, settings, gate=gate, started=started),
+    config = configured(create_app(backend, settings, gate=gate, started=started), settings)
+    limits.allow_files_for(settings.max_connections)
+    if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):
+        logger.warning("%s is open to whoever can reach it: --api-key asks for a key", settings.host)
+    if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
+        logging.getLogger("uvicorn.error").setLevel("WARNING")
+    logging.getLogger("uvicorn.access").addFilter(access_line)
+    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop)
+    server.run(sockets=[listener])
+    if failures:
+        raise failures[0]
+
+
+def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=limits.protocol_of(settings),
+        ws="none",
+        h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,
         log_config=None,  # its lines go where the program's own go
         log_level=settings.log_level,
         timeout_graceful_shutdown=FLUSH_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
-        logging.getLogger("uvicorn.error").setLevel("WARNING")
-    logging.getLogger("uvicorn.access").addFilter(_worth_a_line)
-    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop)
-    server.run(sockets=[listener])
-    if failures:
-        raise failures[0]
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -120,7 +143,9 @@ def announce(settings: Settings, backend: Backend) -> None:
     name = settings.served_model_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
     body = '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
-    command = f"curl {address}/v1/chat/completions -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    key = '-H "Authorization: Bearer $PACELINE_API_KEY" ' if settings.api_key or settings.api_key_file else ""
+    kind = "-H 'Content-Type: application/json'"
+    command = f"curl {address}/v1/chat/completions {key}{kind} -d {shlex.quote(body)}"
     console.print(command, markup=False)
 
 
@@ -134,7 +159,12 @@ def _reachable(host: str) -> str:
             return f"[{host}]" if ":" in host else host
 
 
-def _worth_a_line(record: logging.LogRecord) -> bool:
-    """False for what probes ask every few seconds."""
+def access_line(record: logging.LogRecord) -> bool:
+    """A filter of the access log: no lines for what probes ask every few seconds, and none with a query in it."""
     arguments = record.args
-    return not (isinstance(arguments, tuple) and len(arguments) > 2 and arguments[2] in UNLOGGED_PATHS)
+    if not isinstance(arguments, tuple) or len(arguments) < 3:
+        return True
+    client, method, path, *rest = arguments
+    path = str(path).partition("?")[0]
+    record.args = (client, method, path, *rest)
+    return path not in UNLOGGED_PATHS

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paceline.errors import InvalidRequest
-from paceline.server.errors import BodyTooLarge, error_response, invalid_fields
+from paceline.server.errors import BodyTooLarge, HeadTooLarge, error_response, invalid_fields
+from paceline.server.limits import MAX_HEAD_BYTES
 
 Body = TypeVar("Body", bound=BaseModel)
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -19,6 +20,8 @@ SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 class BodyLimit:
     """ASGI middleware: refuses a body by its announced length, or as soon as it has grown too long.
+
+    Headers too: h11 refuses too many while they arrive, but takes what comes in one piece.
 
     The answer does not close the connection, so that uvicorn reads what is left and drops it: a reset
     while the client still sends would destroy the answer on its way.
@@ -32,8 +35,13 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if _announced_length(scope) > self.max_bytes:
-            await error_response(BodyTooLarge(self.max_bytes))(scope, receive, send)
+        too_large: Exception | None = None
+        if _head_length(scope) > MAX_HEAD_BYTES:
+            too_large = HeadTooLarge(MAX_HEAD_BYTES)
+        elif _announced_length(scope) > self.max_bytes:
+            too_large = BodyTooLarge(self.max_bytes)
+        if too_large is not None:
+            await error_response(too_large, scope["path"])(scope, receive, send)
             return
         received = 0
 
@@ -69,6 +77,11 @@ def parse_json(body: bytes) -> Any:
         raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
     except ValueError as error:
         raise InvalidRequest(f"The request's body is not valid JSON: {error}", code="invalid_json") from None
+
+
+def _head_length(scope: Scope) -> int:
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return target + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _announced_length(scope: Scope) -> int:

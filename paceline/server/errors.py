@@ -1,8 +1,9 @@
-"""Exceptions as HTTP statuses with OpenAI's error object."""
+"""Exceptions as HTTP statuses with OpenAI's error object, or with another shape where a path has its own."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -35,6 +36,27 @@ class Forbidden(InvalidRequest):
         super().__init__(message, code="forbidden")
 
 
+class Unauthorized(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="invalid_api_key")
+
+
+class TooSlow(InvalidRequest):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"The request did not arrive in time: the server waits {seconds:g} seconds for more of it.",
+            code="request_timeout",
+        )
+
+
+class HeadTooLarge(InvalidRequest):
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The request's address and headers are larger than the {max_bytes >> 10} KiB that are allowed.",
+            code="headers_too_large",
+        )
+
+
 class BodyTooLarge(InvalidRequest):
     def __init__(self, max_bytes: int) -> None:
         super().__init__(
@@ -45,12 +67,18 @@ class BodyTooLarge(InvalidRequest):
 
 def status_of(error: Exception) -> int:
     match error:
+        case Unauthorized():
+            return 401
         case Forbidden():
             return 403
         case ModelNotFound():
             return 404
+        case TooSlow():
+            return 408
         case BodyTooLarge():
             return 413
+        case HeadTooLarge():
+            return 431
         case InvalidRequest():
             return 400
         case EngineUnavailable():
@@ -77,12 +105,28 @@ def error_object(error: Exception) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def error_response(error: Exception) -> JSONResponse:
+Shape = Callable[[Exception], dict[str, Any]]
+
+# For every path that begins so, how an error's body looks. An API whose clients expect other errors adds itself here.
+SHAPES: dict[str, Shape] = {}
+
+
+def shape_of(path: str) -> Shape:
+    for prefix, shape in SHAPES.items():
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return shape
+    return error_object
+
+
+def error_response(error: Exception, path: str = "") -> JSONResponse:
+    """The answer to a request for `path`."""
     status = status_of(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if status == 503:
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)
-    return JSONResponse(error_object(error), status_code=status, headers=headers)
+    if status == 401:
+        headers["www-authenticate"] = 'Bearer realm="paceline"'
+    return JSONResponse(shape_of(path)(error), status_code=status, headers=headers)
 
 
 def invalid_fields(error: ValidationError) -> InvalidRequest:
@@ -106,7 +150,7 @@ def install(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         if status_of(error) == 500:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
-        return error_response(error)
+        return error_response(error, request.url.path)
 
     async def answer_nobody(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -114,7 +158,8 @@ def install(app: FastAPI) -> None:
     async def answer_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        return error_response(InvalidRequest(first["msg"], field=field_path(tuple(first["loc"])[1:]) or None))
+        named = InvalidRequest(first["msg"], field=field_path(tuple(first["loc"])[1:]) or None)
+        return error_response(named, request.url.path)
 
     app.add_exception_handler(PacelineError, answer)
     app.add_exception_handler(HTTPException, answer)
@@ -147,4 +192,4 @@ class LastResort:
             if answered or scope["type"] != "http":
                 raise
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            await error_response(error)(scope, receive, send)
+            await error_response(error, scope["path"])(scope, receive, send)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paceline.cache.disk import Disk
+from paceline.cache.features import Features
 from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prefix import PrefixCache
+from paceline.cache.tier import DiskTier
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.engine import Engine
@@ -43,6 +47,13 @@ class Heard:
     def finish_reason(self) -> str | None:
         return self.deltas[-1].finish_reason if self.deltas else None
 
+    @property
+    def cached(self) -> int:
+        """Tokens of its prompt that were restored."""
+        usage = self.deltas[-1].usage
+        assert usage is not None
+        return usage.cached_tokens
+
 
 class Stepper:
     def __init__(
@@ -54,17 +65,25 @@ class Stepper:
         end_ids: frozenset[int] = frozenset(),
         speculation: Speculation = "off",
         cache: int | None = None,
+        disk: Path | None = None,
+        disk_limit: int = 1 << 30,
+        features: int = 0,
     ) -> None:
-        """`cache`: bytes for the prefix cache; None: there is none."""
+        """`cache`: bytes for the prefix cache; None: there is none. `disk`: where it writes behind the steps, and what
+        an earlier stepper has `close`d there is known. `features`: bytes for pictures seen before."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
         self.router = Router(speculation, no_head)
         self.engine = Engine(self._never, Scheduler(max_rows, chunk))
         self.engine.end_ids = end_ids
-        self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends)
+        self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends, features=Features(features))
         if cache is not None:
             prefixes = PrefixCache(lambda: cache)
-            self.engine.reuse = Reuse(prefixes, self.runner, self.engine.ends, feeds_head=speculation != "off")
+            tier = None if disk is None else DiskTier(prefixes, Disk(disk, "fingerprint", disk_limit))
+            head = speculation != "off"
+            self.engine.reuse = Reuse(prefixes, self.runner, self.engine.ends, feeds_head=head, disk=tier)
+            if tier is not None:
+                tier.open()
         self.engine._open = True
         self.launched: Launched | None = None
         self.heard: dict[str, Heard] = {}
@@ -103,4 +122,15 @@ class Stepper:
             scheduler = self.engine.scheduler
             if self.launched is None and not scheduler.running and not scheduler.waiting:
                 return
+            if scheduler.running and all(row.held for row in scheduler.running):
+                time.sleep(0.001)  # the disk is read
         raise AssertionError("the engine did not come to rest")
+
+    @property
+    def reuse(self) -> Reuse:
+        assert self.engine.reuse is not None
+        return self.engine.reuse
+
+    def close(self) -> None:
+        """What is not on disk yet goes there; the folder is free for the next stepper."""
+        self.reuse.close()
