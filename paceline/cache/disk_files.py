@@ -19,6 +19,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -33,6 +34,7 @@ SUFFIX = ".prefix"
 TEMPORARY = ".tmp-"
 JOURNAL = "manifest.jsonl"
 LOCK = "lock"
+READERS = 4  # threads that read one file: a single one is busy with page faults
 BLOCK = 4096  # bytes that are summed up for the checksum: what disks and page caches lose, they lose in such blocks
 CHUNK = 16 << 20  # bytes a system call: macOS refuses 2 GiB and more
 PATIENCE = 0.5  # seconds to wait for the lock: looking whether a store is in use holds it for a moment
@@ -116,7 +118,7 @@ class Encoded:
         data = [_raw(keys), *(_raw(array) for array, _ in arrays)]
         checksum = 0
         for part in data[1:]:
-            checksum = _checksum(part, checksum)
+            checksum = _chained(_sums(part), checksum)
         checksums = {"keys_crc32": _hex(zlib.crc32(data[0])), "sums_crc32": _hex(checksum)}
         header: dict[str, Any] = {"__metadata__": {"header_crc32": _hex(0), **checksums, **metadata}}
         offset = 0
@@ -176,14 +178,18 @@ def read_arrays(path: Path) -> Arrays:
     """All arrays of an entry, checked. Raises Damaged or OSError."""
     with path.open("rb", buffering=0) as file:
         head = _read_head(file.fileno(), path)
+        place = os.lseek(file.fileno(), 0, os.SEEK_CUR)
         arrays: Arrays = []
+        reads = []
+        with ThreadPoolExecutor(READERS, "paceline-read") as readers:
+            for name, shape in head.arrays:
+                array = np.empty(shape, DTYPES[name])
+                arrays.append((array, name))
+                reads.append(readers.submit(_read_at, file.fileno(), _raw(array), place))
+                place += array.nbytes
         checksum = 0
-        for name, shape in head.arrays:
-            array = np.empty(shape, DTYPES[name])
-            raw = _raw(array)
-            _read(file.fileno(), raw)
-            checksum = _checksum(raw, checksum)
-            arrays.append((array, name))
+        for read in reads:
+            checksum = _chained(read.result(), checksum)
     if _hex(checksum) != head.checksum:
         raise Damaged("the arrays' checksum is wrong")
     return arrays
@@ -453,11 +459,15 @@ def _hex(checksum: int) -> str:
     return f"{checksum:08x}"
 
 
-def _checksum(data: memoryview, before: int) -> int:
-    """Of the sums of the data's blocks: a crc32 of all bytes would take longer than reading them from a good disk."""
+def _sums(data: memoryview) -> bytes:
+    """The sums of the data's blocks, and its odd end: a crc32 of all bytes would take longer than a good disk."""
     whole = len(data) - len(data) % BLOCK
-    sums = np.frombuffer(data[:whole], np.uint64).reshape(-1, BLOCK // 8).sum(axis=1, dtype=np.uint64)
-    return zlib.crc32(data[whole:], zlib.crc32(sums.tobytes(), before))
+    sums: NDArray[np.uint64] = np.frombuffer(data[:whole], np.uint64).reshape(-1, BLOCK // 8).sum(axis=1)
+    return sums.tobytes() + bytes(data[whole:])
+
+
+def _chained(sums: bytes, before: int) -> int:
+    return zlib.crc32(sums, before)
 
 
 def _header_crc(checksum: int) -> bytes:
@@ -468,6 +478,17 @@ def _write(file: int, data: memoryview) -> None:
     done = 0
     while done < len(data):
         done += os.write(file, data[done : done + CHUNK])
+
+
+def _read_at(file: int, into: memoryview, place: int) -> bytes:
+    """Read from a place in the file; returns the data's sums. Several threads may read at once."""
+    done = 0
+    while done < len(into):
+        count = os.preadv(file, [into[done : done + CHUNK]], place + done)
+        if count == 0:
+            raise Damaged("it ends too early")
+        done += count
+    return _sums(into)
 
 
 def _read(file: int, into: memoryview) -> None:

@@ -82,6 +82,7 @@ class DiskTier:
         self._writing: dict[str, _Outgoing] = {}
         self._incoming: deque[_Incoming] = deque()
         self._reading: set[str] = set()
+        self._wanted: set[str] = set()  # files whose checkpoint is to be restored, not their segment alone
         self.evictions = 0
 
     def open(self) -> int:
@@ -143,6 +144,8 @@ class DiskTier:
     # -- reading
 
     def read(self, hit: Hit) -> None:
+        if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
+            self._wanted.add(hit.nodes[-1].checkpoint_file)
         for name in hit.files:
             if name not in self._reading:
                 self._reading.add(name)
@@ -161,9 +164,13 @@ class DiskTier:
     def _read(self, name: str, arrays: list[HostArray] | None) -> None:
         if arrays is None:
             self._reading.discard(name)
+            self._wanted.discard(name)
             self._lost(name)
             return
         shape: list[int] = arrays[0][0].tolist()
+        if name not in self._wanted:
+            shape, arrays = [*shape[:2], -1], arrays[: 1 + sum(shape[:2])]
+        self._wanted.discard(name)
         self._incoming.append(_Incoming(name, shape, deque(arrays[1:])))
 
     def _receive(self, limit: int) -> None:

@@ -35,6 +35,7 @@ EVERY = 4096  # tokens between two stops of a long prefill, at most
 GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
 LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
 GLANCE = 0.005  # seconds between two looks at what can be written
+PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
 ACCOUNTING = 8  # steps between two looks at how much memory is held
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
@@ -192,9 +193,9 @@ class Reuse:
         return near if common - near < GRAIN * common else common
 
     def _waits_for_files(self, row: Row, hit: Hit) -> bool:
-        if self.disk is None or not hit.files - row.asked:
+        if self.disk is None or not hit.files or row.reads_asked == PATIENT_READS:
             return False
-        row.asked |= hit.files
+        row.reads_asked += 1
         self.disk.read(hit)
         row.held = True
         self._held.append(Waiting(row, files=hit.files))
@@ -202,6 +203,9 @@ class Reuse:
 
     def _restored(self, row: Row, hit: Hit) -> bool:
         begun = time.perf_counter()
+        if hit.files:  # it has waited in vain too often
+            row.stops = self._stops(row, Hit(known=hit.known))
+            return False
         try:
             self._restore(row, hit)
         except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again

@@ -68,7 +68,7 @@ class Row:
         self.cached = 0  # tokens of its prompt that were restored
         self.stops: list[int] = []  # lengths at which its prefill stops for a checkpoint, rising
         self.held = False  # waits for another row's prefill, or for the disk
-        self.asked: frozenset[str] = frozenset()  # files that it has had read
+        self.reads_asked = 0  # how often it has waited for files
         self.leased: Any = None  # the entry that it uses
         self.made: list[Any] = []  # entries that it made
         self.remains: Any = None  # what it leaves behind, once it is out of the batch
