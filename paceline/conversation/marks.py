@@ -18,6 +18,7 @@ from typing import Any
 from paceline.conversation.tokenizer import Tokenizer
 
 Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]] | None
 
 PROBES = ("a", "7")  # a letter and a digit: tokenizers join them to what stands before by different rules
 WORDS = ("paceline-first-probe", "paceline-second-probe", "paceline-third-probe")
@@ -38,8 +39,11 @@ class Marker:
         self._lock = Lock()
         self._systems: OrderedDict[bytes, array[int]] = OrderedDict()  # the least used first
 
-    def chat(self, conversation: Messages, options: Mapping[str, Any], ids: Sequence[int]) -> tuple[int, ...]:
-        """The marks of a conversation as `checked` gives it; `ids` are its tokens, placeholders not expanded."""
+    def chat(
+        self, conversation: Messages, options: Mapping[str, Any], ids: Sequence[int], tools: Tools = None
+    ) -> tuple[int, ...]:
+        """The marks of a conversation as `normalized` gives it; `ids` are its tokens, placeholders not expanded."""
+        options = {**options, "tools": tools}
         turns = self._turns(ids)
         found = [*turns, self._system(conversation, options, ids)]
         if not turns and not self._written:

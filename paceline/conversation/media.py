@@ -6,8 +6,10 @@ import base64
 import binascii
 import io
 import os
+import re
 import stat
 import time
+import warnings
 from pathlib import Path
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
@@ -20,6 +22,9 @@ from paceline.settings import Settings
 
 # Pillow reads many more; some of them start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
+
+# Ours is the stricter limit, with an answer to the client; Pillow's warning is a line on the terminal.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Loader:
@@ -131,7 +136,8 @@ def decode(data: bytes, max_pixels: int, field: str) -> Image.Image:
             f"{field} is not an image in a format that is read here ({known}).", field=field
         ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_many_pixels(field, "has far more", max_pixels) from error
+        count = re.search(r"\d+", str(error))  # Pillow's own limit comes first, and names no width and height
+        raise _too_many_pixels(field, f"has {count[0] if count else 'far more'} pixels", max_pixels) from error
     except Exception as error:  # a decoder that reads hostile bytes raises nearly anything
         raise InvalidRequest(f"{field} is a damaged image: {error}", field=field) from error
 
@@ -149,10 +155,13 @@ def _read_under(folder: Path, url: str, max_bytes: int, field: str) -> bytes:
         root = folder.resolve(strict=True)
         inside = Path(unquote(parts.path, errors="strict")).resolve(strict=True).relative_to(root)
         file = _open_inside(root, inside)
-        with os.fdopen(file, "rb") as opened:
+        try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise refusal
-            data = opened.read(max_bytes + 1)
+            with os.fdopen(file, "rb", closefd=False) as opened:
+                data = opened.read(max_bytes + 1)
+        finally:
+            os.close(file)
     except (OSError, ValueError, RuntimeError):  # a loop of links is a RuntimeError before Python 3.13
         raise refusal from None
     if len(data) > max_bytes:

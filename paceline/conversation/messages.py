@@ -56,6 +56,47 @@ def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tup
     return conversation, images
 
 
+def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
+    """The tools a template is told of; None where there are none. What they promise is checked by the server."""
+    if tools is None:
+        return None
+    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
+        raise InvalidRequest("tools must be a list.", field="tools")
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise InvalidRequest(f"tools[{index}] must be an object.", field=f"tools[{index}]")
+    return list(tools) or None
+
+
+def check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
+    """The tool calls of messages that are `checked`: templates would fail on bad ones, or write nonsense."""
+    for index, message in enumerate(messages):
+        place = f"messages[{index}]"
+        if message["role"] == "assistant":
+            _check_calls(message, place)
+        elif message.get("tool_calls") or message.get("function_call"):
+            raise InvalidRequest(f"{place} has tool calls; only the assistant's messages may have them.", field=place)
+
+
+def _check_calls(message: Mapping[str, Any], place: str) -> None:
+    calls = message.get("tool_calls")
+    if calls is not None and (not isinstance(calls, Sequence) or isinstance(calls, str | bytes)):
+        raise InvalidRequest(f"{place}.tool_calls must be a list.", field=f"{place}.tool_calls")
+    functions = [
+        (call.get("function") if isinstance(call, Mapping) else None, f"{place}.tool_calls[{index}].function")
+        for index, call in enumerate(calls or ())
+    ]
+    if message.get("function_call") is not None:
+        functions.append((message["function_call"], f"{place}.function_call"))
+    for function, where in functions:
+        if not isinstance(function, Mapping):
+            raise InvalidRequest(f"{where} must be an object.", field=where)
+        if not isinstance(function.get("name"), str):
+            raise InvalidRequest(f"{where}.name must be text.", field=f"{where}.name")
+        if not isinstance(function.get("arguments"), str | Mapping | None):
+            raise InvalidRequest(f"{where}.arguments must be JSON text.", field=f"{where}.arguments")
+
+
 def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tuple[Any, list[Part]]:
     """Text, or parts of text and images, and the images' addresses."""
     content = message.get("content")
@@ -64,7 +105,8 @@ def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tupl
         return content, []
     if content is None:
         if message.get("role") == "assistant":
-            return "", []
+            refusal = message.get("refusal")  # what was said instead
+            return refusal if isinstance(refusal, str) else "", []
         raise InvalidRequest(f"{field} is missing.", field=field)
     if not isinstance(content, Sequence):
         raise InvalidRequest(f"{field} must be text or a list of parts.", field=field)
@@ -82,6 +124,8 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], images: list[Part]
         if not isinstance(text, str):
             raise InvalidRequest(f"{place}.text must be text.", field=f"{place}.text")
         parts.append({"type": "text", "text": text})
+    elif kind == "refusal" and isinstance(part.get("refusal"), str):
+        parts.append({"type": "text", "text": part["refusal"]})
     elif kind in IMAGE_PARTS:
         if not takes_images:
             raise InvalidRequest(f"{place}: this model takes no images.", field=place)

@@ -1,4 +1,4 @@
-"""From messages or text to a prompt: checked, rendered, tokenized, pictures in their places."""
+"""From messages or text to a prompt: checked, normalized, rendered, tokenized, pictures in their places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from PIL.Image import Image as Picture
 
 from paceline.conversation.marks import Marker
 from paceline.conversation.media import decode_image
-from paceline.conversation.messages import Part, checked
+from paceline.conversation.messages import Part, check_calls, checked, checked_tools
+from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Image, Prompt
 from paceline.errors import InvalidRequest
@@ -37,16 +38,26 @@ class PromptBuilder:
         self.max_bytes = max_bytes
         self._marker = Marker(tokenizer)
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Prompt:
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Prompt:
+        """Messages and tools as clients write them; `options` are the template's."""
         conversation, parts = checked(messages, takes_images=self.eyes is not None)
+        check_calls(messages)
+        conversation, parts = normalized(conversation, parts, names=self.tokenizer.templates.writes_names)
+        tools = checked_tools(tools)
         if len(parts) > self.max_images:
             raise InvalidRequest(
                 f"The request has {len(parts)} images; at most {self.max_images} are taken.", field="messages"
             )
         images = tuple(self._image(part) for part in parts)
-        ids = self.tokenizer.encode(self.tokenizer.render(conversation, **options), add_special_tokens=False)
+        text = self.tokenizer.render(conversation, tools=tools, **options)
+        ids = self.tokenizer.encode(text, add_special_tokens=False)
         expanded = self._expanded(ids, images, "messages")
-        marks = self._marker.chat(conversation, options, ids)
+        marks = self._marker.chat(conversation, options, ids, tools)
         return Prompt(expanded, images, self._moved(marks, ids, images))
 
     def text(self, prompt: str | Sequence[int]) -> Prompt:

@@ -11,6 +11,7 @@ from typing import Any
 from mlx_lm.utils import load_tokenizer
 
 from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
+from paceline.conversation.template import Template, Templates
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 
@@ -18,26 +19,34 @@ MARK = "paceline-turn-end-probe"
 
 
 class Tokenizer:
-    def __init__(self, wrapped: Any, eos_ids: frozenset[int]) -> None:
+    """Thread-safe. `templates` are the checkpoint's own where none are given."""
+
+    def __init__(self, wrapped: Any, eos_ids: frozenset[int], templates: Templates | None = None) -> None:
         self._wrapped = wrapped
         self._backend = wrapped.backend_tokenizer
         self.eos_ids = eos_ids
         self.vocab_size = len(wrapped)
         self.special_ids = _special_ids(wrapped)
+        self.templates = templates or _templates(wrapped)
 
     @classmethod
-    def load(cls, folder: Path, config: Mapping[str, Any]) -> Tokenizer:
+    def load(cls, folder: Path, config: Mapping[str, Any], chat_template: Path | None = None) -> Tokenizer:
+        """The folder's tokenizer; `chat_template` is a file with a template that is used instead of its own."""
         try:
             wrapped = load_tokenizer(folder)
             wrapped.backend_tokenizer  # noqa: B018  (a slow tokenizer has none)
         except Exception as error:  # transformers raises many kinds
             raise LoadError(f"The tokenizer of {folder} cannot be loaded: {one_line(error)}") from error
-        if not wrapped.has_chat_template:
+        if chat_template is not None:
+            templates = Templates.of(_read(chat_template), wrapped.special_tokens_map)
+        elif wrapped.has_chat_template:
+            templates = _templates(wrapped)
+        else:
             raise LoadError(
                 f"The tokenizer of {folder} has no chat template, so it cannot take conversations. "
-                "Add a chat_template.jinja to the folder."
+                "Add a chat_template.jinja to the folder, or give one with --chat-template."
             )
-        return cls(wrapped, _end_ids(wrapped, folder, config))
+        return cls(wrapped, _end_ids(wrapped, folder, config, templates), templates)
 
     # -- text and ids
 
@@ -84,21 +93,38 @@ class Tokenizer:
 
     # -- conversations
 
-    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        """The conversation as the model's template writes it, ready for the assistant to go on."""
-        from jinja2 import TemplateError
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
+    ) -> str:
+        """A normalized conversation as the model's template writes it, ready for the assistant to go on."""
+        return self.templates.render(messages, tools, **options)
 
-        arguments = {"add_generation_prompt": True, **options}
-        try:
-            text = self._wrapped.apply_chat_template(list(messages), tokenize=False, **arguments)
-        except TemplateError as error:
-            raise InvalidRequest(f"The model's chat template refuses this: {error}", field="messages") from error
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise InvalidRequest(f"The model's chat template fails: {error}", field="messages") from error
-        return str(text)
+    @property
+    def chat_template(self) -> str | None:
+        """The source of the template that is used where there are tools; None: it is the library's own code."""
+        return self.templates.with_tools.source
 
 
-def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any]) -> frozenset[int]:
+def _templates(wrapped: Any) -> Templates:
+    """The checkpoint's own. For a few families mlx-lm has code in place of a template: that is trusted, and used."""
+    source = wrapped.chat_template
+    if source is not None and getattr(wrapped, "_chat_template", None) is None:
+        return Templates.of(source, wrapped.special_tokens_map)
+
+    def write(messages: list[Any], tools: list[Any] | None, options: Mapping[str, Any]) -> str:
+        return str(wrapped.apply_chat_template(messages, tools=tools, tokenize=False, **options))
+
+    return Templates(Template(write))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise LoadError(f"The chat template {file} cannot be read: {one_line(error)}") from error
+
+
+def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates) -> frozenset[int]:
     """Every token that ends an answer: config's, generation_config's, the tokenizer's, the template's turn end."""
     found: set[int] = set(wrapped.eos_token_ids)
     sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id")]
@@ -113,20 +139,20 @@ def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any]) -> frozenset
             found.add(ids)
         elif isinstance(ids, list):
             found.update(id for id in ids if isinstance(id, int))
-    turn_end = _turn_end(wrapped)
+    turn_end = _turn_end(wrapped, templates)
     if turn_end is not None:
         found.add(turn_end)
     return frozenset(found)
 
 
-def _turn_end(wrapped: Any) -> int | None:
+def _turn_end(wrapped: Any, templates: Templates) -> int | None:
     """The special token that the template puts right behind an assistant's words, if it puts one there."""
     probe = [{"role": "user", "content": "x"}, {"role": "assistant", "content": MARK}]
     try:
-        text = wrapped.apply_chat_template(probe, tokenize=False)
-    except Exception:  # noqa: BLE001  a template may refuse anything; the other sources remain
+        text = templates.render(probe, add_generation_prompt=False)
+    except InvalidRequest:  # a template may refuse anything; the other sources remain
         return None
-    tail = str(text).partition(MARK)[2]
+    tail = text.partition(MARK)[2]
     ids = wrapped.backend_tokenizer.encode(tail, add_special_tokens=False).ids if tail else []
     return int(ids[0]) if ids and ids[0] in _special_ids(wrapped) else None
 

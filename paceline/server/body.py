@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -76,7 +77,10 @@ def parse_json(body: bytes) -> Any:
     except RecursionError:
         raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
     except ValueError as error:
-        raise InvalidRequest(f"The request's body is not valid JSON: {error}", code="invalid_json") from None
+        what = str(error)
+        if "set_int_max_str_digits" in what:  # advice for who writes Python, not for who writes JSON
+            what = f"a number has more than {sys.get_int_max_str_digits()} digits"
+        raise InvalidRequest(f"The request's body is not valid JSON: {what}", code="invalid_json") from None
 
 
 def _head_length(scope: Scope) -> int:

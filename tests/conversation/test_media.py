@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import struct
+import tracemalloc
 import zlib
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_from_bytes
 
@@ -13,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from paceline.conversation.media import decode_image
+from paceline.conversation.media import Loader, decode_image
+from paceline.conversation.remote import Fetcher
 from paceline.errors import InvalidRequest
+from paceline.settings import Settings
+from tests.conversation.test_remote import answer, fetcher, serving, to
 
 PIXELS, BYTES = 1_000_000, 1_000_000
 RED, WHITE = (255, 0, 0), (255, 255, 255)
@@ -197,3 +203,175 @@ def test_damaged_files_are_an_image_or_a_refusal(data: st.DataObject) -> None:
         decode(bytes(damaged))
     except InvalidRequest as error:
         assert error.field == "image_url"
+
+
+# --- hostile files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("height", "found"), [(1_100, "60000 x 1100"), (2_000, "(60000 x 2000|120000000)"), (60_000, "3600000000")]
+)
+def test_a_png_60000_pixels_wide_is_refused_with_its_size(height: int, found: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"image_url has {found} pixels, and at most 64000000 pixels"):
+        decode_image(url(claimed_png(60_000, height)), Settings().max_image_pixels, BYTES)
+
+
+def chunked_png(*chunks: bytes) -> bytes:
+    written = [struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        b"IDAT" + zlib.compress(b"\0" * 200_000_000, 9),
+        b"zTXtComment\0\0" + zlib.compress(b"\0" * 200_000_000, 9),
+        b"iCCPprofile\0\0" + zlib.compress(b"\0" * 200_000_000, 9),
+    ],
+    ids=["pixels", "text", "profile"],
+)
+def test_a_decompression_bomb_does_not_go_off(chunk: bytes) -> None:
+    header = b"IHDR" + struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    pixels = b"IDAT" + zlib.compress(b"\0" * 25 * 8)
+    bomb = chunked_png(header, chunk, pixels, b"IEND")
+    assert len(bomb) < BYTES
+    tracemalloc.start()
+    try:
+        decode(bomb)
+    except InvalidRequest as error:
+        assert "image_url is a damaged image" in str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+# --- by address --------------------------------------------------------------------------------------
+
+
+FIELD = "messages[0].content[0].image_url"
+PNG = saved(Image.new("RGB", (4, 3), RED))
+
+
+def loader(**options: Any) -> Loader:
+    return Loader(max_pixels=PIXELS, max_bytes=BYTES, **options)
+
+
+def complaint(loader: Loader, address: str) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        loader.load(address, FIELD)
+    assert caught.value.field == FIELD and FIELD in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_settings_say_where_pictures_come_from(tmp_path: Path) -> None:
+    closed = Loader.of(Settings())
+    assert (closed.fetcher, closed.folder) == (None, None)
+    assert (closed.max_pixels, closed.max_bytes) == (64_000_000, 32 << 20)
+    opened = Loader.of(Settings(allow_remote_media=True, media_dir=tmp_path, media_timeout_seconds=3))
+    assert isinstance(opened.fetcher, Fetcher) and (opened.folder, opened.seconds) == (tmp_path, 3)
+    assert "--allow-remote-media" in complaint(closed, "https://example.org/a.png")
+    assert "--media-dir" in complaint(closed, "file:///a.png")
+    assert "no public address" in complaint(opened, "http://127.0.0.1/a.png")
+
+
+def test_a_picture_is_fetched_and_decoded() -> None:
+    with serving(cat=answer(PNG), dog=to("/cat")) as server:
+        remote = loader(fetcher=fetcher(server))
+        assert remote.load(f" http://pictures.example:{server.server_port}/dog", FIELD).size == (4, 3)
+
+
+def test_what_was_fetched_is_judged_like_any_picture() -> None:
+    with serving(a=answer(b"<svg/>"), b=answer(claimed_png(30_000, 30_000)), c=answer(b"")) as server:
+        remote, base = loader(fetcher=fetcher(server)), f"http://pictures.example:{server.server_port}"
+        assert "not an image in a format" in complaint(remote, f"{base}/a")
+        assert "at most 1000000 pixels" in complaint(remote, f"{base}/b")
+        assert "empty" in complaint(remote, f"{base}/c")
+
+
+def test_the_pictures_of_a_request_share_its_bytes_and_its_time() -> None:
+    with serving(a=answer(PNG)) as server:
+        address = f"http://pictures.example:{server.server_port}/a"
+        small = Loader(max_pixels=PIXELS, max_bytes=len(PNG) * 2, fetcher=fetcher(server))
+        request = small.request()
+        request.load(address, FIELD)
+        request.load(address, FIELD)
+        with pytest.raises(InvalidRequest, match="more than 0 bytes"):
+            request.load(address, FIELD)
+        small.request().load(address, FIELD)
+        late = loader(fetcher=fetcher(server), seconds=1e-9)
+        assert "in the time allowed" in complaint(late, address)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """media/ with pictures, and a secret beside it."""
+    media = tmp_path / "media"
+    (media / "sub").mkdir(parents=True)
+    for path in (media / "cat.png", media / "sub" / "kätz chen.png", tmp_path / "secret.png"):
+        path.write_bytes(PNG)
+    return media
+
+
+def test_a_file_under_the_folder_is_read(folder: Path) -> None:
+    (folder / "link.png").symlink_to(folder / "cat.png")
+    (folder / "also").symlink_to("sub")
+    local = loader(folder=folder)
+    for name in ("cat.png", "sub/../cat.png", "link.png", "also/k%C3%A4tz%20chen.png", "sub/kätz chen.png"):
+        assert local.load(f"file://{folder}/{name}", FIELD).size == (4, 3)
+        assert local.load(f"FILE://localhost{folder}/{name}", FIELD).size == (4, 3)
+
+
+def test_the_folder_itself_may_be_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    local = loader(folder=tmp_path / "link")
+    assert local.load(f"file://{tmp_path}/link/cat.png", FIELD).size == (4, 3)
+    assert local.load(f"file://{folder}/cat.png", FIELD).size == (4, 3)
+
+
+def test_nothing_else_is_read_and_nobody_learns_what_there_is(folder: Path, tmp_path: Path) -> None:
+    (folder / "out.png").symlink_to(tmp_path / "secret.png")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "round").symlink_to(folder / "round")
+    (tmp_path / "media2").mkdir()
+    (tmp_path / "media2" / "cat.png").write_bytes(PNG)
+    os.mkfifo(folder / "pipe")
+    local = loader(folder=folder)
+    said = {
+        complaint(local, address)
+        for address in (
+            f"file://{tmp_path}/secret.png",
+            f"file://{tmp_path}/media2/cat.png",
+            f"file://{tmp_path}/nothing.png",
+            f"file://{folder}/../secret.png",
+            f"file://{folder}/%2e%2e/secret.png",
+            f"file://{folder}/..%2fsecret.png",
+            f"file://{folder}/out.png",
+            f"file://{folder}/up/secret.png",
+            f"file://{folder}/round",
+            f"file://{folder}/pipe",
+            f"file://{folder}/sub",
+            f"file://{folder}",
+            f"file://{folder}/nothing.png",
+            f"file://{folder}/cat.png/x",
+            f"file://{folder}/cat%00.png",
+            f"file://{folder}/%ff.png",
+            f"file://{folder}/{'x' * 5000}",
+            f"file://elsewhere{folder}/cat.png",
+            "file:cat.png",
+            "file://cat.png",
+            "file:///dev/zero",
+            "file:///proc/self/environ",
+            "file://[",
+        )
+    }
+    assert len(said) == 1 and "under the server's media folder" in said.pop()
+
+
+def test_a_file_that_is_too_large_or_no_picture_is_refused(folder: Path) -> None:
+    (folder / "big.png").write_bytes(b"x" * (BYTES + 1))
+    (folder / "text.png").write_text("hello")
+    (folder / "empty.png").touch()
+    local = loader(folder=folder)
+    assert f"more than {BYTES} bytes" in complaint(local, f"file://{folder}/big.png")
+    assert "not an image in a format" in complaint(local, f"file://{folder}/text.png")
+    assert "empty" in complaint(local, f"file://{folder}/empty.png")

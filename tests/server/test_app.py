@@ -8,7 +8,8 @@ import pytest
 
 import paceline.server
 from paceline.errors import LoadError, PacelineError
-from paceline.server.app import announce, create_app, listen
+from paceline.server.app import announce, create_app, listen, run
+from paceline.server.drain import DrainingServer
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 
@@ -23,6 +24,23 @@ def test_the_announcement_has_an_address_that_works_and_a_command(
     assert "http://127.0.0.1:8123 " in said
     [command] = re.findall(r"^curl .*$", said, re.MULTILINE)
     assert "http://127.0.0.1:8123/v1/chat/completions" in command and '"messages"' in command
+
+
+def test_with_keys_the_command_takes_one_from_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    announce(Settings.load({"api_key": "sk-private"}, None, {}), FakeService())
+    said = capsys.readouterr().out
+    assert '-H "Authorization: Bearer $PACELINE_API_KEY"' in said and "sk-" not in said
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "warned"), [("127.0.0.1", "", False), ("0.0.0.0", "", True), ("0.0.0.0", "sk-private", False)]
+)
+def test_a_server_that_is_open_to_the_network_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, host: str, key: str, warned: bool
+) -> None:
+    monkeypatch.setattr(DrainingServer, "run", lambda server, sockets: sockets[0].close())
+    run(FakeService(), Settings.load({"host": host, "port": 0, "api_key": key or None}, None, {}))
+    assert ("--api-key" in caplog.text) == warned and "sk-" not in caplog.text
 
 
 def test_an_ipv6_address_is_written_in_brackets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,3 +61,24 @@ def test_a_body_of_100_mb_is_refused_while_it_grows(http: httpx.Client) -> None:
 def test_a_body_just_under_the_limit_is_read(http: httpx.Client) -> None:
     response = post_chat(http, "hi", padding="x" * (4 * 2**20 - 1000))
     assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        (b'"stop": 5', "stop"),
+        (b'"stop": [5]', "stop[0]"),
+        (b'"seed": 18446744073709551616', "seed"),
+        (b'"seed": "5"', "seed"),
+        (b'"seed": ' + b"9" * 4000, "seed"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_refused_by_name(http: httpx.Client, fields: bytes, param: str) -> None:
+    body = b'{"messages": [{"role": "user", "content": "hi"}], %s}' % fields
+    refused(post(http, body), 400, param, param.partition("[")[0])
+
+
+def test_a_seed_of_5000_digits_is_refused_in_words_for_clients(http: httpx.Client) -> None:
+    body = b'{"messages": [{"role": "user", "content": "hi"}], "seed": %s}' % (b"9" * 5000)
+    error = refused(post(http, body), 400, None, "4300 digits")
+    assert "sys." not in error["message"]

@@ -8,7 +8,10 @@ from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, Re
 from paceline.server.errors import (
     BodyTooLarge,
     Forbidden,
+    HeadTooLarge,
     ModelNotFound,
+    TooSlow,
+    Unauthorized,
     error_object,
     error_response,
     field_path,
@@ -22,9 +25,12 @@ from paceline.server.schema import ChatBody
     [
         (InvalidRequest("bad", field="n", code="c"), 400, "invalid_request_error"),
         (PromptTooLong(10, 5), 400, "invalid_request_error"),
+        (Unauthorized("no key"), 401, "invalid_request_error"),
         (Forbidden("no"), 403, "invalid_request_error"),
         (ModelNotFound("a", "b"), 404, "invalid_request_error"),
+        (TooSlow(30), 408, "invalid_request_error"),
         (BodyTooLarge(2**20), 413, "invalid_request_error"),
+        (HeadTooLarge(2**15), 431, "invalid_request_error"),
         (RequestFailed("broke"), 500, "server_error"),
         (EngineUnavailable("busy"), 503, "service_unavailable"),
         (HTTPException(405), 405, "invalid_request_error"),
@@ -35,6 +41,7 @@ def test_each_error_has_its_status_and_openais_object(error: Exception, status: 
     response = error_response(error)
     assert response.status_code == status
     assert ("retry-after" in response.headers) == (status == 503)
+    assert ("www-authenticate" in response.headers) == (status == 401)
     body = error_object(error)["error"]
     assert body["type"] == kind
     assert set(body) == {"message", "type", "param", "code"}

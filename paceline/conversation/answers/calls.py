@@ -1,0 +1,141 @@
+"""What every reader of calls shares: which names are tools, and how a call starts, goes on and ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from paceline.conversation.answers import schema
+from paceline.conversation.answers.events import CallArguments, CallEnd, CallStart
+from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.answers.source import Source, Steps
+from paceline.conversation.answers.writer import State, Writer
+
+NAME = re.compile(r"[A-Za-z0-9_.\-]+")  # where no tools are given: nothing that could be markup, quotes or control
+LONGEST_NAME = 128
+
+
+class NotACall(Exception):
+    """What stands here since the source's last checkpoint is text."""
+
+
+class Calls:
+    """One answer's calls. A call that starts has a name from `tools`; one that ends has an object for arguments."""
+
+    def __init__(
+        self, source: Source, writer: Writer, tools: Sequence[Mapping[str, Any]] | None, new_id: Callable[[], str]
+    ) -> None:
+        self.source = source
+        self.ended = 0
+        self._writer = writer
+        self._new_id = new_id
+        self._open: State | None = None  # what was before the call that has started
+        named = [] if tools is None else [(schema.tool_name(tool), schema.properties(tool)) for tool in tools]
+        self._tools = None if tools is None else {name: parameters for name, parameters in named if name}
+
+    # -- names and schemas
+
+    def knows(self, name: object) -> bool:
+        if self._tools is not None:
+            return name in self._tools
+        return isinstance(name, str) and len(name) <= LONGEST_NAME and bool(NAME.fullmatch(name))
+
+    def name(self, *ends: str) -> Steps[str]:
+        """A tool's name and one of the ends behind it, which is not taken. Fails as soon as it cannot be one."""
+        source = self.source
+        if self._tools is not None:
+            words = {name + end: end for name in self._tools for end in ends}
+            word = yield from source.one_of(words)
+            if word is None:
+                raise NotACall
+            source.back(len(words[word]))
+            return word.removesuffix(words[word])
+        name = yield from source.run(NAME, LONGEST_NAME)
+        end = yield from source.one_of(ends)
+        if end is None or not self.knows(name):
+            raise NotACall
+        source.back(len(end))
+        return name
+
+    def parameters(self, name: str) -> Mapping[str, Any]:
+        return (self._tools or {}).get(name, {})
+
+    # -- the call's life
+
+    @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    def start(self, name: str) -> None:
+        self._open = self._writer.mark()
+        self._writer.event(CallStart(self.ended, self._new_id(), name))
+
+    def arguments(self, text: str) -> None:
+        if text:
+            self._writer.event(CallArguments(self.ended, text))
+
+    def end(self, *, repaired: bool = False) -> None:
+        self._writer.event(CallEnd(self.ended, repaired))
+        self._open = None
+        self.ended += 1
+        self.source.checkpoint()
+
+    def whole(self, name: str, arguments: str) -> None:
+        self.start(name)
+        self.arguments(arguments)
+        self.end()
+
+    def give_up(self, closing: str) -> NotACall:
+        """A started call cannot go on: `closing` completes its arguments, and the rest of the text is text."""
+        self.arguments(closing)
+        self.end(repaired=True)
+        return NotACall()
+
+    def incomplete(self) -> None:
+        """The text ended inside a started call, which stays without an end: its raw text is content."""
+        assert self._open is not None
+        self._writer.unmark(self._open)
+        self._open = None
+        self._writer.content(self.source.raw())
+        self.source.checkpoint()
+
+    # -- what several formats have
+
+    def json_arguments(self, name: str) -> Steps[None]:
+        """The rest of a call whose arguments are a JSON object, which begins here: started, streamed and ended."""
+        yield from self.source.want()
+        if self.source.peek() != "{":
+            self.whole(name, (yield from self.held_arguments()))
+            return
+        self.start(name)
+        try:
+            yield from copy_value(self.source, self.arguments)
+        except NotJSON as broken:
+            raise self.give_up(broken.closing) from None
+        self.end()
+
+    def held_arguments(self) -> Steps[str]:
+        """Arguments that cannot be streamed: before the name, inside a string, or null."""
+        pieces: list[str] = []
+        try:
+            yield from copy_value(self.source, pieces.append)
+        except (NotJSON, Incomplete):
+            raise NotACall from None
+        text = "".join(pieces)
+        if text.startswith('"'):
+            text = schema.container(schema.string(text)) or ""
+        if text == "null":
+            return "{}"
+        if not text.startswith("{"):
+            raise NotACall
+        return text
+
+    def trailer(self, *marks: str) -> Steps[None]:
+        """The marks behind a call, each if it is there, with the space before it."""
+        for mark in marks:
+            self.source.checkpoint()
+            yield from self.source.space()
+            if not (yield from self.source.literal(mark, cut=True)):
+                self.source.rewind()
+        self.source.checkpoint()

@@ -1,0 +1,86 @@
+"""What an answer is made of, in the order in which the model wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Text for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The inside of a think block."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A tool call: its name is known to be one of the request's tools."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """A piece of a call's arguments. All pieces of a call that ends, joined, are a JSON object."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """The call is whole. `repaired`: the model broke off its JSON, and closing brackets are ours."""
+
+    index: int
+    repaired: bool = False
+
+
+Event = Content | Reasoning | CallStart | CallArguments | CallEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    id: str
+    name: str
+    arguments: str  # JSON, an object
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer. A call that never ended is not in `calls`: its raw text is in `content`."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+def merge(events: Iterable[Event]) -> Answer:
+    content: list[str] = []
+    reasoning: list[str] = []
+    started: dict[int, tuple[CallStart, list[str]]] = {}
+    calls: list[Call] = []
+    for event in events:
+        match event:
+            case Content(text):
+                content.append(text)
+            case Reasoning(text):
+                reasoning.append(text)
+            case CallStart(index):
+                started[index] = (event, [])
+            case CallArguments(index, text):
+                started[index][1].append(text)
+            case CallEnd(index, repaired):
+                start, pieces = started[index]
+                calls.append(Call(start.id, start.name, "".join(pieces), repaired))
+    return Answer("".join(content), "".join(reasoning), tuple(calls))

@@ -1,0 +1,174 @@
+"""Which marks a model uses, by name and by what its chat template says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from paceline.conversation.answers import harmony, json_calls, tagged_calls, whole_calls
+from paceline.conversation.answers.calls import Calls
+from paceline.conversation.answers.source import Steps
+from paceline.errors import SettingsError
+
+AUTO = "auto"
+NONE = "none"
+HARMONY = "gpt_oss"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFormat:
+    read: Callable[[Calls], Steps[None]]  # from an opening mark to behind the call
+    opens: tuple[str, ...] = ()  # a call may begin with one of these, anywhere
+    first: tuple[str, ...] = ()  # and with one of these before any other text, or right behind a call
+    inner: tuple[str, ...] = ()  # the other marks that may be tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkFormat:
+    open: str
+    close: str
+
+
+_hermes = ToolFormat(json_calls.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
+_tool_formats: Mapping[str, ToolFormat] = {
+    "qwen": _hermes,
+    "hermes": _hermes,
+    "qwen3_coder": ToolFormat(
+        tagged_calls.read_qwen3_coder, ("<tool_call>", "<function="), inner=("</tool_call>", "</function>")
+    ),
+    "llama3_json": ToolFormat(json_calls.read_llama, ("<|python_tag|>",), ("{", "[", ";")),
+    "llama3_pythonic": ToolFormat(
+        whole_calls.read_pythonic,
+        tuple(whole_calls.PYTHON_MARKS),
+        ("[",),
+        inner=tuple(whole_calls.PYTHON_MARKS.values()),
+    ),
+    "mistral": ToolFormat(json_calls.read_mistral, ("[TOOL_CALLS]",), inner=("[ARGS]", "[CALL_ID]")),
+    "glm": ToolFormat(
+        tagged_calls.read_glm,
+        ("<tool_call>",),
+        inner=("</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+    ),
+    "deepseek": ToolFormat(
+        json_calls.read_deepseek,
+        ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"),
+        inner=("<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
+    ),
+    "minimax": ToolFormat(
+        tagged_calls.read_minimax, ("<minimax:tool_call>", '<invoke name="'), inner=("</minimax:tool_call>",)
+    ),
+    "gemma": ToolFormat(whole_calls.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
+    "json": ToolFormat(
+        json_calls.read_json, tuple(json_calls.JSON_MARKS), ("{", "["), tuple(json_calls.JSON_MARKS.values())
+    ),
+}
+_think = ThinkFormat("<think>", "</think>")
+_think_formats: Mapping[str, ThinkFormat] = {
+    "think": _think,
+    "qwen3": _think,
+    "deepseek_r1": _think,
+    "mistral": ThinkFormat("[THINK]", "[/THINK]"),
+    "gemma": ThinkFormat("<|channel>thought", "<channel|>"),
+}
+
+TOOL_PARSERS = (AUTO, NONE, *_tool_formats, HARMONY)
+REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """What to look for in a model's answers. Made by `choose`; the same for every request of a model."""
+
+    tools: str = NONE
+    reasoning: str = NONE
+    special: frozenset[str] = field(default=frozenset(), repr=False)  # the marks that are special tokens
+
+    @property
+    def needs_special(self) -> bool:
+        """Whether rows must be detokenized with special tokens: at least with those in `special`."""
+        return bool(self.special)
+
+    @property
+    def tool_format(self) -> ToolFormat | None:
+        return _tool_formats.get(self.tools)
+
+    @property
+    def think_format(self) -> ThinkFormat | None:
+        return _think_formats.get(self.reasoning)
+
+    @property
+    def is_harmony(self) -> bool:
+        return HARMONY in (self.tools, self.reasoning)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        found: tuple[str, ...] = harmony.MARKS if self.is_harmony else ()
+        if tools := self.tool_format:
+            found += (*tools.opens, *tools.inner)
+        if think := self.think_format:
+            found += (think.open, think.close)
+        return found
+
+
+def choose(
+    template: str,
+    special_tokens: Collection[str] = (),
+    tool_parser: str | None = None,
+    reasoning_parser: str | None = None,
+) -> AnswerFormat:
+    """The format of a model with this chat template. A parser that is named is taken; None and auto leave it to us."""
+    tools = _checked("tool-parser", tool_parser, TOOL_PARSERS) or _tools_of(template)
+    reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS) or _reasoning_of(template)
+    chosen = AnswerFormat(tools, reasoning)
+    # A mark may be more than its token: Gemma's thought channel is the token <|channel> and a word.
+    special = {token for token in special_tokens if token and any(mark.startswith(token) for mark in chosen.marks)}
+    return replace(chosen, special=frozenset(special))
+
+
+def opens_reasoning(prompt_tail: str, format: AnswerFormat) -> bool:
+    """Whether the rendered prompt ends with an open think block, so that the answer starts inside it."""
+    tail = prompt_tail.rstrip()
+    if format.reasoning == HARMONY:
+        return tail.endswith("<|channel|>analysis<|message|>")
+    return format.think_format is not None and tail.endswith(format.think_format.open)
+
+
+def _checked(flag: str, name: str | None, names: Collection[str]) -> str | None:
+    if name is not None and name not in names:
+        raise SettingsError(f"--{flag} {name!r} is unknown. Use one of: {', '.join(names)}.")
+    return None if name in (None, AUTO) else name
+
+
+def _tools_of(template: str) -> str:
+    """By the marks that the template writes into the conversation's history, the most telling first.
+
+    Without any, the answer can only be asked for in plain JSON, and the object must name one of the request's tools.
+    """
+    for name, marks in (
+        (HARMONY, ("<|channel|>", "<|message|>")),
+        ("minimax", ("<minimax:tool_call>",)),
+        ("gemma", ("<|tool_call>", "<tool_call|>")),
+        ("deepseek", ("<｜tool▁call▁begin｜>",)),
+        ("glm", ("<arg_key>",)),
+        ("qwen3_coder", ("<function=", "<parameter=")),
+        ("llama3_pythonic", ("<|tool_call_start|>",)),
+        ("llama3_pythonic", ("<|tool_list_start|>",)),
+        ("mistral", ("[TOOL_CALLS]",)),
+        ("hermes", ("<tool_call>",)),
+        ("llama3_pythonic", ("<|python_start|>",)),
+        ("llama3_json", ("<|python_tag|>",)),
+        ("llama3_json", ("<|start_header_id|>",)),
+    ):
+        if all(mark in template for mark in marks):
+            return name
+    return "json"
+
+
+def _reasoning_of(template: str) -> str:
+    if "<|channel|>" in template and "<|message|>" in template:
+        return HARMONY
+    for name in ("think", "mistral", "gemma"):
+        marks = _think_formats[name]
+        if marks.close in template or marks.open in template:
+            return name
+    return NONE

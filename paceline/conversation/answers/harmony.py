@@ -1,0 +1,98 @@
+"""GPT-OSS: an answer is a row of messages, each for a channel, and a call is a message to a tool.
+
+<|channel|>analysis<|message|>...<|end|>
+<|start|>assistant<|channel|>commentary to=functions.name <|constrain|>json<|message|>{...}<|call|>
+<|start|>assistant<|channel|>final<|message|>...<|return|>
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from paceline.conversation.answers.calls import Calls, NotACall
+from paceline.conversation.answers.json_text import Incomplete
+from paceline.conversation.answers.source import Source, Steps
+from paceline.conversation.answers.writer import Writer
+
+OPENS = ("<|start|>", "<|channel|>")
+CLOSES = ("<|end|>", "<|call|>", "<|return|>")
+MARKS = (*OPENS, "<|message|>", "<|constrain|>", *CLOSES)
+LONGEST_HEADER = 400
+
+_header_words = re.compile(
+    r"(?:<\|start\|>assistant\s*(?:to=(?P<to>[^\s<]+)\s*)?)?"
+    r"(?:<\|channel\|>(?P<channel>analysis|commentary|final)\s*(?:to=(?P<channel_to>[^\s<]+)\s*)?)?"
+    r"(?:<\|constrain\|>)?\s*[a-z]*\s*"
+)
+
+
+def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: bool, thinking: bool) -> Steps[None]:
+    """`calls` None and `reasoning` False leave such messages as they are written. `thinking`: inside analysis."""
+    if thinking:
+        writer.mark()
+        yield from _body(source, writer, writer.reasoning)
+    while (yield from source.until(OPENS, writer.content, final=True)) is not None:
+        source.checkpoint()
+        before = calls.ended if calls else 0
+        try:
+            channel, recipient = yield from _header(source)
+            if recipient:
+                if calls is None:
+                    raise NotACall
+                yield from _call(calls, recipient)
+            elif channel == "analysis":
+                if not reasoning:
+                    raise NotACall
+                writer.mark()
+                yield from _body(source, writer, writer.reasoning)
+            else:
+                writer.mark()
+                yield from _body(source, writer, writer.content)
+        except (NotACall, Incomplete):
+            if calls and calls.is_open:
+                calls.incomplete()
+                continue
+            source.rewind()
+            if not calls or calls.ended == before:
+                writer.content((yield from source.one_of(OPENS)) or "")
+            source.checkpoint()
+
+
+def _header(source: Source) -> Steps[tuple[str, str]]:
+    """Channel and recipient. The recipient may stand behind the role or behind the channel."""
+    header = ""
+
+    def add(text: str) -> None:
+        nonlocal header
+        header += text
+        if len(header) > LONGEST_HEADER or any(header.count(mark) > 1 for mark in OPENS):
+            raise NotACall
+
+    mark: str | None = ""
+    while mark != "<|message|>":
+        add((yield from source.one_of(MARKS)) or "")
+        mark = yield from source.until(MARKS, add)
+        if mark is None or mark in CLOSES:
+            raise NotACall
+    yield from source.literal("<|message|>")
+    words = _header_words.fullmatch(header)
+    if not words:
+        raise NotACall
+    return words["channel"] or "final", words["to"] or words["channel_to"] or ""
+
+
+def _body(source: Source, writer: Writer, write: Callable[[str], None]) -> Steps[None]:
+    if (yield from source.until((*OPENS, *CLOSES), write, final=True)) is not None:
+        writer.mark()
+        yield from source.one_of(CLOSES)
+    source.checkpoint()
+
+
+def _call(calls: Calls, recipient: str) -> Steps[None]:
+    name = recipient.removeprefix("functions.")
+    if not calls.knows(name):
+        raise NotACall
+    yield from calls.source.space()
+    yield from calls.json_arguments(name)
+    yield from calls.trailer("<|call|>", "<|end|>")

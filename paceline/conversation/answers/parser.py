@@ -1,0 +1,139 @@
+"""A model's answer taken apart while it streams: text, reasoning, and tool calls as they are written."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from paceline.conversation.answers import harmony
+from paceline.conversation.answers.calls import Calls, NotACall
+from paceline.conversation.answers.events import Answer, Event, merge
+from paceline.conversation.answers.formats import HARMONY, AnswerFormat
+from paceline.conversation.answers.json_text import Incomplete
+from paceline.conversation.answers.source import Source, Steps
+from paceline.conversation.answers.writer import Writer
+
+_letters = string.ascii_letters + string.digits
+
+
+def call_id() -> str:
+    return "call_" + "".join(secrets.choice(_letters) for _ in range(24))
+
+
+class AnswerParser:
+    """One choice of one request.
+
+    Nothing that the model writes raises. What is not a call of one of `tools` (None: of any tool whose name is an
+    identifier) is content, as it was written. So is a call that the end of the text cuts off: if it had started, it
+    stays without an end, and its raw text is content. A call whose arguments stop being JSON is closed, marked as
+    `repaired`, and the rest is content.
+    """
+
+    def __init__(
+        self,
+        format: AnswerFormat,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        calls: bool = True,  # False (tool_choice none): what looks like a call is text
+        starts_in_reasoning: bool = False,
+        new_id: Callable[[], str] = call_id,
+    ) -> None:
+        self._format = format
+        self._source = Source()
+        self._writer = Writer()
+        self._calls = Calls(self._source, self._writer, tools, new_id) if calls and (tools is None or tools) else None
+        self._steps = self._read(starts_in_reasoning)
+        self._done = False
+
+    def push(self, text: str) -> list[Event]:
+        self._source.feed(text)
+        self._go_on()
+        return self._writer.take()
+
+    def finish(self) -> list[Event]:
+        """The text is over: what was held back comes out."""
+        self._source.ended = True
+        self._go_on()
+        self._writer.finish()
+        return self._writer.take()
+
+    def _go_on(self) -> None:
+        if not self._done:
+            self._done = next(self._steps, StopIteration) is StopIteration
+
+    def _read(self, thinking: bool) -> Steps[None]:
+        if self._format.is_harmony:
+            yield from harmony.read_answer(
+                self._source,
+                self._writer,
+                self._calls if self._format.tools == HARMONY else None,
+                self._format.reasoning == HARMONY,
+                thinking,
+            )
+        else:
+            yield from self._read_marked(thinking)
+
+    def _read_marked(self, thinking: bool) -> Steps[None]:
+        source, writer = self._source, self._writer
+        think = self._format.think_format
+        tools = self._format.tool_format if self._calls else None
+        while True:
+            source.checkpoint()
+            if think and thinking:
+                writer.mark()
+                if (yield from source.until((think.close,), writer.reasoning, final=True)) is None:
+                    return
+                yield from source.literal(think.close)
+                writer.mark()
+                thinking = False
+                continue
+            always = tools.opens if tools else ()
+            if writer.empty:  # the marks that may stand before other text
+                writer.content((yield from source.space()))
+                first = (*(tools.first if tools else ()), *((think.open,) if think and not writer.begun else ()))
+                source.checkpoint()
+                mark = yield from source.one_of((*always, *first))
+                if mark is None:
+                    if not (yield from source.want()):
+                        return
+                    writer.content(source.take(1))
+                    continue
+                source.rewind()
+            else:
+                mark = yield from source.until(always, writer.content, final=True)
+                if mark is None:
+                    return
+                source.checkpoint()
+            if think and mark == think.open and not writer.begun:
+                yield from source.literal(mark)
+                thinking = True
+            elif tools and self._calls:
+                yield from self._read_call(tools.read(self._calls), self._calls, mark)
+
+    def _read_call(self, reader: Steps[None], calls: Calls, mark: str) -> Steps[None]:
+        before = calls.ended
+        try:
+            yield from reader
+        except (NotACall, Incomplete):
+            if calls.is_open:
+                calls.incomplete()
+                return
+            self._source.rewind()
+            if calls.ended == before:
+                yield from self._source.literal(mark)
+                self._writer.content(mark)
+
+
+def parse_whole(
+    text: str,
+    format: AnswerFormat,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    calls: bool = True,
+    starts_in_reasoning: bool = False,
+    new_id: Callable[[], str] = call_id,
+) -> Answer:
+    parser = AnswerParser(format, tools, calls=calls, starts_in_reasoning=starts_in_reasoning, new_id=new_id)
+    return merge([*parser.push(text), *parser.finish()])

@@ -1,0 +1,187 @@
+"""Grammars made ready on the callers' threads, so that the engine only copies and follows them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import cached_property
+from typing import Any
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+from paceline.conversation.grammar.matcher import Matcher
+from paceline.conversation.grammar.spec import GrammarSpec
+from paceline.conversation.grammar.write import explained, write
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.errors import EngineUnavailable, InvalidRequest
+
+SECONDS = 2.0  # a grammar that is not ready by then is refused
+WORKERS = 2  # grammars compiled at a time
+CACHE_BYTES = 64 * 1024 * 1024
+# What a compiled grammar holds, measured on schemas of 0.5 to 30 KB: about this much, and this much a byte of text.
+BASE_BYTES, BYTES_PER_BYTE = 32 * 1024, 64
+
+# The last three are spent on the engine's thread: a mask may take it about 10 ms at worst, a row's lexer 60 MB.
+LIMITS = LLParserLimits(
+    initial_lexer_fuel=1_000_000,
+    max_grammar_size=500_000,
+    step_lexer_fuel=100_000,
+    step_max_items=50_000,
+    max_lexer_states=30_000,
+    verbose_errors=False,
+)
+# How pieces with a mark for blanks are read where the tokenizer's own decoder is one that llguidance does not know.
+PIECES = {
+    "type": "Sequence",
+    "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+    ],
+}
+
+
+class Compiled:
+    """A grammar at its beginning. Any thread may ask for a row's matcher."""
+
+    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], size: int) -> None:
+        self._matcher = matcher
+        self._vocab_size = vocab_size
+        self._ends = ends
+        self._lock = threading.Lock()
+        self.size = size  # bytes that it is taken to hold
+
+    def matcher(self) -> Matcher:
+        with self._lock:
+            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends)
+
+
+class Grammars:
+    """Compiles and remembers. `vocab_size` is the model's, which may be longer than the tokenizer's."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        vocab_size: int,
+        eos_ids: Iterable[int],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._ends = frozenset(token for token in eos_ids if 0 <= token < vocab_size)
+        self._cache_bytes = cache_bytes
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+        self._slots = threading.BoundedSemaphore(WORKERS)
+        self._ready: OrderedDict[GrammarSpec, Compiled | str] = OrderedDict()  # a text says why there is none
+        self._under_way: dict[GrammarSpec, Future[Compiled | str]] = {}
+        self.held = 0  # bytes
+        self.compiled = 0  # grammars since the start
+
+    def prepare(self) -> None:
+        """Build what all grammars share (a second or two for 150,000 tokens); otherwise the first one waits for it."""
+        with self._building:
+            self._vocabulary  # noqa: B018
+
+    def compile(self, spec: GrammarSpec) -> Compiled:
+        """Blocks for milliseconds, at most two seconds. InvalidRequest where there can be no such grammar."""
+        if not self._ends:
+            raise InvalidRequest("The model has no end token, so an answer to a grammar could not end.")
+        self.prepare()
+        with self._lock:
+            known = self._ready.get(spec)
+            if known is not None:
+                self._ready.move_to_end(spec)
+            waiting = self._under_way.get(spec)
+            mine = known is None and waiting is None
+            if mine:
+                waiting = self._under_way[spec] = Future()
+        if waiting is not None and known is None:
+            if mine:
+                self._settle(spec, waiting)
+            known = waiting.result()
+        assert known is not None
+        if isinstance(known, str):
+            raise InvalidRequest(known, field=spec.field)
+        return known
+
+    def _settle(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
+        """Compile for all who wait for this one."""
+        try:
+            made = self._in_time(lambda: self._made(spec))
+        except BaseException as error:  # noqa: BLE001  for all who wait
+            with self._lock:
+                del self._under_way[spec]
+            result.set_exception(error)
+            return
+        with self._lock:
+            del self._under_way[spec]
+            self._ready[spec] = made
+            self.held += _size(spec, made)
+            self.compiled += not isinstance(made, str)
+            while self.held > self._cache_bytes and self._ready:
+                oldest, gone = self._ready.popitem(last=False)
+                self.held -= _size(oldest, gone)
+        result.set_result(made)
+
+    def _in_time(self, work: Callable[[], Compiled | str]) -> Compiled | str:
+        """llguidance cannot be interrupted: what takes too long is left behind, and keeps its slot until it ends."""
+        if not self._slots.acquire(timeout=self._seconds):
+            raise EngineUnavailable("Too many grammars are being compiled. Try again in a moment.")
+        result: Future[Compiled | str] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(work())
+            except BaseException as error:  # noqa: BLE001  for the thread that waits
+                result.set_exception(error)
+            finally:
+                self._slots.release()
+
+        threading.Thread(target=run, name="paceline-grammar", daemon=True).start()
+        try:
+            return result.result(timeout=self._seconds)
+        except FutureTimeout:
+            return f"It takes more than {self._seconds:g} seconds to compile. Make it simpler."
+
+    def _made(self, spec: GrammarSpec) -> Compiled | str:
+        vocabulary, marks = self._vocabulary
+        try:
+            matcher = LLMatcher(vocabulary, write(spec, marks), log_level=0, limits=LIMITS)
+        except InvalidRequest as error:
+            return str(error)
+        except RecursionError:
+            return "It is nested too deep."
+        if not matcher.is_error():
+            matcher.compute_bitmask()  # the first mask builds most of the lexer, better here than between two steps
+        if matcher.is_error():
+            return explained(matcher.get_error())
+        return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * len(spec.text))
+
+    @cached_property
+    def _vocabulary(self) -> tuple[LLTokenizer, dict[str, int]]:
+        backend = self._tokenizer._backend
+        description: dict[str, Any] = json.loads(backend.to_str())
+        description.update(truncation=None, padding=None)
+        width = max(self._vocab_size, 1 + max(backend.get_vocab(with_added_tokens=True).values()))
+        ends = sorted(self._ends)
+        try:
+            vocabulary = LLTokenizer(json.dumps(description), n_vocab=width, eos_token=ends)
+        except ValueError:
+            description["decoder"] = PIECES
+            vocabulary = LLTokenizer(json.dumps(description), n_vocab=width, eos_token=ends)
+        added = backend.get_added_tokens_decoder()
+        # Also tokens that the tokenizer does not call special: llguidance goes by the look of <tool_call>.
+        marks = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
+        return vocabulary, {text: i for text, i in marks.items() if vocabulary.is_special_token(i)}
+
+
+def _size(spec: GrammarSpec, made: Compiled | str) -> int:
+    return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + len(spec.text)

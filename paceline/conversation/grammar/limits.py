@@ -1,0 +1,230 @@
+"""What is refused before it is compiled: llguidance bounds most of its work by fuel, these are what it does not.
+
+Objects cost it the square of their properties, a multipleOf as many states as its number, and counted repetitions
+inside counted repetitions of a pattern as many expressions as their product, the last while the engine steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from paceline.errors import InvalidRequest
+
+BYTES = 256 * 1024  # of a schema, a pattern, a grammar, or all tools together
+GRAMMAR_BYTES = 64 * 1024  # of a Lark or GBNF text, which is read in Python
+DEPTH = 64  # of its JSON
+PROPERTIES = 1_000
+ENTRIES = 5_000  # of enumerations
+EXPANSION = 20_000  # of repetitions in repetitions
+MULTIPLES = 20_000  # sum of all multipleOf, in units of their last decimal
+
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+_SINGLE = ("items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains")
+_REFS = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def check_depth(value: Any, field: str | None) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEPTH + 1:
+            raise InvalidRequest(f"It is nested more than {DEPTH} levels deep.", field=field)
+        level = [child for node in level for child in _children(node)]
+
+
+def check_schema(schema: Any) -> None:
+    """Raises InvalidRequest (without a field) where the schema is too much, or reaches outside of itself."""
+    properties = entries = expanded = multiples = 0
+    for node in _schemas(schema):
+        for key in _REFS:
+            target = node.get(key)
+            if isinstance(target, str) and not target.startswith("#"):
+                raise InvalidRequest(f"{key} to {target[:80]!r}: only references into the schema itself (#...) work.")
+        if "x-guidance" in node:
+            raise InvalidRequest("The schema uses x-guidance, which is not for requests to set.")
+        named = _size(node.get("properties")) + _size(node.get("patternProperties"))
+        properties += max(named, _size(node.get("required")))
+        entries += _size(node.get("enum"))
+        patterns = [node.get("pattern"), *(node["patternProperties"] if _size(node.get("patternProperties")) else ())]
+        expanded += sum(regex_expansion(pattern) for pattern in patterns if isinstance(pattern, str))
+        multiples += _units(node.get("multipleOf"))
+    for name, count, most in (
+        ("properties", properties, PROPERTIES),
+        ("enum", entries, ENTRIES),
+        ("pattern", expanded, EXPANSION),
+        ("multipleOf", multiples, MULTIPLES),
+    ):
+        if count > most:
+            raise InvalidRequest(f"The schema is too large: its {name} come to {count}, and {most} is the most.")
+
+
+def check_regex(pattern: str) -> None:
+    _check_expansion(regex_expansion(pattern))
+
+
+def check_lark(text: str) -> None:
+    size = len(text.encode())
+    if size > GRAMMAR_BYTES:
+        raise InvalidRequest(f"The grammar has {size} bytes; at most {GRAMMAR_BYTES} are taken.")
+    for directive in ("%json", "%regex"):
+        if directive in text:
+            raise InvalidRequest(f"{directive} is not taken in a grammar: send a JSON schema or a regex instead.")
+    _check_expansion(lark_expansion(text))
+
+
+def _check_expansion(expanded: int) -> None:
+    if expanded > EXPANSION:
+        raise InvalidRequest(
+            f"Repetitions inside repetitions come to {expanded} when written out, and {EXPANSION} is the most."
+        )
+
+
+def _schemas(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in `schema` that is a schema itself, and not data or a name."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Mapping):
+            continue
+        yield node
+        for key in _MAPS:
+            if isinstance(node.get(key), Mapping):
+                waiting += node[key].values()
+        for key in _LISTS:
+            if isinstance(node.get(key), list):
+                waiting += node[key]
+        waiting += [node[key] for key in _SINGLE if key in node]
+
+
+def _children(node: Any) -> Iterator[Any]:
+    if isinstance(node, Mapping):
+        return iter(node.values())
+    return iter(node) if isinstance(node, (list, tuple)) else iter(())
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, (list, Mapping)) else 0
+
+
+def _units(number: Any) -> int:
+    """A multipleOf as llguidance counts it: 0.25 is 25."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return 0
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    digits = int(mantissa.replace(".", "").strip("0") or 0)
+    return digits * 10 ** max(0, min(int(exponent or 0), 20)) if isinstance(number, float) else abs(number)
+
+
+_COUNT = re.compile(r"\{\s*(\d*)\s*(?:,\s*(\d*)\s*)?\}|~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
+_DEFINITION = re.compile(r"^[ \t]*[?!]?([A-Za-z_]\w*)(?:\.-?\d+)?[ \t]*(?:\[[^\]\n]*\])?[ \t]*:", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_SLASHED = re.compile(r"/((?:[^/\\\n]|\\.)*)/")
+_COMMENT = re.compile(r"(?://|#)[^\n]*")
+_CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:[pPxuU]\{[^}]*\}|.)", re.DOTALL)
+
+_SIGNS = {"\\": _ESCAPE, "[": _CLASS, "{": _COUNT}
+
+
+class _Tally:
+    """Sizes of groups while a pattern is read: `open[-1]` is what the innermost one's repetitions come to so far."""
+
+    def __init__(self) -> None:
+        self.open = [0]
+        self.last = 0  # what the last atom's repetitions come to
+        self.nested = 0  # all repetitions of something that repeats
+
+    def atom(self, size: int = 0) -> None:
+        self.last = size
+        self.open[-1] += size
+
+    def enter(self) -> None:
+        self.open.append(0)
+
+    def leave(self) -> None:
+        if len(self.open) > 1:
+            self.atom(self.open.pop())
+
+    def repeat(self, count: int) -> None:
+        size = max(self.last, 1) * count
+        if self.last:
+            self.nested += size
+        self.open[-1] += size - self.last
+        self.last = size
+
+
+def regex_expansion(pattern: str) -> int:
+    """How many expressions repetitions of repetitions come to. One that stands alone is cheap: (a{10}){10} is 100."""
+    return _read_regex(pattern).nested
+
+
+def _read_regex(pattern: str) -> _Tally:
+    tally, place = _Tally(), 0
+    while place < len(pattern):
+        sign = pattern[place]
+        found = _SIGNS[sign].match(pattern, place) if sign in _SIGNS else None
+        if sign == "(":
+            tally.enter()
+        elif sign == ")":
+            tally.leave()
+        elif sign == "{" and found:
+            tally.repeat(_most(found))
+        elif sign not in "*+?":
+            tally.atom()
+        place = found.end() if found else place + 1
+    return tally
+
+
+def lark_expansion(text: str) -> int:
+    """The same for a grammar's terminals, which may be made of each other. What a rule repeats is never written out."""
+    marks = list(_DEFINITION.finditer(text))
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    bodies = {mark[1]: text[mark.end() : end] for mark, end in zip(marks, ends, strict=False)}
+    known: dict[str, int] = {}
+    nested = 0
+
+    def size(name: str) -> int:
+        nonlocal nested
+        if name not in known and name in bodies:
+            known[name] = 0  # a rule may hold itself; a terminal that does is refused by the compiler
+            tally = _read_lark(bodies[name], size, repeats=name.isupper())
+            known[name] = sum(tally.open) if name.isupper() else 0
+            nested += tally.nested
+        return known.get(name, 0)
+
+    for name in bodies:
+        size(name)
+    return nested
+
+
+def _read_lark(text: str, size_of: Callable[[str], int], *, repeats: bool) -> _Tally:
+    tally, place = _Tally(), 0
+    while place < len(text):
+        sign = text[place]
+        found: re.Match[str] | None = None
+        if found := _COMMENT.match(text, place):
+            pass
+        elif found := _STRING.match(text, place):
+            tally.atom()
+        elif found := _SLASHED.match(text, place):
+            inner = _read_regex(found[1])
+            tally.nested += inner.nested
+            tally.atom(sum(inner.open))
+        elif found := _COUNT.match(text, place):
+            tally.repeat(_most(found) if repeats else 1)
+        elif found := _NAME.match(text, place):
+            tally.atom(size_of(found[0]))
+        elif sign in "([":
+            tally.enter()
+        elif sign in ")]":
+            tally.leave()
+        place = found.end() if found else place + 1
+    return tally
+
+
+def _most(count: re.Match[str]) -> int:
+    return max((int(number[:12]) for number in count.groups() if number), default=1)

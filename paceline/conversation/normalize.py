@@ -1,0 +1,161 @@
+"""One shape for every conversation, whatever client it comes from: the shape that most templates take.
+
+System messages come first, as one; neighbours of one role are one message. What was well-formed stays as it is,
+and no text is lost: only system messages that say nothing go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from paceline.conversation.messages import Part
+from paceline.errors import InvalidRequest
+
+Message = dict[str, Any]
+Content = str | list[dict[str, Any]]
+
+BETWEEN = "\n\n"  # texts that become one
+REASONING = ("reasoning_content", "reasoning", "thinking")  # names that clients and templates have for the same
+THINK, END_OF_THINK = "<think>", "</think>"
+
+
+def normalized(
+    conversation: Sequence[Message], images: Sequence[Part], *, names: bool = False
+) -> tuple[list[Message], list[Part]]:
+    """The conversation as `checked` gives it, put in order, and its images in the order they have then.
+
+    `names`: the template writes who speaks, so that messages of different names stay apart.
+    """
+    following = iter(images)
+    opening: list[Message] = []
+    rest: list[Message] = []
+    opening_images: list[Part] = []
+    rest_images: list[Part] = []
+    for message in conversation:
+        found = [next(following) for part in _parts(message["content"]) if part["type"] == "image"]
+        if message["role"] != "system":
+            rest.append(_cleaned(message))
+            rest_images += found
+        elif not is_blank(message["content"]):
+            opening = [_cleaned(message)] if not opening else [merged(opening[0], message)]
+            opening_images += found
+    if not opening and not rest:
+        raise InvalidRequest("messages holds nothing but empty system messages.", field="messages")
+    return [*opening, *neighbours_merged(rest, names=names)], [*opening_images, *rest_images]
+
+
+def neighbours_merged(messages: Iterable[Message], *, names: bool = False) -> list[Message]:
+    """Neighbours of one role as one message. Tool results and tool calls stay messages of their own."""
+    result: list[Message] = []
+    for message in messages:
+        if result and _belong_together(result[-1], message, names):
+            result[-1] = merged(result[-1], message)
+        else:
+            result.append(message)
+    return result
+
+
+def merged(one: Message, other: Message) -> Message:
+    """One message that says both. Of a field that both have and that is no text for the model, the first counts."""
+    together = {**other, **one, "content": joined(one["content"], other["content"])}
+    for field in REASONING:
+        if isinstance(one.get(field), str) and isinstance(other.get(field), str):
+            together[field] = joined(one[field], other[field])
+    return together
+
+
+def joined(one: Content, other: Content) -> Content:
+    """Texts with a blank line between them; a list of parts where one of the two is."""
+    if isinstance(one, str) and isinstance(other, str):
+        return BETWEEN.join(text for text in (one, other) if text)
+    before, after = as_parts(one), as_parts(other)
+    if before and after and before[-1]["type"] == after[0]["type"] == "text":
+        text = joined(before[-1]["text"], after[0]["text"])
+        return [*before[:-1], {"type": "text", "text": text}, *after[1:]]
+    return [*before, *after]
+
+
+def as_parts(content: Content | None) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def is_blank(content: Content | None) -> bool:
+    """Nothing but whitespace."""
+    return all(part["type"] == "text" and not part["text"].strip() for part in as_parts(content))
+
+
+# -- tool calls
+
+
+def arguments_of(call: Mapping[str, Any]) -> Any:
+    """A call's arguments as an object; as the text that they are, where that is no JSON object."""
+    arguments = call["function"].get("arguments")
+    if arguments is None or isinstance(arguments, str) and not arguments.strip():
+        return {}
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        parsed = json.loads(arguments, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return arguments
+    return parsed if isinstance(parsed, dict) else arguments
+
+
+def with_arguments(message: Message, *, as_objects: bool) -> Message:
+    """The message with its calls' arguments as the template wants them."""
+    if not message.get("tool_calls"):
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = arguments_of(call)
+        if not as_objects:
+            given = call["function"].get("arguments")
+            arguments = given if isinstance(given, str) and given.strip() else json.dumps(arguments, ensure_ascii=False)
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+    return {**message, "tool_calls": calls}
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+# -- one message
+
+
+def _cleaned(message: Message) -> Message:
+    """Without what says nothing (null fields, an empty list of calls), in today's names, its thoughts closed."""
+    clean = {key: value for key, value in message.items() if value is not None or key == "content"}
+    if clean["role"] == "function":  # the name that tool results had once
+        clean["role"] = "tool"
+    function = clean.pop("function_call", None)
+    if not clean.get("tool_calls"):
+        clean.pop("tool_calls", None)
+    if clean["role"] != "assistant":
+        return clean
+    if function:
+        clean.setdefault("tool_calls", [{"type": "function", "function": function}])
+    return {**clean, "content": _thought_closed(clean["content"])}
+
+
+def _thought_closed(content: Content) -> Content:
+    """A template that looks for the end of a thought would take the whole answer for one."""
+    text = "".join(part["text"] for part in as_parts(content) if part["type"] == "text")
+    if text.rfind(THINK) <= text.rfind(END_OF_THINK):
+        return content
+    if isinstance(content, str):
+        return f"{content}\n{END_OF_THINK}{BETWEEN}"
+    return [*content, {"type": "text", "text": f"\n{END_OF_THINK}{BETWEEN}"}]
+
+
+def _belong_together(one: Message, other: Message, names: bool) -> bool:
+    if one["role"] != other["role"] or one["role"] == "tool" or one.get("tool_calls") or other.get("tool_calls"):
+        return False
+    return not names or one.get("name") == other.get("name")
+
+
+def _parts(content: Content) -> list[dict[str, Any]]:
+    return content if isinstance(content, list) else []

@@ -1,0 +1,296 @@
+"""Chat templates: what each one takes is found out when it is loaded, and a conversation is written so that it fits.
+
+The library's own rendering has no limits, and takes any option for any of its arguments; so a template that is
+Jinja runs in our `Sandbox`. `enable_thinking` is what the client says; where it says nothing, the template decides
+(mlx-lm would turn thinking on for every vocabulary that can think).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+from paceline.conversation.forms import FORMS, Change, Form, Tools, changed
+from paceline.conversation.normalize import REASONING, Message, as_parts, is_blank, with_arguments
+from paceline.conversation.sandbox import LimitExceeded, Sandbox
+from paceline.errors import InvalidRequest, LoadError
+
+log = logging.getLogger(__name__)
+
+# What `chat_template_kwargs` may not set: our own variables, the library's arguments, what templates call.
+RESERVED_TEMPLATE_OPTIONS = frozenset(
+    {
+        *("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template"),
+        *("conversation", "tokenize", "tokenizer", "padding", "truncation", "max_length"),
+        *("return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"),
+        *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
+        *("additional_special_tokens", "image_token", "video_token", "audio_token"),
+        *("raise_exception", "strftime_now", "range", "dict", "namespace", "cycler", "joiner", "lipsum"),
+        *("self", "loop", "caller", "varargs", "kwargs"),
+    }
+)
+
+# (messages, tools, options) to text; raises whatever it likes.
+Write = Callable[[list[Message], list[Mapping[str, Any]] | None, Mapping[str, Any]], str]
+
+SANDBOX = Sandbox()
+
+
+class Templates:
+    """A model's templates: the default one, and perhaps another for when there are tools. Thread-safe."""
+
+    def __init__(
+        self,
+        default: Template,
+        with_tools: Template | None = None,
+        reserved: frozenset[str] = RESERVED_TEMPLATE_OPTIONS,
+    ) -> None:
+        self.default = default
+        self.with_tools = with_tools or default
+        self._reserved = reserved
+
+    @classmethod
+    def of(cls, source: str | Mapping[str, str], special_tokens: Mapping[str, Any] | None = None) -> Templates:
+        """From Jinja source: one template, or several by their names. `LoadError` says what is wrong with it."""
+        named = {"default": source} if isinstance(source, str) else dict(source)
+        if "default" not in named and len(named) != 1:
+            raise LoadError(f"The chat templates are {', '.join(sorted(named)) or 'none'}; one must be the default.")
+        special = special_tokens or {}
+        default = named.get("default") or next(iter(named.values()))
+        with_tools = named.get("tool_use", default)
+        first = Template(_jinja(default, special), default)
+        second = Template(_jinja(with_tools, special), with_tools) if with_tools != default else None
+        return cls(first, second, RESERVED_TEMPLATE_OPTIONS | special.keys())
+
+    @property
+    def writes_names(self) -> bool:
+        return self.default.dialect.names or self.with_tools.dialect.names
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Tools | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        **options: Any,
+    ) -> str:
+        """A normalized conversation as the model reads it; `InvalidRequest` where the template takes it in no form."""
+        for name in options:
+            if name in self._reserved:
+                raise InvalidRequest(
+                    f"chat_template_kwargs.{name} cannot be set: the server sets it.", field="chat_template_kwargs"
+                )
+        template = self.with_tools if tools else self.default
+        arguments = {**options, "add_generation_prompt": add_generation_prompt}
+        return template.render([dict(message) for message in messages], tools or None, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a template wants what can be written in more than one way."""
+
+    parts: bool = False  # content is always a list of parts: of a string it would write nothing
+    objects: bool = True  # arguments of tool calls are objects, not JSON text
+    null: bool = False  # the content beside tool calls is None where it is empty, not ""
+    names: bool = False  # it writes a message's `name`
+
+
+class Template:
+    """One template. `source` is for those who have to guess from it; None where it is the library's own code."""
+
+    def __init__(self, write: Write, source: str | None = None) -> None:
+        self._write = write
+        self.source = source
+        self.dialect = Dialect()
+        self.dialect = self._learn_dialect()
+        self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
+        self._logged: set[Form] = set()
+
+    def render(self, messages: list[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
+        if not messages:
+            raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+        refusal: Exception | None = None
+        tried: list[tuple[list[Message], Tools | None]] = []
+        need: Form = frozenset().union(*(self._needs[feature] for feature in _features(messages, tools)))
+        for form in (need | form for form in FORMS):
+            try:
+                attempt = changed(form, messages, tools)
+                if attempt in tried:
+                    continue
+                tried.append(attempt)
+                text = self._written(*attempt, options)
+            except LimitExceeded as error:
+                raise InvalidRequest(
+                    f"The model's chat template was stopped: {error}. Send less, or other chat_template_kwargs.",
+                    field="messages",
+                ) from error
+            except Exception as error:  # a template may fail in any way
+                refusal = refusal or error
+                continue
+            self._log(form, refusal)
+            return text
+        raise _refused(refusal) from refusal
+
+    def _written(self, messages: Sequence[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
+        """In the template's dialect, as it is otherwise."""
+        return self._write([self._spoken(message) for message in messages], list(tools) if tools else None, options)
+
+    def _spoken(self, message: Message) -> Message:
+        dialect = self.dialect
+        message = with_arguments(message, as_objects=dialect.objects)
+        if dialect.parts:
+            message = {**message, "content": as_parts(message["content"])}
+        if dialect.null and message.get("tool_calls") and is_blank(message["content"]):
+            message = {**message, "content": None}
+        thought = next((message[field] for field in REASONING if message.get(field) is not None), None)
+        if thought is not None:  # GPT-OSS's template reads `thinking`, most others `reasoning_content`
+            message = {"thinking": thought, **message, "reasoning_content": thought}
+        return message
+
+    def _log(self, form: Form, refusal: Exception | None) -> None:
+        if form and form not in self._logged:
+            self._logged.add(form)
+            how = "; ".join(change.value for change in Change if change in form)
+            why = f" (it refuses the usual form: {_words(refusal)})" if refusal else ""
+            log.warning("the chat template needs conversations in another form%s: %s", why, how)
+
+    # -- what the template takes
+
+    def _learn_dialect(self) -> Dialect:
+        parts = self._keeps(_SAID, Dialect()) is False and self._keeps(_SAID, Dialect(parts=True)) is True
+        names = self._keeps(_NAMED, Dialect(parts=parts)) is True
+        for objects, null in ((True, False), (True, True), (False, False), (False, True)):
+            dialect = Dialect(parts, objects, null, names)
+            if self._keeps(_CALLED, dialect):
+                return dialect
+        return Dialect(parts, names=names)
+
+    def _keeps(self, probe: Probe, dialect: Dialect) -> bool | None:
+        """Whether the template writes the whole of a probe; None: it refuses it."""
+        self.dialect = dialect
+        return self._keeps_in(frozenset(), probe)
+
+    def _learn_need(self, probe: Probe) -> Form:
+        """The first form in which the template writes all of the probe; the plain one, if it does so in none."""
+        return next((form for form in FORMS if self._keeps_in(form, probe)), frozenset())
+
+    def _keeps_in(self, form: Form, probe: Probe) -> bool | None:
+        try:
+            text = self._written(*changed(form, probe.messages, probe.tools), {"add_generation_prompt": True})
+        except Exception:  # a template may refuse anything
+            return None
+        said = text.partition("user-probe")[2]
+        return all(word in text for word in probe.words) and not any(sign in said for sign in _MISREAD)
+
+
+# -- probes: each with one thing that templates are known to refuse, or to leave out in silence
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    messages: list[Message]
+    words: tuple[str, ...]  # that must be in the rendering
+    tools: Tools | None = None
+
+
+# Python's own way to write an object, JSON text inside JSON text, and a content that is not there.
+_MISREAD = ("'argument-probe'", '\\"argument-probe', "None")
+
+
+def _user(words: str = "user-probe", **fields: Any) -> Message:
+    return {"role": "user", "content": words, **fields}
+
+
+def _text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+def _calls(content: str, *ids: str) -> list[Message]:
+    calls = [
+        {
+            "id": id,
+            "type": "function",
+            "function": {"name": f"call-probe-{place}", "arguments": {"argument-probe": "x"}},
+        }
+        for place, id in enumerate(ids)
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": id, "name": f"call-probe-{place}", "content": f"result-probe-{place}"}
+        for place, id in enumerate(ids)
+    ]
+    asked = [_user(), {"role": "assistant", "content": content, "tool_calls": calls}, *results]
+    return [*asked, {"role": "assistant", "content": "answer-probe"}, _user("last-probe")]
+
+
+_ONE_CALL = ("user-probe", "call-probe-0", "argument-probe", "result-probe-0", "answer-probe", "last-probe")
+_SAID = Probe([_user()], ("user-probe",))
+_NAMED = Probe([_user(name="name-probe")], ("user-probe", "name-probe"))
+_CALLED = Probe(_calls("", "paceline1"), _ONE_CALL)  # an id that even Mistral's templates take
+_TOOL = {
+    "type": "function",
+    "function": {"name": "tool-probe", "description": "x", "parameters": {"type": "object", "properties": {}}},
+}
+
+PROBES = {
+    "system": Probe([{"role": "system", "content": "system-probe"}, _user()], ("system-probe", "user-probe")),
+    "system alone": Probe([{"role": "system", "content": "system-probe"}], ("system-probe",)),
+    "system of parts": Probe(
+        [{"role": "system", "content": [_text("system-probe"), {"type": "image"}, _text("more-probe")]}, _user()],
+        ("system-probe", "more-probe", "user-probe"),
+    ),
+    "calls": Probe(_calls("", "call_probe_zero"), _ONE_CALL),
+    "calls beside text": Probe(_calls("text-probe", "call_probe_zero"), (*_ONE_CALL, "text-probe")),
+    "several calls": Probe(
+        _calls("", "call_probe_zero", "call_probe_one"), (*_ONE_CALL, "call-probe-1", "result-probe-1")
+    ),
+    "tools": Probe([_user()], ("user-probe", "tool-probe"), [_TOOL]),
+    "tools, no user": Probe([{"role": "assistant", "content": "answer-probe"}], ("answer-probe", "tool-probe"), [_TOOL]),
+}
+
+
+def _features(messages: Sequence[Message], tools: Tools | None) -> Iterator[str]:
+    """Which of the probes a conversation is like."""
+    asked = any(message["role"] == "user" for message in messages)
+    if tools:
+        yield "tools" if asked else "tools, no user"
+    if messages[0]["role"] == "system":
+        yield "system" if asked else "system alone"
+        if isinstance(messages[0]["content"], list):
+            yield "system of parts"
+    for message in messages:
+        calls = message.get("tool_calls")
+        if calls or message["role"] == "tool":
+            yield "calls"
+        if calls and not is_blank(message["content"]):
+            yield "calls beside text"
+        if calls and len(calls) > 1:
+            yield "several calls"
+
+
+# -- Jinja
+
+
+def _jinja(source: str, special_tokens: Mapping[str, Any]) -> Write:
+    try:
+        template = SANDBOX.prepare(source)
+    except Exception as error:  # the parser recurses, and constants are computed
+        raise LoadError(f"The chat template cannot be read: {_words(error)}") from error
+
+    def write(messages: list[Message], tools: list[Mapping[str, Any]] | None, options: Mapping[str, Any]) -> str:
+        own = {"messages": messages, "tools": tools, "documents": None}
+        return SANDBOX.render(template, {**options, **special_tokens, **own})
+
+    return write
+
+
+def _refused(error: Exception | None) -> InvalidRequest:
+    verb = "refuses this" if isinstance(error, TemplateError) else "fails"
+    return InvalidRequest(f"The model's chat template {verb}: {_words(error)}", field="messages")
+
+
+def _words(error: Exception | None) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,319 @@
+"""The disk tier: written behind the steps, parents first; read back as it was; never what went wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.cache.disk import Disk
+from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.prefix import PrefixCache
+from paceline.cache.radix import Node
+from paceline.cache.tier import DiskTier
+from tests.cache.test_radix import Text, keys
+
+ROOT = "root"
+PLENTY = 1 << 30
+
+
+class World:
+    def __init__(self, folder: Path, memory: int = PLENTY, disk: int = PLENTY) -> None:
+        self.memory = memory
+        self.cache = PrefixCache(lambda: self.memory)
+        self.disk = Disk(folder, "fingerprint", disk)
+        self.tier = DiskTier(self.cache, self.disk)
+        self.found = self.tier.open()
+
+    def keep(self, text: Text, *, checkpoint: bool = True, root: str = ROOT, release: bool = True) -> Node:
+        have, _ = self.cache.covered(root, keys(text))
+        segment = segment_of(text[have:], have) if have < len(text) else None
+        node = self.cache.store(root, keys(text), segment, checkpoint_of(text) if checkpoint else None)
+        if release:
+            self.cache.release(node)
+        return node
+
+    def settle(self) -> None:
+        """Until the disk has nothing more to do, and has said so."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            self.tier.poll()
+            if not self.tier.busy and not self.disk.stats()["pending"] and not self.disk._results:
+                self.tier.poll()
+                if not self.tier.busy and not self.tier._writing:
+                    return
+            time.sleep(0.001)
+        raise AssertionError("the disk did not come to rest")
+
+    def evict(self) -> None:
+        self.memory = 0
+        self.cache.shrink()
+        assert self.cache.memory == 0
+        self.memory = PLENTY
+
+    def restored(self, text: Text, root: str = ROOT) -> int:
+        """What can be restored, all of it looked at."""
+        hit = self.cache.peek(root, keys(text))
+        self.tier.read(hit)
+        end = time.monotonic() + 10
+        while self.tier.is_reading(hit.files) and time.monotonic() < end:
+            self.tier.poll()
+            time.sleep(0.001)
+        hit = self.cache.peek(root, keys(text))
+        assert hit.files == frozenset()
+        at = 0
+        for node in hit.nodes:
+            assert same(node.segment, segment_of(text[at : node.stop], at))
+            at = node.stop
+        if hit.nodes:
+            assert same(hit.nodes[-1].checkpoint, checkpoint_of(text[: hit.length]))
+        return hit.length
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.tier.close(5)
+
+
+@contextmanager
+def reopened(folder: Path, memory: int = PLENTY) -> Iterator[World]:
+    made = World(folder, memory)
+    yield made
+    made.tier.close(5)
+
+
+def segment_of(text: Text, start: int) -> Segment:
+    """Every number says its token and its place."""
+    places = np.asarray(text, dtype=np.float32) * 100 + np.arange(start, start + len(text))
+    array = mx.broadcast_to(mx.array(places)[None, None, :, None], (1, 2, len(text), 3))
+    return Segment((array, array.astype(mx.bfloat16)), (array.astype(mx.float16),))
+
+
+def checkpoint_of(text: Text) -> Checkpoint:
+    number = float(sum(place * token for place, token in enumerate(text, 1)))
+    return Checkpoint((None, (mx.full((1, 4), number), mx.full((1, 2), 7, mx.bfloat16)), None), mx.full((1, 1, 2), 3.0))
+
+
+def same(found: Any, wanted: Segment | Checkpoint) -> bool:
+    pairs = list(zip(found.all(), wanted.all(), strict=True))
+    return type(found) is type(wanted) and all(a.dtype == b.dtype and bool(mx.array_equal(a, b)) for a, b in pairs)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.prefix"))
+
+
+A, AB, ABC = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3, 4, 5, 6)
+
+
+def test_what_memory_forgot_comes_back_from_disk(world: World) -> None:
+    for text in (A, AB, ABC, (9, 8)):
+        world.keep(text)
+    world.settle()
+    assert len(files(world.disk.folder)) == 4
+    world.evict()
+    assert world.restored((*ABC, 7)) == 6 and world.restored((9, 8, 7)) == 2
+    assert world.cache.memory == sum(node.nbytes for node in world.cache.nodes())
+
+
+def test_a_new_server_finds_what_the_last_one_left(tmp_path: Path) -> None:
+    with reopened(tmp_path) as first:
+        first.keep(ABC)
+        first.keep(A)
+        first.keep((1, 2, 9), root="salted")
+    with reopened(tmp_path) as second:
+        assert second.found == 3 and second.cache.memory == 0
+        assert second.restored((*ABC, 7)) == 6
+        assert second.restored((1, 2, 3, 7)) == 3
+        assert second.restored((1, 2, 9)) == 0 and second.restored((1, 2, 9), "salted") == 3
+
+
+def test_a_file_that_was_split_since_is_read_by_both_its_parts(world: World) -> None:
+    world.keep(ABC)
+    world.settle()
+    world.keep((1, 2, 7, 7), checkpoint=True)  # leaves it after two tokens
+    world.settle()
+    world.evict()
+    assert world.restored((*ABC, 1)) == 6
+    world.evict()
+    assert world.restored((1, 2, 7, 7, 1)) == 4
+    assert len(files(world.disk.folder)) == 2
+
+
+def test_a_node_that_is_split_while_it_is_written_is_whole_afterwards(world: World) -> None:
+    world.keep(ABC)
+    world.tier.poll()  # on its way
+    world.keep((1, 2, 7, 7))
+    world.settle()
+    world.evict()
+    assert world.restored((*ABC, 1)) == 6
+    assert world.restored((1, 2, 7, 7, 1)) == 4
+
+
+def test_a_checkpoint_that_comes_later_is_written_alone(world: World) -> None:
+    world.keep(ABC, checkpoint=False)
+    world.settle()
+    assert world.restored(ABC) == 0
+    world.keep(ABC)
+    world.keep(A)
+    world.settle()
+    assert len(files(world.disk.folder)) == 3
+    world.evict()
+    assert world.restored(ABC) == 6 and world.restored(A) == 3
+
+
+def test_a_parent_is_written_before_its_children(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    order: list[tuple[int, int, str | None]] = []
+    put = world.disk.put
+
+    def seen(id: str, parent: str | None, text: Any, start: int, *rest: Any) -> None:
+        order.append((start, len(text), parent))
+        put(id, parent, text, start, *rest)
+
+    world.disk.put = seen  # type: ignore[method-assign, assignment]
+    world.keep(ABC)
+    world.keep(A)
+    world.keep((*ABC, 7))
+    world.tier._unsaved.reverse()
+    world.settle()
+    assert [(start, stop) for start, stop, _ in order] == [(0, 3), (3, 6), (6, 7)]
+    assert [parent is None for _, _, parent in order] == [True, False, False]
+    world.tier.close(5)
+
+
+@pytest.mark.parametrize("polls", [0, 1])
+def test_what_went_wrong_is_never_written(tmp_path: Path, polls: int) -> None:
+    with reopened(tmp_path) as world:
+        good = world.keep(A)
+        bad = world.keep(ABC)
+        for _ in range(polls):
+            world.tier.poll()
+        world.cache.forget([bad])
+        assert good.alive
+    with reopened(tmp_path) as world:
+        assert world.restored(ABC) == 3
+
+
+def test_what_is_forgotten_leaves_the_disk(tmp_path: Path) -> None:
+    with reopened(tmp_path) as world:
+        world.keep(A)
+        bad = world.keep(AB)
+        world.keep(ABC)
+        world.settle()
+        world.cache.forget([bad])
+        world.settle()
+    with reopened(tmp_path) as world:
+        assert world.restored(ABC) == 3 and len(files(tmp_path)) == 1
+
+
+def damaged(change: Callable[[bytearray], None]) -> Callable[[Path], None]:
+    def work(file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        change(content)
+        file.write_bytes(content)
+
+    return work
+
+
+def flip(content: bytearray) -> None:
+    content[-5] ^= 1
+
+
+def cut(content: bytearray) -> None:
+    del content[len(content) // 2 :]
+
+
+@pytest.mark.parametrize("harm", [damaged(flip), damaged(cut), Path.unlink], ids=["flipped", "cut", "deleted"])
+def test_a_damaged_file_is_as_if_it_had_never_been(world: World, harm: Callable[[Path], None]) -> None:
+    world.keep(A)
+    world.settle()
+    (kept,) = files(world.disk.folder)
+    world.keep(AB)
+    world.settle()
+    (bad,) = set(files(world.disk.folder)) - {kept}
+    world.keep(ABC)
+    world.settle()
+    world.evict()
+    harm(bad)
+    assert world.restored(ABC) == 3
+    world.settle()
+    world.disk.flush()
+    assert files(world.disk.folder) == [kept]
+    world.keep(ABC)
+    world.settle()
+    world.evict()
+    assert world.restored(ABC) == 6
+
+
+def test_clear_empties_both(world: World) -> None:
+    world.keep(A)
+    world.settle()
+    world.keep(ABC)
+    assert world.tier.clear()[0] == 1
+    world.cache.clear()
+    world.settle()
+    world.disk.flush()
+    assert files(world.disk.folder) == [] and world.restored(ABC) == 0
+    world.keep(ABC)
+    world.settle()
+    assert len(files(world.disk.folder)) == 1
+
+
+def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
+    """What is refused is not tried again for ever: neither by its children, nor at the end."""
+    world = World(tmp_path, disk=1000)
+    puts = 0
+    put = world.disk.put
+
+    def counted(*arguments: Any) -> None:
+        nonlocal puts
+        puts += 1
+        put(*arguments)
+
+    world.disk.put = counted  # type: ignore[method-assign, assignment]
+    for text in (A, AB, ABC, (9, 8)):
+        world.keep(text)
+    end = time.monotonic() + 1
+    while time.monotonic() < end and (world.tier.busy or world.tier._writing):
+        world.tier.poll()
+        time.sleep(0.001)
+    assert not world.tier.busy and puts <= 8
+    begun = time.monotonic()
+    world.tier.close(2)
+    assert time.monotonic() - begun < 1
+    assert files(tmp_path) == []
+
+
+def test_the_oldest_files_make_room_and_memory_stays(tmp_path: Path) -> None:
+    world = World(tmp_path, disk=60_000)
+    for seed in range(40):
+        world.keep((100 + seed, *range(20)))
+        world.settle()
+    kept = [seed for seed in range(40) if world.restored((100 + seed, *range(20), 1)) == 21]
+    assert kept == list(range(40))  # in memory
+    assert world.tier.evictions > 0
+    world.evict()
+    stored = [seed for seed in range(40) if world.restored((100 + seed, *range(20), 1)) == 21]
+    assert 0 < len(stored) < 40 and stored == list(range(40))[-len(stored) :]
+    world.tier.close(5)
+
+
+def test_copying_is_spread_over_steps(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.keep(tuple(range(50)))
+    world.tier.poll(limit=1)
+    assert world.tier.busy and not world.tier._writing
+    for _ in range(10):
+        world.tier.poll(limit=1)
+    world.settle()
+    assert len(files(tmp_path)) == 1
+    world.tier.close(5)

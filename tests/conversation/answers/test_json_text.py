@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.answers.source import Source
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text(max_size=3), VALUES, max_size=3)
+
+
+def copy(pieces: list[str]) -> tuple[str, str]:
+    """What was written out, and what was left."""
+    source = Source()
+    written: list[str] = []
+    steps = copy_value(source, written.append)
+    for place, piece in enumerate(pieces):
+        source.feed(piece)
+        if next(steps, StopIteration) is StopIteration:
+            source.feed("".join(pieces[place + 1 :]))
+            return "".join(written), source.take(source.available)
+    source.ended = True
+    try:
+        next(steps)
+    except StopIteration:
+        return "".join(written), ""
+    raise AssertionError("it waits for text behind the end")
+
+
+@settings(max_examples=100, deadline=None)
+@given(OBJECTS, st.booleans(), st.sampled_from([None, 1]), st.text(max_size=4))
+def test_valid_json_is_copied_byte_for_byte_and_to_its_end(
+    value: dict[str, Any], ascii: bool, indent: int | None, rest: str
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii, indent=indent)
+    assert copy([text + rest]) == (text, rest)
+    assert copy(list(text + rest)) == (text, rest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(OBJECTS)
+def test_an_object_that_is_cut_off_is_incomplete_wherever_it_is(value: dict[str, Any]) -> None:
+    text = json.dumps(value)
+    for end in range(len(text)):
+        with pytest.raises(Incomplete):
+            copy([text[:end]])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text('{}[],:"\\ue1-.tfn\n ab', max_size=20))
+def test_what_was_written_and_the_closing_are_json_wherever_it_breaks(tail: str) -> None:
+    source = Source()
+    written: list[str] = []
+    source.feed("{" + tail + "\x00" * 8)
+    source.ended = True
+    try:
+        list(copy_value(source, written.append))
+    except NotJSON as broken:
+        written.append(broken.closing)
+    except Incomplete:
+        return
+    assert isinstance(json.loads("".join(written)), dict)
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ('{"a": "x\ny\t"}', '{"a": "x\\ny\\t"}'),
+        (r'{"a": "\d+ \'x\'"}', r'{"a": "\\d+ \\' + r"'x\\'" + '"}'),
+        (r'{"a": "C:\users"}', r'{"a": "C:\\users"}'),
+        (r'{"a": "\u12"}', r'{"a": "\\u12"}'),
+        ('{"a": 1,}', '{"a": 1}'),
+        ('{"a": [1, ]}', '{"a": [1 ]}'),
+        ('{"a": True, "b": None, "c": [False]}', '{"a": true, "b": null, "c": [false]}'),
+    ],
+)
+def test_a_slip_with_one_meaning_is_put_right(slip: str, meant: str) -> None:
+    json.loads(meant)
+    assert copy([slip]) == copy(list(slip)) == (meant, "")
+
+
+@pytest.mark.parametrize(
+    ("broken", "written"),
+    [
+        ('{"a" 1}', '{"a" :null}'),
+        ('{"a": }', '{"a": null}'),
+        ('{"a": 01}', '{"a": null}'),
+        ('{"a": NaN}', '{"a": null}'),
+        ('{"a": [1, 2}', '{"a": [1, 2]}'),
+        ('{"a": [1, x]}', '{"a": [1]}'),
+        ('{"a": 1, b: 2}', '{"a": 1}'),
+        ('{"a": "b"c"}', '{"a": "b"}'),
+        ("{a: 1}", "{}"),
+        ('{"a": ' + "9" * 5000 + "}", '{"a": null}'),
+        ('{"a": ' + "[" * 200, '{"a": ' + "[" * 127 + "]" * 127 + "}"),
+    ],
+)
+def test_what_breaks_off_is_closed(broken: str, written: str) -> None:
+    pieces: list[str] = []
+    source = Source()
+    source.feed(broken)
+    with pytest.raises(NotJSON) as caught:
+        next(copy_value(source, pieces.append))
+    assert "".join(pieces) + caught.value.closing == written
+    json.loads(written)

@@ -1,0 +1,57 @@
+"""mlx-lm's parsers read whole calls. On calls as the models' templates write them, ours say the same."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+
+from paceline.conversation.answers import AnswerFormat
+from tests.conversation.answers.cases import FORMATS, TOOLS, named, read
+
+ARGUMENTS: list[dict[str, Any]] = [
+    {},
+    {"city": "Bonn"},
+    {"city": 'a "b" \\ {c} <d>', "days": 3},
+    {"city": "x\ny", "days": -1, "units": "C"},
+]
+TWINS = [
+    ("hermes", "json_tools", "<tool_call>", "</tool_call>"),
+    ("qwen3_coder", "qwen3_coder", "<tool_call>\n", "\n</tool_call>"),
+    ("glm", "glm47", "<tool_call>", "</tool_call>"),
+    ("mistral list", "mistral", "[TOOL_CALLS]", ""),
+    ("mistral names", "mistral", "[TOOL_CALLS]", ""),
+    ("minimax", "minimax_m2", "<minimax:tool_call>", "</minimax:tool_call>"),
+    ("llama3_pythonic", "pythonic", "", ""),
+    ("gemma", "gemma4", "<|tool_call>", "<tool_call|>"),
+]
+
+
+@pytest.mark.parametrize(("name", "twin", "before", "behind"), TWINS, ids=[name for name, *_ in TWINS])
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+def test_a_call_is_what_mlx_lm_says(name: str, twin: str, before: str, behind: str, arguments: dict[str, Any]) -> None:
+    case = FORMATS[name]
+    text = case.calls(("get_weather", arguments))
+    parse = importlib.import_module(f"mlx_lm.tool_parsers.{twin}").parse_tool_call
+    theirs = parse(text.removeprefix(before).removesuffix(behind), TOOLS)
+    theirs = theirs if isinstance(theirs, list) else [theirs]
+    assert named(read(text, case.format)) == [(call["name"], call["arguments"]) for call in theirs]
+
+
+def test_python_values_become_json() -> None:
+    text = "[get_weather(city='a', days=[1, {'b': None}], on=True, off=false), get_time()]"
+    answer = read(text, AnswerFormat("llama3_pythonic"))
+    assert named(answer) == [
+        ("get_weather", {"city": "a", "days": [1, {"b": None}], "on": True, "off": False}),
+        ("get_time", {}),
+    ]
+    for wrong in ("[get_time(a={1})]", "[get_time(a=b'x')]", "[get_time(a=1e999)]", "[get_time(), rm()]"):
+        assert read(wrong, AnswerFormat("llama3_pythonic")).content == wrong
+
+
+def test_arguments_inside_a_string_are_taken_out() -> None:
+    inside = json.dumps({"city": "Bonn"})
+    text = f'<tool_call>{{"name": "get_weather", "arguments": {json.dumps(inside)}}}</tool_call>'
+    assert named(read(text, AnswerFormat("hermes"))) == [("get_weather", {"city": "Bonn"})]

@@ -1,0 +1,128 @@
+"""The process that `test_prefix_restart` kills: a service that dies at a given stage of the disk's work.
+
+Run as a program it is a nursery: it reads a line of JSON for each life, forks a process for it (before MLX is used:
+importing all of this anew would be the most of the test), and passes on the lines that the child says. The last one is
+the signal that ended it, 0 for an orderly end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from paceline import platform
+
+platform.prepare()
+
+import paceline.conversation.prompt  # noqa: E402
+import paceline.engine.engine  # noqa: E402
+import paceline.engine.startup  # noqa: E402, F401
+from paceline.cache.disk import Disk  # noqa: E402
+from paceline.cache.disk_files import Stage  # noqa: E402
+from paceline.engine import memory  # noqa: E402
+from paceline.models import check  # noqa: E402
+from paceline.service import ChatRequest, Service  # noqa: E402
+from paceline.settings import Settings  # noqa: E402
+from tests.prefixes import ANSWER, Message, says, words  # noqa: E402
+
+PATIENCE = 20.0  # seconds until a process that should be dead gives up
+
+
+class Fate:
+    """Dies at `stage`: of the `entry`-th entry that is written once it is `armed`, at the `part`-th such call."""
+
+    def __init__(self, stage: Stage | None, entry: int, part: int) -> None:
+        self.stage, self.entry, self.part = stage, entry, part
+        self.armed = stage == "compacting"  # which happens at the start
+
+    def __call__(self, now: Stage) -> None:
+        if not self.armed:
+            return
+        if now == self.stage and self.entry == 0:
+            if self.part == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.part -= 1
+        if now == "journaled":
+            self.entry -= 1
+
+
+def chat_of(service: Service, seed: int) -> list[Message]:
+    """A conversation that shares nothing with those of other seeds."""
+    system, user = words(service.tokenizer, 200, seed), words(service.tokenizer, 40, seed + 1)
+    return [says("system", f"{seed} {system}"), says("user", user)]
+
+
+async def live(model: str, folder: str, known: list[int], new: list[int], fate: Fate) -> None:
+    """Ask what was asked in earlier lives, then something new; dies on the way, or stops in order."""
+    settings = Settings(model=model, cache_dir=Path(folder), max_rows=4, prefill_chunk=256, speculation="off")
+    async with Service(settings) as service:
+        say(found=service.stats()["prefix_cache"]["disk"]["entries"])
+        for seed in known:
+            request = ChatRequest(chat_of(service, seed), ANSWER)
+            cached = await service.chat(request)
+            plain = await service.chat(ChatRequest(request.messages, ANSWER, cache=False))
+            say(
+                seed=seed,
+                right=cached.choices == plain.choices,
+                cached=cached.usage.cached_tokens,
+                prompt=cached.usage.prompt_tokens,
+            )
+        await written(service)
+        fate.armed = True
+        for seed in new:
+            await service.chat(ChatRequest(chat_of(service, seed), ANSWER))
+        deadline = time.monotonic() + PATIENCE
+        while fate.stage is not None and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+
+
+async def written(service: Service, quiet: int = 5) -> None:
+    """What waits to be written is partly still the engine's: it is done when nothing has moved for a while."""
+    still, before = 0, -1
+    while still < quiet:
+        await asyncio.sleep(0.02)
+        disk = service.stats()["prefix_cache"]["disk"]
+        still = still + 1 if disk["writes"] == before and not disk["pending"] else 0
+        before = disk["writes"]
+
+
+def say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def _be(life: dict[str, Any]) -> None:
+    fate = Fate(life["stage"], life["entry"], life["part"])
+
+    class Mortal(Disk):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.stage = fate
+
+    memory.Disk = Mortal  # type: ignore[attr-defined]
+    # The start-up check is the same every time, and others test it.
+    check.choose_layout = lambda model, choices: choices[0]
+    asyncio.run(live(life["model"], life["folder"], life["known"], life["new"], fate))
+
+
+def main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                _be(json.loads(line))
+            except BaseException as error:  # noqa: BLE001
+                say(error=repr(error))
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        say(signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    main()
