@@ -45,6 +45,9 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "speculation": "MODE",
         "max_draft": "N",
         "context_length": "N|auto",
+        "tool_parser": "NAME",
+        "reasoning_parser": "NAME",
+        "chat_template": "FILE",
         "blas": "PATH|none",
     },
     "Prefix cache": {

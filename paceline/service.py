@@ -16,10 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from paceline import platform
+from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
+from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import (
     Delta,
     FinishReason,
+    Grammar,
     Prompt,
     PromptInfo,
     RequestId,
@@ -45,6 +48,8 @@ class ChatRequest:
     request_id: RequestId | None = None
     cache: bool = True  # False: neither use nor feed the prefix cache
     cache_salt: str = ""  # prefixes are shared only between requests of the same salt
+    tools: Sequence[Mapping[str, Any]] | None = None  # OpenAI's
+    grammar: GrammarSpec | None = None  # what the answer must look like
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class GenerateRequest:
     request_id: RequestId | None = None
     cache: bool = True
     cache_salt: str = ""
+    grammar: GrammarSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,7 @@ class Service:
 
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
         def build(running: _Running) -> Prompt:
-            return running.prompts.chat(request.messages, request.template_options)
+            return running.prompts.chat(request.messages, request.template_options, request.tools)
 
         return self._stream(build, request, "messages")
 
@@ -177,6 +183,11 @@ class Service:
         return self._live().limits.context_length
 
     @property
+    def answer_format(self) -> AnswerFormat:
+        """How this model writes tool calls and reasoning."""
+        return self._live().answers
+
+    @property
     def takes_images(self) -> bool:
         return self._live().prompts.eyes is not None
 
@@ -201,6 +212,8 @@ class Service:
         running = self._live()
         validate_choices(request.n, running.limits)
         validate(request.sampling, running.limits)
+        if request.grammar is not None:
+            _may_end(request.sampling)
         request_id = request.request_id or new_request_id()
         if request_id in running.requests:
             raise InvalidRequest(f"The request id {request_id} is in use.", field="request_id")
@@ -209,6 +222,7 @@ class Service:
         try:
             prompt = await asyncio.to_thread(build, running)
             prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
+            grammar = await asyncio.to_thread(running.compiled, request.grammar, prompt)
             running.check(prompt, place)
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):
@@ -220,7 +234,8 @@ class Service:
                 return
             mailbox = running.post.mailbox()
             for index, choice_id in enumerate(ids):
-                running.submit(choice_id, prompt, _seeded(request.sampling, index), mailbox, index)
+                matcher = None if grammar is None else grammar.matcher()
+                running.submit(choice_id, prompt, _seeded(request.sampling, index), mailbox, index, matcher)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
@@ -237,6 +252,7 @@ class _Running:
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
+        from paceline.conversation.media import Loader
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
         from paceline.engine.engine import Engine
@@ -261,12 +277,15 @@ class _Running:
             max_draft=settings.max_draft,
             no_head=self.startup.router.no_head,
         )
+        template = tokenizer.chat_template or ""
+        special = [tokenizer.token_text(token) for token in tokenizer.special_ids]
+        self.answers = choose(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         self.prompts = PromptBuilder(
             tokenizer,
             self.startup.vision,
             max_images=settings.max_images,
-            max_pixels=settings.max_image_pixels,
-            max_bytes=settings.max_body_mb << 20,
+            loader=Loader.of(settings),
         )
 
     def check(self, prompt: Prompt, place: str) -> None:
@@ -281,7 +300,24 @@ class _Running:
                 field=place,
             )
 
-    def submit(self, choice_id: RequestId, prompt: Prompt, sampling: Sampling, mailbox: _Mailbox, index: int) -> None:
+    def compiled(self, spec: GrammarSpec | None, prompt: Prompt) -> Compiled | None:
+        """A grammar ready for use. Where the model thinks first, it holds for what comes after."""
+        if spec is None:
+            return None
+        think = self.answers.think_format
+        if think is not None and opens_reasoning(prompt.tail, self.answers):
+            spec = spec.following(think.close)
+        return self.grammars.compile(spec)
+
+    def submit(
+        self,
+        choice_id: RequestId,
+        prompt: Prompt,
+        sampling: Sampling,
+        mailbox: _Mailbox,
+        index: int,
+        grammar: Grammar | None = None,
+    ) -> None:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
 
@@ -289,7 +325,7 @@ class _Running:
         limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
-        row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route)
+        row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route, grammar)
         reuse = self.engine.reuse
         if reuse is not None:
             reuse.prepare(row)
@@ -401,6 +437,13 @@ def _choice(index: int, deltas: list[Delta]) -> Choice:
         last.stop_reason,
         last.error,
     )
+
+
+def _may_end(sampling: Sampling) -> None:
+    """An answer with a grammar ends where the grammar does."""
+    for name, given in (("min_tokens", sampling.min_tokens > 0), ("ignore_eos", sampling.ignore_eos)):
+        if given:
+            raise InvalidRequest(f"{name} cannot be asked for together with a format of the answer.", field=name)
 
 
 def _seeded(sampling: Sampling, index: int) -> Sampling:

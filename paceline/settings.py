@@ -168,6 +168,15 @@ class Settings(BaseModel):
     context_length: AutoCount = Field(
         default=None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
+    tool_parser: str = Field(
+        default="auto", description="How the model writes tool calls: auto (from its template), none, or a name."
+    )
+    reasoning_parser: str = Field(
+        default="auto", description="How the model marks its reasoning: auto (from its template), none, or a name."
+    )
+    chat_template: Annotated[Path | None, BeforeValidator(_folder)] = Field(
+        default=None, description="A Jinja file to use instead of the model's own chat template."
+    )
     blas: str | None = Field(
         default=None,
         min_length=1,

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from paceline.engine import memory  # noqa: E402
 from paceline.models import check  # noqa: E402
 from paceline.service import ChatRequest, Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
-from tests.prefixes import ANSWER, Message, says, words  # noqa: E402
+from tests.prefixes import ANSWER, says, words  # noqa: E402
 
 PATIENCE = 20.0  # seconds until a process that should be dead gives up
 
@@ -52,10 +53,10 @@ class Fate:
             self.entry -= 1
 
 
-def chat_of(service: Service, seed: int) -> list[Message]:
-    """A conversation that shares nothing with those of other seeds."""
+def request_of(service: Service, seed: int) -> ChatRequest:
+    """A conversation that shares nothing with those of other seeds, not even the template's first words."""
     system, user = words(service.tokenizer, 200, seed), words(service.tokenizer, 40, seed + 1)
-    return [says("system", f"{seed} {system}"), says("user", user)]
+    return ChatRequest([says("system", system), says("user", user)], ANSWER, cache_salt=str(seed))
 
 
 async def live(model: str, folder: str, known: list[int], new: list[int], fate: Fate) -> None:
@@ -64,9 +65,9 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
     async with Service(settings) as service:
         say(found=service.stats()["prefix_cache"]["disk"]["entries"])
         for seed in known:
-            request = ChatRequest(chat_of(service, seed), ANSWER)
+            request = request_of(service, seed)
             cached = await service.chat(request)
-            plain = await service.chat(ChatRequest(request.messages, ANSWER, cache=False))
+            plain = await service.chat(replace(request, cache=False))
             say(
                 seed=seed,
                 right=cached.choices == plain.choices,
@@ -76,7 +77,7 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
         await written(service)
         fate.armed = True
         for seed in new:
-            await service.chat(ChatRequest(chat_of(service, seed), ANSWER))
+            await service.chat(request_of(service, seed))
         deadline = time.monotonic() + PATIENCE
         while fate.stage is not None and time.monotonic() < deadline:
             await asyncio.sleep(0.01)

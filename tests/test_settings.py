@@ -71,6 +71,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "allow_remote_media": True,
         "media_allowed_host": ["a.example", "*.b.example:8443"],
         "media_dir": "/pictures",
+        "chat_template": "/template.jinja",
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

@@ -48,6 +48,7 @@ class Node:
     used: float = 0.0
     alive: bool = True  # still in the tree
     spoiled: bool = False  # must not be used, nor written
+    refused: bool = False  # the disk had no room for it
 
     @property
     def stop(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +77,7 @@ class DiskTier:
         self.disk = disk
         self._files: dict[str, list[Node]] = {}  # nodes that rely on each file
         self._starts: dict[str, int] = {}  # the first token of each file's segment
-        self._unsaved: deque[tuple[Node, str]] = deque()
+        self._unsaved: OrderedDict[Node, str] = OrderedDict()  # each with its root, in the order to be written
         self._outgoing: _Outgoing | None = None
         self._writing: dict[str, _Outgoing] = {}
         self._incoming: deque[_Incoming] = deque()
@@ -232,18 +232,21 @@ class DiskTier:
 
     def _next(self) -> _Outgoing | None:
         """The next node that is not on disk, or lacks its checkpoint there; its parent first."""
-        node, root = self._unsaved.popleft()
+        node, root = self._unsaved.popitem(last=False)
         segment = node.segment if node.segment_file is None else None
         checkpoint = node.checkpoint if node.checkpoint_file is None else None
-        if not node.alive or (segment is None and checkpoint is None):
+        if not node.alive or node.refused or (segment is None and checkpoint is None):
             return None
         above = node.parent
-        waits = above is not None and above.parent is not None and above.segment_file is None
         if any(writing.node in (node, above) for writing in self._writing.values()):
-            self._unsaved.append((node, root))  # its turn comes when that is done
+            self._unsaved[node] = root  # its turn comes when that is done
             return None
-        if segment is not None and above is not None and waits:
-            self._unsaved.extendleft([(node, root), (above, root)])
+        if segment is not None and above is not None and above.parent is not None and above.segment_file is None:
+            node.refused = above.refused  # the disk has no room for what it builds on
+            if not above.refused:
+                self._unsaved[node] = root
+                self._unsaved[above] = root
+                self._unsaved.move_to_end(above, last=False)
             return None
         start = node.start if segment is not None else node.stop
         shape, arrays = _packed(segment, checkpoint)
@@ -260,6 +263,8 @@ class DiskTier:
 
     def _written(self, name: str, ok: bool) -> None:
         outgoing = self._writing.pop(name, None)
+        if outgoing is not None:
+            outgoing.node.refused = not ok
         if ok and outgoing is not None and not outgoing.node.spoiled:
             self._take(name, outgoing.root, outgoing.keys, outgoing.start, outgoing.has_checkpoint)
         elif ok:
@@ -268,7 +273,8 @@ class DiskTier:
     # -- what happens in the tree
 
     def _stored(self, node: Node, root: str) -> None:
-        self._unsaved.append((node, root))
+        node.refused = False
+        self._unsaved[node] = root
 
     def _split(self, upper: Node, lower: Node) -> None:
         if upper.segment_file is not None and upper.segment_file in self._files:

@@ -100,6 +100,8 @@ def arguments_of(call: Mapping[str, Any]) -> Any:
         return arguments
     try:
         parsed = json.loads(arguments, parse_constant=_no_constant)
+        if "\\u" in arguments:
+            json.dumps(parsed, ensure_ascii=False).encode()  # half a character, which no tokenizer takes
     except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments

@@ -8,12 +8,14 @@ from typing import Any, Protocol
 from PIL.Image import Image as Picture
 
 from paceline.conversation.marks import Marker
-from paceline.conversation.media import decode_image
+from paceline.conversation.media import Loader, Loading
 from paceline.conversation.messages import Part, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Image, Prompt
 from paceline.errors import InvalidRequest
+
+TAIL = 64  # characters of the prompt's end that tell how the answer begins
 
 
 class Eyes(Protocol):
@@ -28,14 +30,11 @@ class Eyes(Protocol):
 class PromptBuilder:
     """Thread-safe: templating, tokenizing and picture work run beside the engine, never on its thread."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, eyes: Eyes | None, *, max_images: int, max_pixels: int, max_bytes: int
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, eyes: Eyes | None, *, max_images: int, loader: Loader) -> None:
         self.tokenizer = tokenizer
         self.eyes = eyes
         self.max_images = max_images
-        self.max_pixels = max_pixels
-        self.max_bytes = max_bytes
+        self.loader = loader
         self._marker = Marker(tokenizer)
 
     def chat(
@@ -53,21 +52,22 @@ class PromptBuilder:
             raise InvalidRequest(
                 f"The request has {len(parts)} images; at most {self.max_images} are taken.", field="messages"
             )
-        images = tuple(self._image(part) for part in parts)
+        loading = self.loader.request()
+        images = tuple(self._image(part, loading) for part in parts)
         text = self.tokenizer.render(conversation, tools=tools, **options)
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         expanded = self._expanded(ids, images, "messages")
         marks = self._marker.chat(conversation, options, ids, tools)
-        return Prompt(expanded, images, self._moved(marks, ids, images))
+        return Prompt(expanded, images, self._moved(marks, ids, images), tail=text[-TAIL:])
 
     def text(self, prompt: str | Sequence[int]) -> Prompt:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         return Prompt(self._expanded(ids, (), "prompt"), marks=self._marker.text(ids))
 
-    def _image(self, part: Part) -> Image:
+    def _image(self, part: Part, loading: Loading) -> Image:
         if self.eyes is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
-        picture = decode_image(part.url, self.max_pixels, self.max_bytes, field=part.place)
+        picture = loading.load(part.url, part.place)
         try:
             return self.eyes.preprocess(picture)
         except InvalidRequest as error:

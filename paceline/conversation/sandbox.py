@@ -34,7 +34,8 @@ MOST_JOINED = 16 * LARGEST  # characters that a rendering may put together on it
 LONGEST_LIST = 1_000_000
 LARGEST_BITS = 10_000  # of a number
 
-_PADDED = re.compile(r"\d{7,}|\*|\{[^{}]*\{")  # in a format: a width that is huge, or not to be seen
+# Widths that are huge or not to be seen, in a format for `%` and in one for `format`.
+_PADDED = re.compile(r"%[-+ #0]*(?:\([^)]*\))?[-+ #0]*(?:\d*\.)?(?:\*|\d{7})|\{[^{}]*(?:[^{}]\{|\d{7})")
 _BOUNDED_FILTERS = ("batch", "center", "format", "indent", "slice", "truncate", "wordwrap")
 
 
@@ -104,12 +105,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         budget = self._budget
         budget.step()
-        _check_numbers(args, kwargs)
         owner, name = getattr(function, "__self__", None), getattr(function, "__name__", None)
         if isinstance(owner, str) and name == "replace" and len(args) in (2, 3):
             return self._replace(owner, *args)
         if isinstance(owner, str) and name == "join" and len(args) == 1:
             return self._join(args[0], owner)
+        if isinstance(owner, str):
+            _check_widths(args, kwargs)
         result = super().call(context, function, *args, **kwargs)
         if isinstance(result, str):
             budget.make(len(result))
@@ -162,11 +164,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _bounded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def bounded(*args: Any, **kwargs: Any) -> Any:
-            _check_numbers(args, kwargs)
+        def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:
             if function.__name__ == "do_format":
-                _check_format(str(args[0]))
-            result = function(*args, **kwargs)
+                _check_format(str(value))
+            else:
+                _check_widths(args, kwargs)
+            result = function(value, *args, **kwargs)
             if isinstance(result, str):
                 self._budget.make(len(result))
             return result
@@ -288,7 +291,7 @@ def _tojson(
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _check_numbers(args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+def _check_widths(args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
     if any(isinstance(value, int) and value > LONGEST_LIST for value in (*args, *kwargs.values())):
         raise LimitExceeded(f"it asks for a width or a count of more than {LONGEST_LIST}")
 

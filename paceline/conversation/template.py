@@ -105,19 +105,22 @@ class Template:
     def __init__(self, write: Write, source: str | None = None) -> None:
         self._write = write
         self.source = source
-        self.dialect = Dialect()
-        self.dialect = self._learn_dialect()
-        self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
         self._logged: set[Form] = set()
+        try:
+            self.dialect = self._learn_dialect()
+            self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
+        except LimitExceeded:  # every conversation will: no reason to go through all forms of all probes
+            self.dialect = Dialect()
+            self._needs = dict.fromkeys(PROBES, frozenset())
 
     def render(self, messages: list[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
         if not messages:
             raise InvalidRequest("messages must be a list with at least one message.", field="messages")
         refusal: Exception | None = None
         tried: list[tuple[list[Message], Tools | None]] = []
-        need: Form = frozenset().union(*(self._needs[feature] for feature in _features(messages, tools)))
-        for form in (need | form for form in FORMS):
+        for form in FORMS:
             try:
+                form = form.union(*(self._needs[feature] for feature in _features(messages, tools)))
                 attempt = changed(form, messages, tools)
                 if attempt in tried:
                     continue
@@ -181,6 +184,8 @@ class Template:
     def _keeps_in(self, form: Form, probe: Probe) -> bool | None:
         try:
             text = self._written(*changed(form, probe.messages, probe.tools), {"add_generation_prompt": True})
+        except LimitExceeded:
+            raise
         except Exception:  # a template may refuse anything
             return None
         said = text.partition("user-probe")[2]
@@ -248,7 +253,9 @@ PROBES = {
         _calls("", "call_probe_zero", "call_probe_one"), (*_ONE_CALL, "call-probe-1", "result-probe-1")
     ),
     "tools": Probe([_user()], ("user-probe", "tool-probe"), [_TOOL]),
-    "tools, no user": Probe([{"role": "assistant", "content": "answer-probe"}], ("answer-probe", "tool-probe"), [_TOOL]),
+    "tools, no user": Probe(
+        [{"role": "assistant", "content": "answer-probe"}], ("answer-probe", "tool-probe"), [_TOOL]
+    ),
 }
 
 

@@ -346,7 +346,7 @@ class Engine:
             row.greeted = True
             scores = row.prompt_logprobs
             known = None if scores is None else tuple(scores)
-            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached)
+            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached, row.prompt.tail)
         usage = row.usage if delta.finish_reason is not None else None
         if prompt is not None or usage is not None:
             delta = Delta(

@@ -72,6 +72,7 @@ class Prompt:
     marks: tuple[int, ...] = ()  # lengths of prefixes that other prompts are likely to share, rising
     cached: bool = True  # may what is computed for it be kept, and what was kept be used for it?
     salt: str = ""  # prompts share prefixes only with prompts of the same salt
+    tail: str = ""  # the last words of its text: they tell whether the answer begins inside a think block
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class PromptInfo:
     logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first token has none
     route: str = ""  # how it decodes, and why (engine/routing)
     cached_tokens: int = 0  # of the prompt, restored and not computed
+    tail: str = ""  # the prompt's last words
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class Waiting:
     other: Row | None = None
     target: int = 0
     files: frozenset[str] = frozenset()
+    pinned: tuple[Node, ...] = ()  # what is being read for it must still be there when its turn comes
 
 
 class Reuse:
@@ -137,13 +138,20 @@ class Reuse:
         for waiting in list(self._held):
             other = waiting.other
             if waiting.row.finished is not None:
-                self._held.remove(waiting)
+                self._let_go(waiting)
             elif other is not None and other.finished is None and other.prefilled < waiting.target:
                 continue
             elif self.disk is None or not self.disk.is_reading(waiting.files):
-                self._held.remove(waiting)
                 waiting.row.held = False
-                self._seek(waiting.row)
+                try:
+                    self._seek(waiting.row)
+                finally:
+                    self._let_go(waiting)
+
+    def _let_go(self, waiting: Waiting) -> None:
+        self._held.remove(waiting)
+        for node in waiting.pinned:
+            self.cache.release(node)
 
     @property
     def pause(self) -> float | None:
@@ -198,7 +206,9 @@ class Reuse:
         row.reads_asked += 1
         self.disk.read(hit)
         row.held = True
-        self._held.append(Waiting(row, files=hit.files))
+        for node in hit.nodes:
+            self.cache.pin(node)
+        self._held.append(Waiting(row, files=hit.files, pinned=hit.nodes))
         return True
 
     def _restored(self, row: Row, hit: Hit) -> bool:

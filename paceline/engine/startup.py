@@ -49,7 +49,7 @@ class Startup:
         if settings.model is None:
             log.info("no model given: serving %s, a demonstration model of random weights", default.NAME)
         model = load(source, settings.dtype, self.progress)
-        self.tokenizer = Tokenizer.load(model.folder, model.config)
+        self.tokenizer = Tokenizer.load(model.folder, model.config, settings.chat_template)
         grouping = self._layout(model)
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.engine.request import Delta, TokenLogprob
+from paceline.conversation.answers import CallArguments, CallStart, Content, Event, Reasoning, merge
+from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
-from paceline.server.calls import (
-    Collected,
-    Deltas,
-    Output,
-    Tally,
-    collect,
-    follow,
-    merge,
-    unless_disconnected,
-)
+from paceline.server.calls import unless_disconnected
 from paceline.server.envelope import Envelope
 from paceline.server.logprobs import chat_logprobs
+from paceline.server.reasoning import thinking_options
 from paceline.server.sampling import chat_sampling, choices
 from paceline.server.schema import UNSUPPORTED_IN_CHAT, ChatBody, refuse_unsupported
 from paceline.server.streaming import start_stream
+from paceline.server.structured import response_grammar
+from paceline.server.tools import toolbox
+from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
 
 
@@ -47,6 +44,15 @@ def routes(serving: Serving) -> APIRouter:
     return router
 
 
+@dataclass(slots=True)
+class _Output:
+    """One choice as it grows, when nothing is streamed."""
+
+    events: list[Event] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    last: Piece | None = None
+
+
 class Chat:
     """One request to the endpoint."""
 
@@ -54,69 +60,97 @@ class Chat:
         self.serving = serving
         self.body = body
         self.envelope = Envelope("chatcmpl", serving.model_name)
-        self.request = ChatRequest(
+        options = {**thinking_options(serving, body.reasoning_effort, body.enable_thinking)}
+        request = ChatRequest(
             messages=fields["messages"],  # as the client wrote them: the template may use more than we check
             sampling=chat_sampling(body, serving),
             n=choices(body),
-            template_options=body.chat_template_kwargs or {},
+            template_options={**options, **(body.chat_template_kwargs or {})},
             request_id=self.envelope.id,
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
+            grammar=response_grammar(fields),
         )
+        box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
+        self.turn = Turn(serving, request, box)
 
     async def whole(self) -> dict[str, Any]:
-        collected = await collect(self._deltas())
-        return self.envelope.response("chat.completion", self._choices(collected), collected.tally.usage())
+        outputs: dict[int, _Output] = {}
+        async with aclosing(self.turn.pieces()) as pieces:
+            async for piece in pieces:
+                output = outputs.setdefault(piece.index, _Output())
+                output.events += piece.events
+                output.logprobs += piece.logprobs
+                output.last = piece
+        made = [self._choice(index, output) for index, output in sorted(outputs.items())]
+        return self.envelope.response("chat.completion", made, self.turn.tally.usage())
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
-        tally = Tally()
-        introduced: set[int] = set()
-        async with aclosing(self._deltas()) as deltas:
-            async for place, delta in deltas:
-                tally.add(place, delta)
-                usage = tally.usage() if running_usage else None
-                event = b""
-                if delta.index not in introduced:
-                    introduced.add(delta.index)
-                    event = encode([_chunk(delta.index, {"role": "assistant", "content": ""})], usage)
-                if delta.text or delta.logprobs or delta.finish_reason:
-                    event += encode([self._delta_chunk(delta)], usage)
+        async with aclosing(self.turn.pieces()) as pieces:
+            async for piece in pieces:
+                usage = self.turn.tally.usage() if running_usage else None
+                event = b"".join(encode([chunk], usage) for chunk in self._chunks(piece))
                 if event:
                     yield event
         if include_usage:
-            yield encode([], tally.usage())
+            yield encode([], self.turn.tally.usage())
 
-    def _deltas(self) -> Deltas:
-        stream = self.serving.backend.stream_chat(self.request)
-        return merge([follow(self.serving, stream, self.request.n)])
-
-    def _choices(self, collected: Collected) -> list[dict[str, Any]]:
-        return [self._choice(index, output) for (_, index), output in sorted(collected.outputs.items())]
-
-    def _choice(self, index: int, output: Output) -> dict[str, Any]:
+    def _choice(self, index: int, output: _Output) -> dict[str, Any]:
+        answer = merge(output.events)
+        message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
+        if answer.reasoning:
+            message["reasoning_content"] = answer.reasoning
+        if answer.calls:
+            message["content"] = answer.content or None
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in answer.calls
+            ]
+        last = output.last
         return {
             "index": index,
-            "message": {"role": "assistant", "content": output.text, "refusal": None},
+            "message": message,
             "logprobs": self._logprobs(output.logprobs) if self.body.logprobs else None,
-            "finish_reason": output.finish_reason,
-            "stop_reason": output.stop_reason,
+            "finish_reason": None if last is None else last.finish_reason,
+            "stop_reason": None if last is None else last.stop_reason,
         }
 
-    def _delta_chunk(self, delta: Delta) -> dict[str, Any]:
-        chunk = _chunk(delta.index, {"content": delta.text} if delta.text else {})
-        if self.body.logprobs and delta.logprobs:
-            chunk["logprobs"] = self._logprobs(delta.logprobs)
-        if delta.finish_reason is not None:
-            chunk["finish_reason"] = delta.finish_reason
-            chunk["stop_reason"] = delta.stop_reason
-        return chunk
+    def _chunks(self, piece: Piece) -> list[dict[str, Any]]:
+        deltas = [_delta(event) for event in piece.events]
+        chunks = [_chunk(piece.index, delta) for delta in deltas if delta is not None]
+        if piece.first:
+            chunks.insert(0, _chunk(piece.index, {"role": "assistant", "content": ""}))
+        scores = self._logprobs(piece.logprobs) if self.body.logprobs and piece.logprobs else None
+        if piece.finish_reason is not None or (scores is not None and len(chunks) == piece.first):
+            chunks.append(_chunk(piece.index, {}))  # the end, or tokens whose text is still to come
+        if scores is not None:
+            chunks[int(piece.first)]["logprobs"] = scores
+        if piece.finish_reason is not None:
+            chunks[-1]["finish_reason"] = piece.finish_reason
+            chunks[-1]["stop_reason"] = piece.stop_reason
+        return chunks
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
         return chat_logprobs(self.serving.backend.tokenizer, entries)
+
+
+def _delta(event: Event) -> dict[str, Any] | None:
+    match event:
+        case Content(text):
+            return {"content": text}
+        case Reasoning(text):
+            return {"reasoning_content": text}
+        case CallStart(index, id, name):
+            function = {"name": name, "arguments": ""}
+            return {"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]}
+        case CallArguments(index, text):
+            return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+        case _:
+            return None
 
 
 def _chunk(index: int, delta: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -28,6 +28,7 @@ from paceline.server.logprobs import CompletionLogprobs, joined
 from paceline.server.sampling import choices, completion_sampling
 from paceline.server.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, refuse_unsupported
 from paceline.server.streaming import start_stream
+from paceline.server.structured import response_grammar
 from paceline.service import GenerateRequest
 
 MAX_PROMPTS = 2048
@@ -43,7 +44,7 @@ def routes(serving: Serving) -> APIRouter:
         refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
         serving.check_ready()
         serving.check_model(body.model)
-        completions = Completions(serving, body)
+        completions = Completions(serving, body, fields)
         if body.stream:
             return await start_stream(request.receive, completions.events())
         return JSONResponse(await unless_disconnected(request.receive, completions.whole()))
@@ -54,7 +55,7 @@ def routes(serving: Serving) -> APIRouter:
 class Completions:
     """One request to the endpoint. Choice i of prompt p has the index p * n + i."""
 
-    def __init__(self, serving: Serving, body: CompletionBody) -> None:
+    def __init__(self, serving: Serving, body: CompletionBody, fields: Mapping[str, Any]) -> None:
         self.serving = serving
         self.body = body
         self.envelope = Envelope("cmpl", serving.model_name)
@@ -66,6 +67,7 @@ class Completions:
                 field="prompt",
             )
         prompts: Sequence[str | list[int]] = body.prompt
+        grammar = response_grammar(fields)
         self.requests = [
             GenerateRequest(
                 prompt,
@@ -74,6 +76,7 @@ class Completions:
                 RequestId(f"{self.envelope.id}-{place}"),
                 cache=body.cache is not False,
                 cache_salt=body.cache_salt or "",
+                grammar=grammar,
             )
             for place, prompt in enumerate(prompts)
         ]

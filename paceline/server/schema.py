@@ -11,26 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
-
-# Names that belong to the call that renders the template, not to the template.
-RESERVED_TEMPLATE_OPTIONS = frozenset(
-    {
-        "chat_template",
-        "conversation",
-        "documents",
-        "max_length",
-        "messages",
-        "padding",
-        "return_dict",
-        "return_tensors",
-        "tokenize",
-        "tokenizer",
-        "tools",
-        "truncation",
-    }
-)
 
 
 def _one_or_many(value: Any) -> Any:
@@ -109,6 +92,14 @@ class ChatBody(SamplingFields):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    response_format: Any = None
+    structured_outputs: Any = None
+    reasoning_effort: str | None = None
+    enable_thinking: bool | None = None
+    user: str | None = None
 
 
 class CompletionBody(SamplingFields):
@@ -138,16 +129,11 @@ class DetokenizeBody(Lenient):
 # Known fields that are not built yet: each with the values that ask for nothing.
 NOTHING = (None, False)
 UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
     "functions": (None, []),
     "function_call": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}),
-    "structured_outputs": (None,),
     "audio": (None,),
     "modalities": (None, ["text"]),
     "prediction": (None,),
-    "reasoning_effort": (None,),
     "web_search_options": (None,),
     "suffix": (None, ""),
     "use_beam_search": NOTHING,
@@ -172,17 +158,23 @@ UNSUPPORTED_IN_CHAT: Mapping[str, tuple[Any, ...]] = {
     "add_special_tokens": NOTHING,
 }
 UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "reasoning_effort": (None,),
     "prompt_logprobs": (None,),
     "prompt_embeds": (None,),
     "add_special_tokens": (None, True),
 }
 
 
+GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+
+
 def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
     """A field that would change the answer is refused by name: silence would be a wrong answer."""
     for name, value in fields.items():
         harmless = UNSUPPORTED.get(name, more.get(name))
-        if harmless is None and name.startswith("guided_"):
+        if harmless is None and name.startswith("guided_") and name not in GUIDED:
             harmless = (None,)
         if harmless is not None and value not in harmless:
             raise InvalidRequest(

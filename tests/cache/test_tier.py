@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,13 +60,12 @@ class World:
 
     def restored(self, text: Text, root: str = ROOT) -> int:
         """What can be restored, all of it looked at."""
-        hit = self.cache.peek(root, keys(text))
-        self.tier.read(hit)
         end = time.monotonic() + 10
-        while self.tier.is_reading(hit.files) and time.monotonic() < end:
-            self.tier.poll()
-            time.sleep(0.001)
-        hit = self.cache.peek(root, keys(text))
+        while (hit := self.cache.peek(root, keys(text))).files and time.monotonic() < end:
+            self.tier.read(hit)
+            while self.tier.is_reading(hit.files) and time.monotonic() < end:
+                self.tier.poll()
+                time.sleep(0.001)
         assert hit.files == frozenset()
         at = 0
         for node in hit.nodes:
@@ -183,7 +183,8 @@ def test_a_parent_is_written_before_its_children(tmp_path: Path) -> None:
     world.keep(ABC)
     world.keep(A)
     world.keep((*ABC, 7))
-    world.tier._unsaved.reverse()
+    for node in list(world.tier._unsaved):  # the other way round
+        world.tier._unsaved.move_to_end(node, last=False)
     world.settle()
     assert [(start, stop) for start, stop, _ in order] == [(0, 3), (3, 6), (6, 7)]
     assert [parent is None for _, _, parent in order] == [True, False, False]
@@ -316,4 +317,24 @@ def test_copying_is_spread_over_steps(tmp_path: Path) -> None:
         world.tier.poll(limit=1)
     world.settle()
     assert len(files(tmp_path)) == 1
+    world.tier.close(5)
+
+
+def test_nodes_that_wait_for_a_slow_disk_wait_once_each(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    slow = threading.Event()
+    world.disk.stage = lambda stage: None if slow.wait(5) else None
+    text: Text = ()
+    for token in range(12):
+        text = (*text, token)
+        world.keep(text)
+    try:
+        for _ in range(8):
+            world.tier.poll()
+            assert len(world.tier._unsaved) <= 12
+    finally:
+        slow.set()
+    world.settle()
+    world.evict()
+    assert world.restored((*text, 99)) == 12
     world.tier.close(5)

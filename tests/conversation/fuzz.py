@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -127,7 +128,9 @@ class Writer:
         if kind == 1:
             return self.word("assistant")  # no JSON
         value = self.word("assistant")
-        arguments = {value: self.random.choice([5, None, [1], {"x": {}}])} if kind < 4 else {"city": value}
+        arguments: dict[str, Any] = (
+            {value: self.random.choice([5, None, [1], {"x": {}}])} if kind < 4 else {"city": value}
+        )
         return json.dumps(arguments) if kind < 8 else arguments
 
     def _tool(self) -> dict[str, Any]:
@@ -161,7 +164,7 @@ def damaged(random: Random, value: Any) -> Any:
 
 
 def run(seed: int) -> None:
-    """One conversation: whole over every template, or damaged over one."""
+    """One conversation over one template, both by the seed: half of them whole, half damaged."""
     random = Random(seed)
     writer = Writer(random)
     messages, tools = writer.conversation()
@@ -172,10 +175,8 @@ def run(seed: int) -> None:
         return
     for _ in range(random.randint(1, 3)):
         messages = damaged(random, messages)
-    try:
+    with suppress(InvalidRequest):
         render(random.choice(NAMES), messages, tools if random.random() < 0.8 else damaged(random, tools))
-    except InvalidRequest:
-        pass
 
 
 def main() -> None:

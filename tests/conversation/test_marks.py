@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from paceline.conversation import marks as module
 from paceline.conversation.marks import Marker
+from paceline.conversation.media import Loader
 from paceline.conversation.messages import checked
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
@@ -108,7 +109,7 @@ def builders(tokenizers: Mapping[str, Tokenizer]) -> Mapping[str, PromptBuilder]
 
 
 def builder(tokenizer: Tokenizer) -> PromptBuilder:
-    return PromptBuilder(tokenizer, None, max_images=3, max_pixels=100, max_bytes=10_000)
+    return PromptBuilder(tokenizer, None, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
 
 
 def system(words: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.messages import OTHER_MEDIA, ROLES, Part, checked
+from paceline.conversation.messages import OTHER_MEDIA, ROLES, Part, check_calls, checked
 from paceline.errors import InvalidRequest
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -164,3 +164,35 @@ def test_media_that_no_model_here_takes_are_refused_by_name(kind: str, takes_ima
 )
 def test_a_part_that_cannot_be_read_is_named_by_its_place(part: Any, place: str) -> None:
     assert refused([user([part])]).field == place
+
+
+def test_a_refusal_is_what_the_assistant_said() -> None:
+    refusal = {"role": "assistant", "content": None, "refusal": "no"}
+    parts = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    conversation, _ = checked([user("x"), refusal, parts], takes_images=False)
+    assert [message["content"] for message in conversation] == ["x", "no", "no"]
+
+
+@pytest.mark.parametrize(
+    "fields, place",
+    [
+        ({"tool_calls": "f"}, ".tool_calls"),
+        ({"tool_calls": {"a": 1}}, ".tool_calls"),
+        ({"tool_calls": [5]}, ".tool_calls[0].function"),
+        ({"tool_calls": [{"id": "1"}]}, ".tool_calls[0].function"),
+        ({"tool_calls": [{"function": {"name": 5}}]}, ".tool_calls[0].function.name"),
+        ({"tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}, ".tool_calls[0].function.arguments"),
+        ({"function_call": "f"}, ".function_call"),
+        ({"role": "user", "tool_calls": [{"function": {"name": "f"}}]}, ""),
+    ],
+)
+def test_a_tool_call_that_cannot_be_read_is_named_by_its_place(fields: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_calls([user("x"), {"role": "assistant", "content": "", **fields}])
+    assert caught.value.field == f"messages[1]{place}"
+
+
+def test_tool_calls_that_are_none_need_no_check() -> None:
+    check_calls([{"role": "assistant", "tool_calls": None, "function_call": None}])
+    check_calls([{"role": "assistant", "tool_calls": []}])
+    check_calls([{**user("x"), "tool_calls": []}])

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from PIL.Image import Image as Picture
 from PIL.Image import new as new_picture
 
+from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
+from paceline.conversation.template import Templates
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Image
 from paceline.errors import InvalidRequest
 from tests.conversation import vocabularies
 
 PLACEHOLDER = "<|image_pad|>"
+CLOCK = {"type": "function", "function": {"name": "clock", "description": "the time", "parameters": {}}}
 
 
 class Eyes:
@@ -43,12 +46,12 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 @pytest.fixture(scope="module")
 def seeing(tokenizer: Tokenizer) -> PromptBuilder:
     eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
-    return PromptBuilder(tokenizer, eyes, max_images=3, max_pixels=100, max_bytes=10_000)
+    return PromptBuilder(tokenizer, eyes, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
 
 
 @pytest.fixture(scope="module")
 def blind(tokenizer: Tokenizer) -> PromptBuilder:
-    return PromptBuilder(tokenizer, None, max_images=3, max_pixels=100, max_bytes=10_000)
+    return PromptBuilder(tokenizer, None, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
 
 
 def picture(width: int, height: int) -> dict[str, Any]:
@@ -107,10 +110,11 @@ def test_what_stands_around_a_picture_stays(seeing: PromptBuilder, tokenizer: To
 
 
 def test_marks_count_the_tokens_of_the_pictures_before_them(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
-    prompt = seeing.chat([user(picture(2, 3), text("one")), user(text("two"), picture(1, 4)), user(text("three"))], {})
+    said = {"role": "assistant", "content": [text("two"), picture(1, 4)]}
+    prompt = seeing.chat([user(picture(2, 3), text("one")), said, user(text("three"))], {})
     turns = [
         f"<|im_start|>user\n<|vision_start|>{PLACEHOLDER * 6}<|vision_end|>one<|im_end|>\n",
-        f"<|im_start|>user\ntwo<|vision_start|>{PLACEHOLDER * 4}<|vision_end|><|im_end|>\n",
+        f"<|im_start|>assistant\ntwo<|vision_start|>{PLACEHOLDER * 4}<|vision_end|><|im_end|>\n",
         "<|im_start|>user\nthree<|im_end|>\n",
     ]
     marked = [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
@@ -157,9 +161,62 @@ def test_to_a_model_without_eyes_the_placeholder_is_a_token_like_any_other(
     assert list(blind.text(PLACEHOLDER).token_ids) == tokenizer.encode(PLACEHOLDER)
 
 
-def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(seeing: PromptBuilder) -> None:
+def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(
+    seeing: PromptBuilder, tokenizer: Tokenizer
+) -> None:
+    forgetful = Tokenizer(tokenizer._wrapped, tokenizer.eos_ids, Templates.of("{{ messages[0].role }}"))
+    builder = PromptBuilder(forgetful, seeing.eyes, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
     with pytest.raises(InvalidRequest, match="0 image placeholders for 1 images"):
-        seeing.chat([user(picture(1, 1))], {"chat_template": "{{ messages[0].role }}"})
+        builder.chat([user(picture(1, 1))], {})
+
+
+def test_pictures_of_a_late_system_message_come_first(seeing: PromptBuilder) -> None:
+    late = {"role": "developer", "content": [text("logo"), picture(5, 2)]}
+    prompt = seeing.chat([user(picture(2, 3)), late, user(picture(1, 4))], {})
+    assert [image.digest for image in prompt.images] == ["5x2", "2x3", "1x4"]
+    assert seeing.eyes is not None
+    assert runs(prompt.token_ids, seeing.eyes.image_token) == [10, 6, 4]
+
+
+# -- tools
+
+
+def test_tools_are_in_the_prompt_and_their_calls(blind: PromptBuilder, tokenizer: Tokenizer) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "clock", "arguments": '{"zone":"x"}'}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "noon"},
+    ]
+    written = tokenizer.decode(blind.chat(messages, {}, [CLOCK]).token_ids, skip_special_tokens=False)
+    for words in ('"description": "the time"', '{"name": "clock", "arguments": {"zone": "x"}}', "noon"):
+        assert words in written
+    assert blind.chat(messages, {}, []) == blind.chat(messages, {}) == blind.chat(messages, {}, None)
+
+
+def test_the_boundary_behind_the_system_prompt_lies_behind_the_tools(
+    blind: PromptBuilder, tokenizer: Tokenizer
+) -> None:
+    one, other = (blind.chat([{"role": "user", "content": words}], {}, [CLOCK]) for words in ("a", "b c"))
+    front = tokenizer.decode(one.token_ids[: one.marks[1]], skip_special_tokens=False)
+    assert "the time" in front and front.endswith("<|im_start|>user")
+    assert other.marks[:2] == one.marks[:2]
+
+
+@pytest.mark.parametrize(
+    "tools, field", [("clock", "tools"), (5, "tools"), ({"a": 1}, "tools"), ([CLOCK, 5], "tools[1]")]
+)
+def test_what_is_no_list_of_tools_is_refused(blind: PromptBuilder, tools: Any, field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        blind.chat([{"role": "user", "content": "x"}], {}, tools)
+    assert caught.value.field == field
+
+
+def test_a_call_that_cannot_be_read_is_named_by_its_place(blind: PromptBuilder) -> None:
+    system = {"role": "system", "content": ""}
+    with pytest.raises(InvalidRequest) as caught:
+        blind.chat([system, {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}], {})
+    assert caught.value.field == "messages[1].tool_calls[0].function"
 
 
 def test_too_many_pictures_are_refused_before_any_is_decoded(seeing: PromptBuilder) -> None:

@@ -10,6 +10,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 
 from paceline.conversation.sandbox import LARGEST, LimitExceeded, Sandbox
 
+LONG = "a" * 1000
 GROWING = "{% set ns = namespace(x='aaaaaaaaaa') %}{% for a in range(99) %}"
 
 
@@ -29,19 +30,23 @@ def render(sandbox: Sandbox, source: str, **variables: Any) -> str:
     "source, expected",
     [
         ("{% for x in [1, 2] %}\n  {% if x %}\n{{ x }}\n  {% endif %}\n{% endfor %}", "1\n2\n"),
-        ("{% for x in range(9) %}{% if x == 1 %}{% continue %}{% elif x == 3 %}{% break %}{% endif %}{{ x }}{% endfor %}", "02"),
+        ("{% for x in 'abc' %}{% if x == 'a' %}{% continue %}{% endif %}{{ x }}{% break %}{% endfor %}", "b"),
         ("{{ {'a': '<é>'} | tojson }}", '{"a": "<é>"}'),
         ("{{ {'b': 1, 'a': [2]} | tojson(indent=1, sort_keys=true) }}", '{\n "a": [\n  2\n ],\n "b": 1\n}'),
         ("{{ {'b': 1} | tojson(separators=(',', ':')) }}", '{"b":1}'),
         ("{% generation %}a{{ 1 }}{% endgeneration %}", "a1"),
         ("{% set ns = namespace(x=1) %}{% for a in 'ab' %}{% set ns.x = ns.x + 1 %}{% endfor %}{{ ns.x }}", "3"),
-        ("{% for a in [1, 2] %}{{ loop.index }}/{{ loop.length }}{{ loop.last }}{{ loop.previtem }} {% endfor %}", "1/2False 2/2True1 "),
+        ("{% for a in 'xy' %}{{ loop.index ~ loop.length ~ loop.last ~ loop.previtem }}{% endfor %}", "12False22Truex"),
         ("{% for a in nothing %}x{% else %}none{% endfor %}{{ nothing }}", "none"),
         ("{% for a in [[1, [2]]] recursive %}{{ loop(a) if a is iterable else a }}{% endfor %}", "12"),
         ("{{ 'a' ~ 1 ~ nothing ~ none }}", "a1None"),
-        ("{{ ['a', 'b'] | join(', ') }}{{ [{'x': 1}, {'x': 2}] | join('-', attribute='x') }}{{ '+'.join('ab') }}", "a, b1-2a+b"),
+        ("{{ ['a', 'b'] | join(', ') }}{{ [{'x': 1}, {'x': 2}] | join('-', 'x') }}{{ '+'.join('ab') }}", "a, b1-2a+b"),
         ("{{ 'aXaX' | replace('X', 'y') }}{{ 'aXaX'.replace('X', '', 1) }}", "ayayaaX"),
         ("{{ 'a\nb' | indent(2) }}{{ '%s-%d' % ('a', 1) }}{{ '{}'.format(1) }}{{ '%s' | format(2) }}", "a\n  ba-112"),
+        ("{{ '* 12345678 %s %5d %%' % ('a', 1) }}", "* 12345678 a     1 %"),
+        ("{{ '{{}} * {a} {b:3}'.format(a=1, b=2) }}", "{} * 1   2"),
+        ("{% macro f(x) %}{{ x | tojson }}{% endmacro %}{{ f(9000000) }}", "9000000"),
+        ("{{ '%d' | format(9000000) }}", "9000000"),
         ("{{ strftime_now('%Y') | length }}{{ dict(a=1).a }}", "41"),
     ],
 )  # fmt: skip
@@ -62,7 +67,7 @@ def test_a_template_may_raise(sandbox: Sandbox) -> None:
     [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{{ 'aaaaaaaaaaaaaaaa' }}{% endfor %}{% endfor %}",
-        "{% set x %}{% for a in range(99999) %}{% for b in range(99999) %}" + "a" * 1000 + "{% endfor %}{% endfor %}{% endset %}",
+        "{% set x %}{% for a in range(999) %}{% for b in range(999) %}" + LONG + "{% endfor %}{% endfor %}{% endset %}",
         "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
         GROWING + "{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
         GROWING + "{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
@@ -79,6 +84,7 @@ def test_a_template_may_raise(sandbox: Sandbox) -> None:
         "{{ ('a' * 1000000).join(('a' * 1000000) | list) }}",
         "{{ '%999999999d' % 1 }}",
         "{{ '%*d' % (999999999, 1) }}",
+        "{{ '%.9999999f' % 1 }}",
         "{{ '%999999999d' | format(1) }}",
         "{{ '{:999999999}'.format(1) }}",
         "{{ '{:{}}'.format(1, 999999999) }}",

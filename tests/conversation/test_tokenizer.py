@@ -167,14 +167,65 @@ def test_options_reach_the_template(byte_level: Tokenizer) -> None:
     assert "get_weather" in byte_level.render(USER, tools=[tool])
 
 
+def test_thinking_is_left_to_the_template_where_the_client_says_nothing(byte_level: Tokenizer) -> None:
+    assert byte_level.render(USER).endswith("<|im_start|>assistant\n")
+    assert byte_level.render(USER, enable_thinking=True).endswith("<think>\n")
+
+
 def test_a_conversation_that_the_template_refuses_is_answered_in_its_words(byte_level: Tokenizer) -> None:
-    with pytest.raises(InvalidRequest, match="The system message must come first") as caught:
-        byte_level.render([*USER, {"role": "system", "content": "late"}])
+    with pytest.raises(InvalidRequest, match="Unexpected message role: bystander") as caught:
+        byte_level.render([*USER, {"role": "bystander", "content": "late"}])
     assert caught.value.field == "messages"
 
 
 def test_a_template_that_stumbles_is_the_requests_failure_and_not_a_crash(byte_level: Tokenizer) -> None:
-    broken = [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": 5, "arguments": {}}}]}]
+    broken = [{"role": "assistant", "content": 5, "tool_calls": [{"function": {"name": 5, "arguments": {}}}]}]
     with pytest.raises(InvalidRequest, match="template") as caught:
         byte_level.render([*USER, *broken])
     assert caught.value.field == "messages"
+
+
+# -- templates
+
+
+def test_a_template_from_a_file_is_used_instead(tmp_path: Path) -> None:
+    vocabularies.byte_level(tmp_path)
+    file = tmp_path / "mine.jinja"
+    file.write_text(
+        "{{ bos_token }}{% for m in messages %}é {{ m.content }}<|endoftext|>{% endfor %}", encoding="utf-8"
+    )
+    tokenizer = Tokenizer.load(tmp_path, {}, file)
+    assert tokenizer.render(USER) == "é hello<|endoftext|>"
+    assert tokenizer.chat_template == file.read_text()
+    assert set(tokenizer.encode("<|endoftext|>")) <= tokenizer.eos_ids  # its turn end
+    settings_of(tmp_path, chat_template=None)
+    assert Tokenizer.load(tmp_path, {}, file).render(USER) == "é hello<|endoftext|>"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\xff", b"{% if %}"])
+def test_a_template_file_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, content: bytes | None) -> None:
+    vocabularies.byte_level(tmp_path)
+    file = tmp_path / "mine.jinja"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(LoadError, match="cannot be read") as caught:
+        Tokenizer.load(tmp_path, {}, file)
+    assert "\n" not in str(caught.value)
+
+
+def test_of_named_templates_the_one_for_tools_is_used_with_tools(tmp_path: Path) -> None:
+    vocabularies.byte_level(tmp_path)
+    named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools {{ tools | length }}"}]
+    settings_of(tmp_path, chat_template=named)
+    tokenizer = Tokenizer.load(tmp_path, {})
+    assert tokenizer.render(USER) == "plain"
+    assert tokenizer.render(USER, tools=[{"type": "function"}]) == "tools 1"
+    assert tokenizer.chat_template == "tools {{ tools | length }}"
+
+
+def test_code_that_mlx_lm_has_in_place_of_a_template_is_used(tmp_path: Path) -> None:
+    vocabularies.byte_level(tmp_path)
+    settings_of(tmp_path, chat_template_type="deepseek_v32")
+    tokenizer = Tokenizer.load(tmp_path, {})
+    assert "hello" in tokenizer.render(USER) and "<｜User｜>" in tokenizer.render(USER)
+    assert tokenizer.chat_template is None

@@ -16,6 +16,7 @@ from paceline.engine.reuse import prompt_keys
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.test_images import TOKENS, expected
+from tests.engine.test_prefix_exactness import watch_places
 from tests.engine.watched import LISTENING, SMALL, usage
 from tests.models.test_vision import Message, assistant, built, user, vision_of
 
@@ -172,6 +173,7 @@ def test_the_head_guesses_the_same_about_pictures_warm_as_cold(tiny: Tiny) -> No
 
     cold = told(Stepper(folder, "similar", 24, speculation=3), "cold")
     stepper = Stepper(folder, "similar", 24, speculation=3, cache=PLENTY)
+    watch_places(stepper)
     ask(stepper, folder, ASKED, "before")
     assert [told(stepper, "warm"), told(stepper, "warmer")] == [cold, cold]
 

@@ -16,6 +16,7 @@ from PIL import Image
 
 from paceline.cache.grouping import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
@@ -86,7 +87,7 @@ def built(folder: Path, messages: Sequence[Message]) -> Prompt:
 def _builder(folder: Path) -> PromptBuilder:
     model = loaded(folder)
     tokenizer = Tokenizer.load(folder, model.config)
-    return PromptBuilder(tokenizer, model.vision, max_images=8, max_pixels=10**7, max_bytes=10**7)
+    return PromptBuilder(tokenizer, model.vision, max_images=8, loader=Loader(max_pixels=10**7, max_bytes=10**7))
 
 
 def vision_of(folder: Path) -> Any:

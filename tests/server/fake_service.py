@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
+from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import decode_image
 from paceline.conversation.messages import checked
 from paceline.engine.limits import Limits, validate, validate_choices
@@ -49,6 +50,7 @@ PREFIX_CACHE: Mapping[str, Any] = {  # the counts of a service that caches in me
 class ByteTokenizer:
     vocab_size = 258
     eos_ids = frozenset({END})
+    chat_template: str | None = None
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         return [*([BEGIN] if add_special_tokens else []), *text.encode()]
@@ -77,6 +79,7 @@ class FakeService:
         self.model_name = "fake/model"
         self.context_length = 4096
         self.takes_images = True
+        self.answer_format = AnswerFormat()
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
         self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
         self.tokenizer = ByteTokenizer()

@@ -18,7 +18,7 @@ SCALAR = 256  # characters; Python parses integers of up to 4,300 digits
 
 _space = re.compile(r"[ \t\n\r]+")
 _plain = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})+')
-_word = re.compile(r"[^\s,:\[\]{}\"]+")
+_word = re.compile(r"[A-Za-z0-9.+-]*")
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _words = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 

@@ -106,7 +106,7 @@ class AnswerParser:
                 if mark is None:
                     return
                 source.checkpoint()
-            if think and mark == think.open and not writer.begun:
+            if think and mark == think.open:
                 yield from source.literal(mark)
                 thinking = True
             elif tools and self._calls:

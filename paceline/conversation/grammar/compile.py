@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from paceline.conversation.grammar.matcher import Matcher
 from paceline.conversation.grammar.spec import GrammarSpec
 from paceline.conversation.grammar.write import explained, write
-from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import EngineUnavailable, InvalidRequest
+
+if TYPE_CHECKING:  # it brings MLX, which a server must not import before its BLAS is there
+    from paceline.conversation.tokenizer import Tokenizer
 
 SECONDS = 2.0  # a grammar that is not ready by then is refused
 WORKERS = 2  # grammars compiled at a time

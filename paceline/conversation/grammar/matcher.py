@@ -23,20 +23,13 @@ class Matcher:
 
     def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
         """After a guess that breaks the grammar, and after one that ends the answer, everything."""
-        masks = np.ones((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
-        if self._over:
-            masks[0] = False
-            masks[0, list(self._ends)] = True
-            return masks
-        self._fill(masks[0])
+        masks = np.empty((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
         taken = 0
-        for place, guess in enumerate(guesses, start=1):
-            if guess in self._ends or not 0 <= guess < self._vocab_size or self._matcher.is_error():
-                break
-            if self._matcher.try_consume_tokens([guess]) == 0:
-                break
+        self._fill(masks[0])
+        while taken < len(guesses) and self._follows(guesses[taken]):
             taken += 1
-            self._fill(masks[place])
+            self._fill(masks[taken])
+        masks[taken + 1 :] = True
         if taken:
             self._matcher.rollback(taken)
         return masks
@@ -51,10 +44,21 @@ class Matcher:
         elif self._over or not 0 <= token < self._vocab_size or not self._matcher.consume_token(token):
             raise self._failed()
 
+    def _follows(self, guess: int) -> bool:
+        if self._over or guess in self._ends or not 0 <= guess < self._vocab_size or self._matcher.is_error():
+            return False
+        return self._matcher.try_consume_tokens([guess]) == 1
+
     def _fill(self, mask: NDArray[np.bool_]) -> None:
-        """A complete grammar allows end tokens only. In a matcher that has failed everything stays allowed."""
+        """A complete grammar allows end tokens only; a matcher that has failed, everything."""
+        if self._over:
+            mask[:] = False
+            mask[list(self._ends)] = True
+            return
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        if not self._matcher.is_error():
+        if self._matcher.is_error():
+            mask[:] = True
+        else:
             mask[:] = np.unpackbits(bits, count=self._vocab_size, bitorder="little")
 
     def _failed(self) -> RequestFailed:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llguidance import LLMatcher
+from llguidance import LLMatcher, regex_to_lark
 from llguidance.gbnf_to_lark import any_to_lark
 
 from paceline.conversation.grammar import limits
@@ -48,7 +48,7 @@ def _json_schema(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
 
 def _regex(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
     limits.check_regex(spec.text)
-    return [{**_first(LLMatcher.grammar_from_regex(spec.text)), "name": "answer"}]
+    return [_lark("answer", f"start: /{regex_to_lark(spec.text, use_ascii='d')}/")]  # \\d is 0 to 9, as in JSON schemas
 
 
 def _choice(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
@@ -157,11 +157,6 @@ def _schema(name: str, schema: Mapping[str, Any]) -> Part:
 
 def _lark(name: str, text: str) -> Part:
     return {"name": name, "lark_grammar": text}
-
-
-def _first(grammar: str) -> Part:
-    part: Part = json.loads(grammar)["grammars"][0]
-    return {key: value for key, value in part.items() if value is not None}
 
 
 _KEYWORDS = (

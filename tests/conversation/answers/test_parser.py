@@ -213,6 +213,8 @@ def test_reasoning_that_never_ends_is_reasoning() -> None:
 def test_a_think_mark_behind_text_is_text() -> None:
     text = "The tag <think> opens and </think> closes."
     assert read(text, QWEN).content == text
+    behind_a_call = FORMATS["qwen"].calls(NOW) + "<think>a</think>"
+    assert read(behind_a_call, QWEN).content == "<think>a</think>"
 
 
 def test_a_call_inside_reasoning_is_reasoning() -> None:
@@ -235,6 +237,21 @@ def test_arguments_that_stop_being_json_are_closed_and_the_rest_is_text() -> Non
     answer = read(text, QWEN)
     assert [(call.arguments, call.repaired) for call in answer.calls] == [('{"city": "a"}', True)]
     assert answer.content == 'b", "days": 3}}</tool_call>\nx'
+
+
+def test_arguments_twice_are_the_first_and_the_rest_is_text() -> None:
+    again = ', "arguments": {"city": "b"}}</tool_call>'
+    answer = read('<tool_call>{"name": "get_weather", "arguments": {"city": "a"}' + again, QWEN)
+    assert (named(answer), answer.content) == ([("get_weather", {"city": "a"})], again)
+    text = '<tool_call>{"arguments": {"city": "a"}, "arguments": {"city": "b"}, "name": "get_weather"}</tool_call>'
+    assert read(text, QWEN).content == text
+
+
+def test_a_message_behind_a_broken_call_is_a_message() -> None:
+    call = '<|channel|>commentary to=functions.get_weather<|message|>{"city": '
+    answer = read(call + "<|start|>assistant<|channel|>final<|message|>Yes.", AnswerFormat("gpt_oss", "gpt_oss"))
+    assert [(one.arguments, one.repaired) for one in answer.calls] == [('{"city": null}', True)]
+    assert answer.content == "Yes."
 
 
 def test_a_tag_that_breaks_off_closes_the_call() -> None:
