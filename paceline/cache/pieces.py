@@ -20,10 +20,14 @@ from paceline.cache.layers import AttentionCache, StateCache, UnsupportedUse
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`arrays` and `pairs` are (1, heads, tokens, size); of pairs there may be fewer: the head may have gaps."""
+    """`arrays` and `pairs` are (1, heads, tokens, size); of pairs there may be fewer: the head may have gaps.
+
+    The first `unpaired` tokens have no pair: one where the segment begins the prompt.
+    """
 
     arrays: tuple[mx.array, ...]
     pairs: tuple[mx.array, ...] = ()
+    unpaired: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -37,7 +41,11 @@ class Segment:
 
     def take(self, start: int, stop: int | None) -> Segment:
         """Tokens [start, stop). Where pairs are missing, the later tokens are taken to miss them."""
-        return Segment(_sliced(self.arrays, start, stop), _sliced(self.pairs, start, stop))
+        late = self.unpaired
+        pairs = _sliced(self.pairs, max(start - late, 0), None if stop is None else max(stop - late, 0))
+        if pairs and not pairs[0].shape[2]:
+            pairs = ()
+        return Segment(_sliced(self.arrays, start, stop), pairs, max(late - start, 0))
 
     def all(self) -> list[mx.array]:
         return [*self.arrays, *self.pairs]

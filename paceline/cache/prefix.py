@@ -129,14 +129,16 @@ class PrefixCache:
     def covered(self, root: str, keys: Keys) -> tuple[int, bool]:
         """How many of `keys` have a segment; and whether a checkpoint stands at the very end."""
         with self._lock:
-            match = self._tree(root).match(keys)
+            match = self._match(root, keys)
             whole = match.length == len(keys) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
-    def store(self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None) -> Node:
+    def store(
+        self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
+    ) -> Node:
         """Keep what was computed for `keys`: the segment of what was not `covered`, and a checkpoint at the end.
 
-        Returns the node that ends there, pinned. Nothing that is there is replaced.
+        `maker` names who computed it, for `forget`. Returns the node that ends there, pinned. Nothing that is there is replaced.
         """
         with self._lock:
             tree = self._tree(root)
@@ -145,7 +147,7 @@ class PrefixCache:
             if match.length < len(keys):
                 assert segment is not None
                 node = tree.grow(node, keys[match.length :])
-                node.segment = segment
+                node.segment, node.maker = segment, maker or object()
                 self.memory += segment.nbytes
             if checkpoint is not None and not node.restorable:
                 node.checkpoint = checkpoint
@@ -164,11 +166,15 @@ class PrefixCache:
     def release(self, node: Node) -> None:
         with self._lock:
             node.pins -= 1
+        self.shrink()
 
     def forget(self, nodes: Iterable[Node]) -> None:
         """These must not be used again, nor what was built on them: the row that made them went wrong."""
         with self._lock:
-            for node in nodes:
+            for made in nodes:
+                node = made
+                while node.parent is not None and node.parent.parent is not None and node.parent.maker == made.maker:
+                    node = node.parent  # of a node that was split, the upper part too
                 for part in node.below():
                     part.spoiled = True
                 if node.alive:
@@ -178,7 +184,7 @@ class PrefixCache:
         """Forget everything; rows that run have what they need. Returns how many entries and bytes that were."""
         with self._lock:
             freed = sum(1 for _ in self.nodes()), self.memory
-            for tree in self._trees.values():
+            for tree in list(self._trees.values()):
                 for node in list(tree.root.children.values()):
                     self._remove(node)
             self._trees.clear()
@@ -212,10 +218,10 @@ class PrefixCache:
         """The disk has the segment [start, end of keys) in `file`; returns the nodes that rely on it (none: the
         tokens before it are not known)."""
         with self._lock:
+            if self._match(root, keys).length < start:
+                return []
             tree = self._tree(root)
             match = tree.match(keys)
-            if match.length < start:
-                return []
             node = self._end(tree, match)
             if match.length < len(keys):
                 node = tree.grow(node, keys[match.length :])
@@ -259,8 +265,11 @@ class PrefixCache:
             self._trees[root] = Tree()
         return self._trees[root]
 
+    def _match(self, root: str, keys: Keys) -> Match:
+        return self._trees[root].match(keys) if root in self._trees else Match(())
+
     def _best(self, root: str, keys: Keys) -> Hit:
-        match = self._trees[root].match(keys) if root in self._trees else Match(())
+        match = self._match(root, keys)
         if self.anywhere:
             nodes = match.nodes if match.rest is None else (*match.nodes, match.rest)
             return Hit(nodes, match.length, match.length)
@@ -316,5 +325,8 @@ class PrefixCache:
             part.segment = part.checkpoint = None
             part.alive = False
             self.on_gone(part)
-        if node.parent is not None:
-            del node.parent.children[int(node.keys[0])]
+        parent = node.parent
+        if parent is not None:
+            del parent.children[int(node.keys[0])]
+            if parent.parent is None and not parent.children:
+                self._trees = {name: tree for name, tree in self._trees.items() if tree.root is not parent}

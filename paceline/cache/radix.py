@@ -42,6 +42,7 @@ class Node:
     checkpoint: Checkpoint | None = None
     segment_file: str | None = None  # on disk, in a file that may hold more than this segment
     checkpoint_file: str | None = None
+    maker: object = None  # who computed it
     pins: int = 0
     hits: int = 0
     base: float = 0.0  # of its value when it was last used (cache/prefix)
@@ -138,7 +139,7 @@ class Tree:
         """Cut a node's edge; returns the new upper part. The lower part stays the same object."""
         assert node.parent is not None and 0 < at < len(node.keys)
         upper = Node(node.keys[:at], node.start, node.parent, segment_file=node.segment_file)
-        upper.base, upper.used = node.base, node.used
+        upper.base, upper.used, upper.maker = node.base, node.used, node.maker
         if node.segment is not None:
             upper.segment, node.segment = node.segment.split(at)
         upper.parent.children[int(upper.keys[0])] = upper  # type: ignore[union-attr]

@@ -169,7 +169,7 @@ class DiskTier:
             return
         shape: list[int] = arrays[0][0].tolist()
         if name not in self._wanted:
-            shape, arrays = [*shape[:2], -1], arrays[: 1 + sum(shape[:2])]
+            shape, arrays = [*shape[:3], -1], arrays[: 1 + sum(shape[:2])]
         self._wanted.discard(name)
         self._incoming.append(_Incoming(name, shape, deque(arrays[1:])))
 
@@ -315,12 +315,12 @@ class DiskTier:
 def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
     """The pieces as one list of arrays, and the numbers that say which is which."""
     arrays: list[mx.array] = []
-    shape = [0, 0, -1]
+    shape = [0, 0, 0, -1]
     if segment is not None:
-        shape[:2] = [len(segment.arrays), len(segment.pairs)]
+        shape[:3] = [len(segment.arrays), len(segment.pairs), segment.unpaired]
         arrays += segment.all()
     if checkpoint is not None:
-        shape[2] = int(checkpoint.carry is not None)
+        shape[3] = int(checkpoint.carry is not None)
         shape += [-1 if layer is None else len(layer) for layer in checkpoint.layers]
         arrays += checkpoint.all()
     return shape, arrays
@@ -328,8 +328,8 @@ def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
 
 def _unpacked(shape: list[int], arrays: list[mx.array]) -> tuple[Segment | None, Checkpoint | None]:
     rest: Iterator[mx.array] = iter(arrays)
-    keys, pairs, carries, *layers = shape
-    segment = Segment(_taken(rest, keys), _taken(rest, pairs)) if keys else None
+    keys, pairs, unpaired, carries, *layers = shape
+    segment = Segment(_taken(rest, keys), _taken(rest, pairs), unpaired) if keys else None
     if carries < 0:
         return segment, None
     kept = tuple(None if count < 0 else _taken(rest, count) for count in layers)

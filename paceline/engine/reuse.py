@@ -113,7 +113,7 @@ class Reuse:
         row.feeds = self.feeds_head
         row.root = _root(row.prompt.salt, row.reads and self.runner.drafter is not None)
         if self.disk is not None and _may_restore(row):
-            self.disk.read(self.cache.peek(row.root, row.keys[:-1]))
+            self.disk.read(self.cache.peek(row.root, self._findable(row)))
 
     def enter(self, row: Row) -> None:
         """Its turn has come. What was found when it arrived may be gone: it is looked for again, and pinned."""
@@ -161,18 +161,27 @@ class Reuse:
         return 0.0 if self.disk.receives else GLANCE
 
     def _seek(self, row: Row) -> None:
-        hit = self.cache.find(row.root, row.keys[:-1])
+        hit = self.cache.find(row.root, self._findable(row))
         kept = False
         try:
             if self._waits_for_another(row, hit.length) or self._waits_for_files(row, hit):
                 return
-            row.stops = self._stops(row, hit)
+            asked = [stop for stop in row.stops if stop > hit.length]  # by rows that wait for this one
+            row.stops = sorted({*self._stops(row, hit), *asked})
             if hit.nodes and self._restored(row, hit):
                 self._lease(row, hit.nodes[-1])
                 kept = True
         finally:
             if hit.nodes and not kept:
                 self.cache.release(hit.nodes[-1])
+
+    def _findable(self, row: Row) -> Keys:
+        """The part of a prompt that may be restored: one token is left to compute."""
+        keys: Keys = row.keys[:-1]
+        if self.runner.language.dynamic_rope:
+            known = self.cache.peek(row.root, keys).length
+            return keys[: known // SCHEDULE * SCHEDULE]
+        return keys
 
     def _waits_for_another(self, row: Row, have: int) -> bool:
         """Is an older row about to compute more of this prompt than is there?"""
@@ -214,7 +223,7 @@ class Reuse:
     def _restored(self, row: Row, hit: Hit) -> bool:
         begun = time.perf_counter()
         if hit.files:  # it has waited in vain too often
-            row.stops = self._stops(row, Hit(known=hit.known))
+            row.stops = sorted({*self._stops(row, Hit(known=hit.known)), *row.stops})
             return False
         try:
             self._restore(row, hit)
@@ -222,7 +231,7 @@ class Reuse:
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             row.batch = row.head = row.carry = row.places = None
             row.prefilled = row.delta = row.cached = row.pictured = row.skipped = 0
-            row.stops = self._stops(row, Hit())
+            row.stops = sorted({*self._stops(row, Hit()), *row.stops})
             self.cache.forget(hit.nodes[-1:])
             return False
         self.cache.use(hit)
@@ -375,9 +384,9 @@ class Reuse:
         if head is not None and pairs > 0:
             paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
         checkpoint = None
-        if not bare and (self.needs_state or carry is not None):
+        if not bare and not self.cache.anywhere:
             checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), carry)
-        return Remains(start, stop, Segment(arrays, paired), checkpoint)
+        return Remains(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
 
     def _keep(self, row: Row, keys: Keys, remains: Remains) -> None:
         have, _ = self.cache.covered(row.root, keys)
@@ -386,7 +395,8 @@ class Reuse:
         segment = remains.segment
         if have > remains.start:
             segment = segment.take(have - remains.start, None)
-        node = self.cache.store(row.root, keys, segment if have < len(keys) else None, remains.checkpoint)
+        new = segment if have < len(keys) else None
+        node = self.cache.store(row.root, keys, new, remains.checkpoint, row.id)
         row.made.append(node)
         self._lease(row, node)
 

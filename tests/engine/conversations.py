@@ -169,13 +169,13 @@ class Conversations:
         return said[: ends[0] + 1] if ends else said
 
 
-def check_rest(reuse: Reuse, *, bounded: bool = True) -> None:
+def check_rest(reuse: Reuse) -> None:
     """What holds whenever nothing runs."""
     cache = reuse.cache
     nodes = list(cache.nodes())
     assert all(node.pins == 0 for node in nodes)
     assert cache.memory == sum(node.nbytes for node in nodes)
-    assert not bounded or cache.memory <= cache.limit()
+    assert cache.memory <= cache.limit()
     assert reuse._held == []
     for node in nodes:
         assert node.alive and not node.spoiled and len(node.keys)
