@@ -195,9 +195,11 @@ class Service:
     def tokenizer(self) -> Any:
         return self._live().prompts.tokenizer
 
-    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
+    ) -> list[int]:
         """The prompt's token ids, as `chat` would send them."""
-        return list(self._live().prompts.chat(messages, options).token_ids)
+        return list(self._live().prompts.chat(messages, options, tools).token_ids)
 
     # -- the one path
 

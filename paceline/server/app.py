@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
 from paceline.errors import PacelineError
-from paceline.server import cache, chat, completions, errors, limits, status
+from paceline.server import cache, chat, completions, errors, limits, messages, responses, status
 from paceline.server.auth import Auth, Keys, is_loopback
 from paceline.server.backend import Backend, Serving
 from paceline.server.body import BodyLimit
@@ -81,7 +81,7 @@ def create_app(
             expose_headers=("retry-after", "www-authenticate"),
         )
     errors.install(app)
-    for room in (chat, completions, cache, status):
+    for room in (chat, completions, responses, messages, cache, status):
         app.include_router(room.routes(serving))
     return app
 

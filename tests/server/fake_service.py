@@ -122,8 +122,10 @@ class FakeService:
         self.clears += 1
         return {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
 
-    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
-        text = ""
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
+    ) -> list[int]:
+        text = "".join(f"{tool['function']['name']}|" for tool in tools or ())
         for i, message in enumerate(messages):
             content = message.get("content") or ""
             if not isinstance(content, str):
@@ -141,7 +143,7 @@ class FakeService:
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
             decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.place)
-        return self.render(request.messages, **request.template_options)
+        return self.render(request.messages, request.tools, **request.template_options)
 
     def _text(self, request: GenerateRequest) -> list[int]:
         prompt = request.prompt

@@ -1,0 +1,211 @@
+"""An answer as Anthropic's content blocks: whole, or as the events of a stream."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from starlette.types import Receive
+
+from paceline.conversation.answers import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.errors import PacelineError
+from paceline.server.envelope import encode_json
+from paceline.server.messages_errors import message_error
+from paceline.server.streaming import Events, EventStream, start_stream
+
+logger = logging.getLogger("paceline.server")
+
+StreamEvent = dict[str, Any]
+SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it
+CARRYING = f"{SIGNATURE}:"  # in front of thoughts that the client did not want to see
+
+
+def thought_in(signature: Any) -> str:
+    """What a signature of ours carries, else nothing: it comes from a client."""
+    if not isinstance(signature, str) or not signature.startswith(CARRYING):
+        return ""
+    try:
+        return base64.b64decode(signature.removeprefix(CARRYING), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+@dataclass(slots=True)
+class Block:
+    kind: Literal["text", "thinking", "tool_use"]
+    pieces: list[str] = field(default_factory=list)
+    id: str = ""
+    name: str = ""
+    ended: bool = False  # of a call: it is whole
+    raw: str = ""  # of a call that never ended: how the model wrote it
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Blocks:
+    """Grows with the answer. `parallel`: whether calls after the first count; `omitted`: whether thoughts are kept
+    from the client's eyes, and travel in their signature instead."""
+
+    def __init__(self, *, parallel: bool = True, omitted: bool = False) -> None:
+        self._parallel = parallel
+        self._omitted = omitted
+        self._blocks: list[Block] = []
+        self._open: Block | None = None
+        self._left_out: Block | None = None  # the call that is being written, and does not count
+
+    def push(self, events: Iterable[Event]) -> list[StreamEvent]:
+        return [made for event in events for made in self._event(event)]
+
+    def finish(self) -> list[StreamEvent]:
+        """The answer is over. A call that it breaks off is closed with what came of it."""
+        return self._close()
+
+    @property
+    def calls(self) -> bool:
+        """Is there a call that is whole?"""
+        return any(block.ended for block in self._blocks)
+
+    def content(self) -> list[dict[str, Any]]:
+        """The blocks of a whole answer: calls that are none, because they never ended or are no JSON, as text."""
+        content: list[dict[str, Any]] = []
+        for block in self._blocks:
+            made = self._whole(block)
+            if made["type"] == "text" and content and content[-1]["type"] == "text":
+                content[-1]["text"] += made["text"]
+            elif made != {"type": "text", "text": ""}:
+                content.append(made)
+        return content
+
+    def _whole(self, block: Block) -> dict[str, Any]:
+        match block.kind:
+            case "thinking":
+                return {"type": "thinking", "thinking": self._shown(block.text), "signature": self._signature(block)}
+            case "tool_use":
+                input = _object(block.text) if block.ended else None
+                if input is None:
+                    return {"type": "text", "text": block.text if block.ended else block.raw}
+                return {"type": "tool_use", "id": block.id, "name": block.name, "input": input}
+            case _:
+                return {"type": "text", "text": block.text}
+
+    def _event(self, event: Event) -> list[StreamEvent]:
+        match event:
+            case Content(text) if self._left_out is not None:
+                return []
+            case Content(text) if self._open is not None and self._open.kind == "tool_use":
+                self._open.raw += text
+                return []
+            case Content(text):
+                return [*self._go_on("text"), self._delta(text, type="text_delta", text=text)]
+            case Reasoning(text):
+                begun = self._go_on("thinking")
+                delta = self._delta(text, type="thinking_delta", thinking=text)
+                return begun if self._omitted else [*begun, delta]
+            case CallStart(index, id, name):
+                block = Block("tool_use", id=tool_use_id(id), name=name)
+                if index > 0 and not self._parallel:
+                    self._left_out = block
+                    return []
+                return self._begin(block)
+            case CallArguments(_, text):
+                return [] if self._left_out else [self._delta(text, type="input_json_delta", partial_json=text)]
+            case CallEnd():
+                if self._left_out is not None:
+                    self._left_out = None
+                    return []
+                assert self._open is not None
+                self._open.ended = True
+                return self._close()
+
+    def _go_on(self, kind: Literal["text", "thinking"]) -> list[StreamEvent]:
+        if self._open is not None and self._open.kind == kind:
+            return []
+        return self._begin(Block(kind))
+
+    def _begin(self, block: Block) -> list[StreamEvent]:
+        ended = self._close()
+        self._blocks.append(block)
+        self._open = block
+        match block.kind:
+            case "text":
+                empty: dict[str, Any] = {"type": "text", "text": ""}
+            case "thinking":
+                empty = {"type": "thinking", "thinking": "", "signature": ""}
+            case _:
+                empty = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        return [*ended, {"type": "content_block_start", "index": self._index, "content_block": empty}]
+
+    def _close(self) -> list[StreamEvent]:
+        block = self._open
+        if block is None:
+            return []
+        end = {"type": "content_block_stop", "index": self._index}
+        self._open = None
+        if block.kind != "thinking":
+            return [end]
+        signature = {"type": "signature_delta", "signature": self._signature(block)}
+        return [{"type": "content_block_delta", "index": self._index, "delta": signature}, end]
+
+    def _delta(self, text: str, **delta: Any) -> StreamEvent:
+        assert self._open is not None
+        self._open.pieces.append(text)
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+    @property
+    def _index(self) -> int:
+        return len(self._blocks) - 1
+
+    def _shown(self, thought: str) -> str:
+        return "" if self._omitted else thought
+
+    def _signature(self, block: Block) -> str:
+        return CARRYING + base64.b64encode(block.text.encode()).decode() if self._omitted else SIGNATURE
+
+
+def tool_use_id(id: str) -> str:
+    return f"toolu_{id.removeprefix('call_')}"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """A call's arguments; None where JSON can say them and we cannot: infinity, half a character, too deep."""
+    try:
+        value = json.loads(text)
+        encode_json(value).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+# -- the stream
+
+
+def encoded(events: Iterable[StreamEvent]) -> bytes:
+    return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
+
+
+async def start_message_stream(receive: Receive, events: Events) -> EventStream:
+    """Like `start_stream`, with Anthropic's ends."""
+    begun = await start_stream(receive, events)
+    assert isinstance(begun, EventStream)
+    return MessageStream(begun.first, begun.rest)
+
+
+class MessageStream(EventStream):
+    """Ends with what the events end with, or with an error event."""
+
+    async def _events(self) -> Events:
+        yield self.first
+        try:
+            async for event in self.rest:
+                yield event
+        except Exception as error:
+            if not isinstance(error, PacelineError):
+                logger.exception("a stream failed")
+            yield encoded([message_error(error)])
