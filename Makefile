@@ -26,7 +26,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test check bench clean
+.PHONY: help serve chat test check bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make chat    the same model in this terminal"
 	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
 	@echo "make check   ruff and mypy --strict"
+	@echo "make fuzz    a hundred thousand random conversations and answers"
 	@echo "make bench   the engine against the raw loop on this machine"
 	@echo "make clean   remove what these have made ($(VENV), caches)"
 
@@ -51,6 +52,10 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz: $(DEV)
+	$(BIN)/python -m tests.conversation.fuzz 100000
+	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=100000 $(BIN)/python -m pytest -n $(WORKERS) tests/conversation/answers
 
 bench: $(RUN)
 	$(BIN)/paceline bench offline $(ARGS)

@@ -11,9 +11,10 @@ import logging
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from paceline import platform
 from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
@@ -35,6 +36,8 @@ from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
+WORKERS = 16  # threads that build prompts and compile grammars
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class ChatRequest:
     cache_salt: str = ""  # prefixes are shared only between requests of the same salt
     tools: Sequence[Mapping[str, Any]] | None = None  # OpenAI's
     grammar: GrammarSpec | None = None  # what the answer must look like
+    shows_marks: bool = False  # special tokens that mark calls and reasoning are part of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class GenerateRequest:
     cache: bool = True
     cache_salt: str = ""
     grammar: GrammarSpec | None = None
+    shows_marks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +227,11 @@ class Service:
         running.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
         try:
-            prompt = await asyncio.to_thread(build, running)
+            prompt = await running.apart(build, running)
             prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
-            grammar = await asyncio.to_thread(running.compiled, request.grammar, prompt)
+            grammar = None
+            if request.grammar is not None:
+                grammar = await running.apart(running.compiled, request.grammar, prompt)
             running.check(prompt, place)
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):
@@ -237,7 +244,8 @@ class Service:
             mailbox = running.post.mailbox()
             for index, choice_id in enumerate(ids):
                 matcher = None if grammar is None else grammar.matcher()
-                running.submit(choice_id, prompt, _seeded(request.sampling, index), mailbox, index, matcher)
+                sampling = _seeded(request.sampling, index)
+                running.submit(choice_id, prompt, sampling, mailbox, index, matcher, request.shows_marks)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
@@ -262,6 +270,7 @@ class _Running:
         from paceline.engine.startup import Startup
 
         self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
+        self.workers = ThreadPoolExecutor(WORKERS, "paceline-prompt")
         self.startup = Startup(settings, progress)
         self.post = _Post()
         scheduler = Scheduler(settings.max_rows, settings.prefill_chunk or 256)
@@ -280,8 +289,9 @@ class _Running:
             no_head=self.startup.router.no_head,
         )
         template = tokenizer.chat_template or ""
-        special = [tokenizer.token_text(token) for token in tokenizer.special_ids]
+        special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
         self.answers = choose(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.marks = frozenset(special[text] for text in self.answers.special)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         self.prompts = PromptBuilder(
             tokenizer,
@@ -302,10 +312,12 @@ class _Running:
                 field=place,
             )
 
-    def compiled(self, spec: GrammarSpec | None, prompt: Prompt) -> Compiled | None:
+    async def apart(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Work that takes its time, off the event loop. Fetching a picture may block its thread for seconds."""
+        return await asyncio.get_running_loop().run_in_executor(self.workers, work, *arguments)
+
+    def compiled(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
         """A grammar ready for use. Where the model thinks first, it holds for what comes after."""
-        if spec is None:
-            return None
         think = self.answers.think_format
         if think is not None and opens_reasoning(prompt.tail, self.answers):
             spec = spec.following(think.close)
@@ -319,13 +331,15 @@ class _Running:
         mailbox: _Mailbox,
         index: int,
         grammar: Grammar | None = None,
+        shows_marks: bool = False,
     ) -> None:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
 
         room = self.limits.context_length - len(prompt.token_ids)
         limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
-        text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens), sampling.stop)
+        shown = self.marks if shows_marks else frozenset()
+        text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
         row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route, grammar)
         reuse = self.engine.reuse
@@ -336,6 +350,7 @@ class _Running:
     def stop(self) -> None:
         self.engine.stop()
         self.startup.close()
+        self.workers.shutdown(wait=False, cancel_futures=True)
 
     def stats(self) -> dict[str, Any]:
         from paceline.engine import memory

@@ -138,7 +138,8 @@ class PrefixCache:
     ) -> Node:
         """Keep what was computed for `keys`: the segment of what was not `covered`, and a checkpoint at the end.
 
-        `maker` names who computed it, for `forget`. Returns the node that ends there, pinned. Nothing that is there is replaced.
+        `maker` names who computed it, for `forget`. Returns the node that ends there, pinned. Nothing that is there is
+        replaced.
         """
         with self._lock:
             tree = self._tree(root)

@@ -58,11 +58,13 @@ class Tokenizer:
         text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
         return text
 
-    def detokenizer(self, skip_special_tokens: bool = True) -> Detokenizer:
+    def detokenizer(self, skip_special_tokens: bool = True, shown: frozenset[int] = frozenset()) -> Detokenizer:
+        """`shown` are special tokens that are part of the text all the same."""
+        hidden = self.special_ids - shown if skip_special_tokens else frozenset()
         if self._pieces is None:
-            return WindowDetokenizer(lambda ids: self.decode(ids, skip_special_tokens))
-        if skip_special_tokens:
-            return ByteDetokenizer(lambda id: b"" if id in self.special_ids else self.token_bytes(id))
+            return WindowDetokenizer(lambda ids: self.decode([id for id in ids if id not in hidden], False))
+        if hidden:
+            return ByteDetokenizer(lambda id: b"" if id in hidden else self.token_bytes(id))
         return ByteDetokenizer(self.token_bytes)
 
     def token_bytes(self, token_id: int) -> bytes:

@@ -290,6 +290,9 @@ class Engine:
 
     def _deliver_token(self, token: Token) -> None:
         row, token_id = token.row, token.token_id
+        if row.failure is not None:
+            self._end(row, "error", error=row.failure)
+            return
         if token_id == NOT_A_NUMBER:
             self._end(row, "error", error="The model's logits are not numbers.")
             return

@@ -72,6 +72,7 @@ class Row:
         self.leased: Any = None  # the entry that it uses
         self.made: list[Any] = []  # entries that it made
         self.remains: Any = None  # what it leaves behind, once it is out of the batch
+        self.failure: str | None = None  # why it cannot go on, found out while others step with it
         self.finished: FinishReason | None = None
         self.greeted = False  # has sent its first delta
 

@@ -239,8 +239,12 @@ class Runner:
         read: Any = mx.stack(list(guesses), axis=1).tolist() if guesses else [[]] * len(self.rows)
         allowed = np.ones((len(self.rows), len(guesses) + 1, self.language.vocab_size), dtype=np.bool_)
         for place, row in enumerate(self.rows):
-            if row.grammar is not None:
-                allowed[place] = row.grammar.allowed(read[place])
+            if row.grammar is not None and row.failure is None:
+                try:
+                    depth = row.depth if guesses else 0
+                    allowed[place, : depth + 1] = row.grammar.allowed(read[place][:depth])
+                except Exception as error:  # noqa: BLE001  a grammar that fails is its own row's trouble
+                    row.failure = str(error) or type(error).__name__
         return mx.array(allowed if guesses else allowed[:, 0])
 
     def _unevaluated(self, launched: Launched) -> list[mx.array]:

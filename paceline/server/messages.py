@@ -134,7 +134,7 @@ class Message:
         return {"id": self.id, "type": "message", "role": "assistant", "model": self.model}
 
     def _start(self) -> list[StreamEvent]:
-        nothing = {"content": [], "stop_reason": None, "stop_sequence": None}
+        nothing: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
         message = {**self._head(), **nothing, "usage": self._usage()}
         return [{"type": "message_start", "message": message}, {"type": "ping"}]
 

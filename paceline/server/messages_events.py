@@ -103,10 +103,10 @@ class Blocks:
                 self._open.raw += text
                 return []
             case Content(text):
-                return [*self._go_on("text"), self._delta(text, type="text_delta", text=text)]
+                return [*self._go_on("text"), self._delta("text_delta", "text", text)]
             case Reasoning(text):
                 begun = self._go_on("thinking")
-                delta = self._delta(text, type="thinking_delta", thinking=text)
+                delta = self._delta("thinking_delta", "thinking", text)
                 return begun if self._omitted else [*begun, delta]
             case CallStart(index, id, name):
                 block = Block("tool_use", id=tool_use_id(id), name=name)
@@ -115,7 +115,7 @@ class Blocks:
                     return []
                 return self._begin(block)
             case CallArguments(_, text):
-                return [] if self._left_out else [self._delta(text, type="input_json_delta", partial_json=text)]
+                return [] if self._left_out else [self._delta("input_json_delta", "partial_json", text)]
             case CallEnd():
                 if self._left_out is not None:
                     self._left_out = None
@@ -153,10 +153,10 @@ class Blocks:
         signature = {"type": "signature_delta", "signature": self._signature(block)}
         return [{"type": "content_block_delta", "index": self._index, "delta": signature}, end]
 
-    def _delta(self, text: str, **delta: Any) -> StreamEvent:
+    def _delta(self, kind: str, name: str, text: str) -> StreamEvent:
         assert self._open is not None
         self._open.pieces.append(text)
-        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": kind, name: text}}
 
     @property
     def _index(self) -> int:

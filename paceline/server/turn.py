@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.answers import AnswerParser, CallStart, Content, Event, opens_reasoning
+from paceline.conversation.answers import AnswerParser, CallEnd, Content, Event, opens_reasoning
 from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
@@ -49,11 +49,8 @@ class Turn:
                     "A forced tool call and a format of the answer cannot be asked for together.", field="tool_choice"
                 )
             calls = None  # an answer in the asked format calls nothing
-        sampling = self.request.sampling
-        if format.needs_special:
-            sampling = replace(sampling, skip_special_tokens=False)
         self.request = replace(
-            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, sampling=sampling
+            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
         )
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
@@ -70,7 +67,7 @@ class Turn:
                 if first:
                     parsers[delta.index] = self._parser(thinking)
                 events = _parsed(parsers[delta.index], delta)
-                if any(isinstance(event, CallStart) for event in events):
+                if any(isinstance(event, CallEnd) for event in events):  # a call that was cut off is none
                     calling.add(delta.index)
                 reason = delta.finish_reason
                 yield Piece(

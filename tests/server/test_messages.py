@@ -489,7 +489,7 @@ def test_tokens_are_counted_with_system_and_tools(claude: anthropic.Anthropic, h
     fields: dict[str, Any] = {"model": "fake/model", "messages": user("hi")}
     alone = claude.messages.count_tokens(**fields)
     assert alone.input_tokens == len("user: hi|assistant: ") + 1
-    more = claude.messages.count_tokens(**fields, system="be brief", tools=[TOOL])
+    more = claude.messages.count_tokens(**{**fields, "system": "be brief", "tools": [TOOL]})
     assert more.input_tokens == alone.input_tokens + len("look|") + len("system: be brief|")
     response = http.post("/v1/messages/count_tokens?beta=true", json=fields)
     assert MessageTokensCount.model_validate(response.json(), strict=True) == alone
@@ -514,8 +514,8 @@ def test_anthropics_client_raises_its_own_errors(claude: anthropic.Anthropic) ->
     with pytest.raises(anthropic.NotFoundError) as missing:
         claude.messages.create(**{**ASK, "model": "huge"})
     assert missing.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
-    with pytest.raises(anthropic.BadRequestError, match="temperature"):
-        claude.messages.create(**ASK, temperature=-1)
+    with pytest.raises(anthropic.BadRequestError, match="stop_sequences"):
+        claude.messages.create(**ASK, stop_sequences=[""])
     with pytest.raises(anthropic.InternalServerError):
         claude.messages.create(**{**ASK, "messages": user("!fail 0")})
 
@@ -547,7 +547,7 @@ def test_a_stream_that_cannot_begin_has_a_status(http: httpx.Client) -> None:
 
 
 def test_a_key_is_taken_from_anthropics_header() -> None:
-    settings = Settings(api_key=[SecretStr("sk-one")])
+    settings = Settings(api_key=(SecretStr("sk-one"),))
     with serve(FakeService(settings), settings) as address:
         with anthropic.Anthropic(base_url=address, api_key="sk-one", max_retries=0) as client:
             assert client.messages.create(**ASK).stop_reason == "end_turn"

@@ -48,7 +48,7 @@ def claude(http: httpx.Client) -> Iterator[anthropic.Anthropic]:
 
 
 def test_a_stream_adds_up_to_the_whole_answer(claude: anthropic.Anthropic) -> None:
-    fields: Any = {"model": "tiny", "max_tokens": 20, "temperature": 0, "messages": user("Tell me")}
+    fields: Any = {"model": "tiny", "max_tokens": 20, "messages": user("Tell me"), "extra_body": {"temperature": 0}}
     whole = claude.messages.create(**fields)
     with claude.messages.stream(**fields) as stream:
         final = stream.get_final_message()
@@ -65,7 +65,7 @@ def test_a_forced_call_has_valid_input_and_its_result_is_answered(
 ) -> None:
     asked: Any = user("Read it")
     more: dict[str, Any] = {**FIELDS, "tools": [TOOL]} | ({} if thinking is None else {"thinking": thinking})
-    one = {**choice, "disable_parallel_tool_use": True}
+    one: Any = {**choice, "disable_parallel_tool_use": True}
     with claude.messages.stream(messages=asked, tool_choice=one, **more) as stream:
         answer = stream.get_final_message()
     [call] = answer.content
@@ -79,11 +79,9 @@ def test_a_forced_call_has_valid_input_and_its_result_is_answered(
 
 def test_an_answer_in_a_format_parses(claude: anthropic.Anthropic) -> None:
     schema = {**SCHEMA, "required": list(SCHEMA["properties"])}
-    answer = claude.messages.create(
-        messages=user("A file"),  # type: ignore[arg-type]
-        output_config={"format": {"type": "json_schema", "schema": schema}},
-        **FIELDS,
-    )
+    asked: Any = user("A file")
+    format: Any = {"type": "json_schema", "schema": schema}
+    answer = claude.messages.create(messages=asked, output_config={"format": format}, **FIELDS)
     [block] = answer.content
     assert block.type == "text"
     jsonschema.validate(json.loads(block.text), schema)
@@ -122,7 +120,8 @@ def test_pictures_count_also_in_a_tools_result(http: httpx.Client) -> None:
 
 
 def test_more_tokens_than_the_context_holds_may_be_asked_for(http: httpx.Client) -> None:
-    assert message(post(http, "Hi", max_tokens=10**9, temperature=0)).stop_reason == "end_turn"
+    forced = {"type": "tool", "name": "file"}  # so that it ends soon
+    assert message(post(http, "Hi", max_tokens=10**9, tools=[TOOL], tool_choice=forced)).stop_reason == "tool_use"
 
 
 def claude_code(turn: int, *more: Any) -> dict[str, Any]:
@@ -183,7 +182,7 @@ def test_claude_code_is_served_and_its_second_turn_reuses_the_first(http: httpx.
 
     first = ask(claude_code(1) | {"tool_choice": {"type": "tool", "name": "Tool3"}, "max_tokens": 400})
     new, cached = usage(first)
-    assert new > 2000 and cached == 0
+    assert new > 2000 and cached < 10  # other conversations begin with the same tag
     call = {"type": "tool_use", "id": "toolu_1", "name": "Tool3", "input": {"argument_0": "."}}
     result = {
         "type": "tool_result",

@@ -407,7 +407,7 @@ def test_sampling_fields_reach_the_engine(http: httpx.Client, service: FakeServi
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"max_output_tokens": 10**9}, "max_output_tokens"),
-        ({"temperature": 9}, "temperature"),
+        ({"temperature": -1}, "temperature"),
         ({"temperature": "warm"}, "temperature"),
         ({"top_logprobs": 21}, "top_logprobs"),
         ({"include": ["everything"]}, "include[0]"),
@@ -507,12 +507,15 @@ def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, service: Fake
 # -- what is kept
 
 
-def test_a_chain_carries_the_conversation_but_not_the_instructions(http: httpx.Client, service: FakeService) -> None:
+def test_a_chain_carries_the_conversation_but_not_the_instructions(
+    http: httpx.Client, service: FakeService, says: Any
+) -> None:
+    says("Yes.")
     first = response_of(respond(http, "one", instructions="Be kind"))
     second = response_of(respond(http, "two", previous_response_id=first.id, instructions="Be brief"))
     response_of(respond(http, "three", previous_response_id=second.id))
     said = [message["content"] for message in messages(service)]
-    assert [content[0]["text"] for content in said] == ["one", REPLY, "two", REPLY, "three"]
+    assert [content[0]["text"] for content in said] == ["one", "Yes.", "two", "Yes.", "three"]
     refused(respond(http, previous_response_id="resp_0"), 404, "previous_response_id", "resp_0")
 
 
@@ -524,14 +527,16 @@ def test_what_is_not_to_be_stored_is_not(http: httpx.Client) -> None:
     refused(respond(http, [{"type": "item_reference", "id": response["output"][0]["id"]}]), 400, "input[0].id")
 
 
-def test_an_item_can_be_referred_to(http: httpx.Client, service: FakeService) -> None:
+def test_an_item_can_be_referred_to(http: httpx.Client, service: FakeService, says: Any) -> None:
+    says("Yes.")
     first = respond(http, "one").json()
     for reference in ({"type": "item_reference", "id": first["output"][0]["id"]}, {"id": first["output"][0]["id"]}):
         response_of(respond(http, [{"role": "user", "content": "a"}, reference, {"role": "user", "content": "b"}]))
-        assert messages(service)[1]["content"][0]["text"] == REPLY
+        assert messages(service)[1]["content"][0]["text"] == "Yes."
 
 
-def test_input_items_are_listed_in_pages(http: httpx.Client) -> None:
+def test_input_items_are_listed_in_pages(http: httpx.Client, says: Any) -> None:
+    says("Yes.")
     items = [{"role": "user", "content": str(number)} for number in range(5)]
     first = respond(http, items).json()
     second = respond(http, "last", previous_response_id=first["id"]).json()
@@ -542,9 +547,9 @@ def test_input_items_are_listed_in_pages(http: httpx.Client) -> None:
         ResponseItemList.model_validate(found, strict=True)
         return [item["content"][0]["text"] for item in found["data"]], found
 
-    assert texts(order="asc")[0] == ["0", "1", "2", "3", "4", REPLY, "last"]
+    assert texts(order="asc")[0] == ["0", "1", "2", "3", "4", "Yes.", "last"]
     newest, found = texts(limit=2)
-    assert newest == ["last", REPLY] and found["has_more"] is True
+    assert newest == ["last", "Yes."] and found["has_more"] is True
     assert texts(limit=20, after=found["last_id"])[0] == ["4", "3", "2", "1", "0"]
     assert texts(limit=20, after=found["last_id"])[1]["has_more"] is False
     refused(http.get(path, params={"after": "x"}), 400, "after")

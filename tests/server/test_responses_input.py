@@ -169,6 +169,8 @@ def test_a_shortened_conversation_keeps_what_it_must(kinds: list[str], share: fl
         again = following
 
 
+NAMES = ("role", "content", "call_id", "name", "arguments", "output", "input", "summary", "id", "status")
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -181,21 +183,7 @@ fields = st.fixed_dictionaries(
             ["message", "function_call", "function_call_output", "custom_tool_call", "reasoning", "item_reference"]
         )
         | anything,
-        **{
-            name: anything
-            for name in [
-                "role",
-                "content",
-                "call_id",
-                "name",
-                "arguments",
-                "output",
-                "input",
-                "summary",
-                "id",
-                "status",
-            ]
-        },
+        **{name: anything for name in NAMES},
     },
 )
 

@@ -79,7 +79,7 @@ def test_the_store_never_holds_more_than_it_may(lives: list[Any], most: int, byt
             assert found is None or found.response["id"] == id
         else:
             store.delete(id)
-        held = {id: found for id in alive if (found := store._kept.get(id)) is not None}
+        held = {id: entry for id in alive if (entry := store._kept.get(id)) is not None}
         distinct = {segment for found, _ in held.values() for segment in found.segments}
         counted = sum(each.bytes for each in distinct) + sum(
             len(encode_json({**found.response, "output": []})) for found, _ in held.values()

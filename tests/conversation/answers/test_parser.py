@@ -337,7 +337,7 @@ def test_an_answer_without_marks_is_the_same_to_the_letter() -> None:
 
 # -- properties, on FUZZ random answers
 
-FUZZ = int(os.environ.get("PACELINE_FUZZ", "2000"))
+FUZZ = int(os.environ.get("PACELINE_TEST_FUZZ", "2000"))
 SENTINELS = [chr(0xE000 + place) for place in range(64)]
 
 
