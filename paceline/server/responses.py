@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from paceline.conversation.answers import CallStart
 from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
 from paceline.server import responses_schema as schema
@@ -64,6 +65,7 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
     async def create_response(request: Request) -> Response:
         body, fields = await read_body(request, ResponsesBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
+        schema.refuse_deep(fields)
         serving.check_ready()
         serving.check_model(body.model)
         previous = None
@@ -231,7 +233,7 @@ class Responding:
 
     async def _steps(self) -> AsyncGenerator[list[Event], None]:
         """The stream's events as they come. What fails before the first token is raised; later it is told."""
-        output = self.output
+        output, body = self.output, self.body
         self.desk.running[self.id] = self
         counted = 0
         begun = False
@@ -244,14 +246,17 @@ class Responding:
                             output.event("response.created", response=self.so_far("in_progress")),
                             output.event("response.in_progress", response=self.so_far("in_progress")),
                         ]
+                    if body.parallel_tool_calls is False:
+                        piece = _up_to_a_second_call(piece)
                     count = self.turn.tally.usage()["completion_tokens"]
                     yield output.push(piece, count - counted)
                     counted = count
                     if piece.finish_reason is not None:
                         self.status = "incomplete" if piece.finish_reason == "length" else "completed"
+                        break
         except Exception as error:
             self.status = "cancelled" if self.cancelled and isinstance(error, EngineUnavailable) else "failed"
-            if self.status == "failed" and not (begun and self.body.stream):
+            if self.status == "failed" and not (begun and body.stream):
                 raise
             if self.status == "failed" and not isinstance(error, PacelineError):
                 logger.exception("a stream failed")
@@ -351,6 +356,14 @@ class Responding:
             "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
             "total_tokens": usage["total_tokens"],
         }
+
+
+def _up_to_a_second_call(piece: Piece) -> Piece:
+    """Where only one call may be made, the answer ends before a second one."""
+    for place, event in enumerate(piece.events):
+        if isinstance(event, CallStart) and event.index:
+            return replace(piece, events=piece.events[:place], finish_reason="tool_calls")
+    return piece
 
 
 def _encoded(event: Event) -> bytes:

@@ -18,6 +18,7 @@ from paceline.server.responses_tools import INPUT, flat_name
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+DETAILS = ("auto", "low", "high", "original")
 OUR_MARK = "paceline."  # of encrypted_content that this server wrote
 PICTURE = 1000  # letters: what a picture counts for when a conversation is shortened
 
@@ -87,20 +88,28 @@ def _message(given: Item, place: str) -> Item:
 
 
 def _part(part: Any, place: str, said: bool) -> dict[str, Any]:
-    """In OpenAI's form. What it says is checked where chat's parts are, with the rest of the conversation."""
+    """In OpenAI's form. Pictures are looked at later, and sound and film refused, where chat's are."""
     match part:
-        case {"type": "text" | "input_text" | "output_text"} if said:
-            return {"type": "output_text", "annotations": [], "logprobs": [], "text": part.get("text")}
         case {"type": "text" | "input_text" | "output_text"}:
-            return {"type": "input_text", "text": part.get("text")}
-        case {"type": "image_url" | "input_image", "image_url": {"url": url}}:
-            return {"type": "input_image", "detail": "auto", "image_url": url}
+            text = _text(part, "text", place)
+            if said:
+                return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+            return {"type": "input_text", "text": text}
+        case {"type": "refusal"}:
+            return {"type": "refusal", "refusal": _text(part, "refusal", place)}
         case {"type": "image_url" | "input_image"}:
-            return {"type": "input_image", "detail": part.get("detail") or "auto", "image_url": part.get("image_url")}
+            address = part.get("image_url")
+            url = address.get("url") if isinstance(address, Mapping) else address
+            detail = part.get("detail")
+            return {
+                "type": "input_image",
+                "detail": detail if detail in DETAILS else "auto",
+                "image_url": url if isinstance(url, str) else None,
+            }
         case {"type": "input_file"}:
             raise InvalidRequest(f"{place}: this model takes no files.", field=place)
-        case {"type": str()}:
-            return dict(part)
+        case {"type": str(kind)}:
+            return {"type": kind}
     raise InvalidRequest(f"{place} must be an object with a type.", field=place)
 
 

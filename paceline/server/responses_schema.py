@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -88,6 +88,23 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
     "prompt_logprobs": (None,),
     "best_of": (None, 1),
 }
+
+
+MOST_NESTED = 128  # levels of a schema
+
+
+def refuse_deep(fields: Mapping[str, Any]) -> None:
+    """What is given back is written once more, by code that calls itself for every level."""
+    for name in ("tools", "tool_choice", "text"):
+        level = [fields.get(name)]
+        for _ in range(MOST_NESTED):
+            level = [inner for value in level for inner in _inside(value)]
+        if level:
+            raise InvalidRequest(f"{name} is nested too deeply: more than {MOST_NESTED} levels.", field=name)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def includes(body: ResponsesBody) -> frozenset[str]:

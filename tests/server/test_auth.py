@@ -229,7 +229,7 @@ async def test_a_path_may_have_errors_of_its_own_shape(monkeypatch: pytest.Monke
             answer = await http.post(path)
             assert answer.status_code == 401 and answer.json()["type"] == "error"
             answer = await http.post(path, headers=bearer(KEY))
-            assert answer.status_code == 404 and answer.json()["type"] == "error"
+            assert answer.status_code == 400 and answer.json()["type"] == "error"
         refused(await http.post("/v1/messages2"), 401, None)
 
 

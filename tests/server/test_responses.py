@@ -239,6 +239,19 @@ def test_calls_stream_as_they_are_written(http: httpx.Client, format: None, says
     assert len(set(ids)) == 2
 
 
+def test_the_answer_ends_before_a_second_call_where_one_is_allowed(
+    http: httpx.Client, service: FakeService, format: None, says: Any
+) -> None:
+    says(f"Look:\n{CALL}\n{CALL}")
+    for response in (
+        respond(http, tools=[WEATHER], parallel_tool_calls=False).json(),
+        stream_of(respond(http, tools=[WEATHER], parallel_tool_calls=False, stream=True))[-1]["response"],
+    ):
+        assert [item["type"] for item in response["output"]] == ["message", "function_call"]
+        assert (response["status"], response["parallel_tool_calls"]) == ("completed", False)
+    assert service.idle.wait(WAIT)
+
+
 def test_a_call_that_the_length_cuts_off_is_incomplete(http: httpx.Client, format: None, says: Any) -> None:
     says(CALL)
     for response in (
@@ -426,6 +439,21 @@ def test_sampling_fields_reach_the_engine(http: httpx.Client, service: FakeServi
 )
 def test_what_cannot_be_honoured_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
     refused(respond(http, **fields), 400, param, param.split("[")[0].split(".")[0])
+
+
+@pytest.mark.parametrize("depth", [130, 400, 850])
+def test_what_is_nested_too_deeply_is_refused(http: httpx.Client, depth: int) -> None:
+    deep: Any = {}
+    for _ in range(depth):
+        deep = {"a": deep}
+    refused(respond(http, tools=[{**WEATHER, "parameters": deep}]), 400, "tools", "deeply")
+    refused(
+        respond(http, [{"role": "user", "content": [{"type": "input_text", "text": deep}]}]),
+        400,
+        "input[0].content[0].text",
+    )
+    refused(respond(http, [{"role": "user", "content": [{"type": "smell", "text": deep}]}]), 400, "input[0].content[0]")
+    assert respond(http, unknown=deep).status_code == 200
 
 
 def test_another_model_is_not_found(http: httpx.Client) -> None:
