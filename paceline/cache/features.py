@@ -14,20 +14,20 @@ class Features:
         self.nbytes = self.hits = self.misses = 0
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
-    def get(self, digest: str) -> Any:
-        """The features of these pixels, or None."""
-        features = self._kept.get(digest)
+    def get(self, key: str) -> Any:
+        """The features of the pixels of this name, or None."""
+        features = self._kept.get(key)
         if features is None:
             self.misses += 1
             return None
         self.hits += 1
-        self._kept.move_to_end(digest)
+        self._kept.move_to_end(key)
         return features
 
-    def put(self, digest: str, features: Any) -> None:
-        if features.nbytes > self.limit or digest in self._kept:
+    def put(self, key: str, features: Any) -> None:
+        if features.nbytes > self.limit or key in self._kept:
             return
-        self._kept[digest] = features
+        self._kept[key] = features
         self.nbytes += features.nbytes
         while self.nbytes > self.limit:
             _, oldest = self._kept.popitem(last=False)

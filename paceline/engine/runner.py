@@ -100,11 +100,13 @@ class Runner:
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         image = row.prompt.images[row.pictured]
-        features = self.features.get(image.digest)
+        key = f"{row.prompt.salt}/{image.digest}"  # tenants that share nothing do not share this either
+        features = self.features.get(key) if row.prompt.cached else None
         if features is None:
             features = self.model.vision.encode(image)
             mx.eval(features)
-            self.features.put(image.digest, features)
+            if row.prompt.cached:
+                self.features.put(key, features)
         row.encoded.append(features)
         row.pictured += 1
 

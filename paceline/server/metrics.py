@@ -123,8 +123,8 @@ class PrefixCacheCollector(Collector):
             return
         yield self._total("prefix_cache_queries", "Prompt tokens looked up.", counts["query_tokens"])
         yield self._total("prefix_cache_hits", "Prompt tokens found.", counts["hit_tokens"])
-        yield self._total("prefix_cache_restores", "Prefixes read from disk.", counts["restores"])
-        yield self._total("prefix_cache_restore_seconds", "Time that took.", counts["restore_seconds"])
+        yield self._total("prefix_cache_restores", "Prefixes restored, from memory or disk.", counts["restores"])
+        yield self._total("prefix_cache_restore_seconds", "The engine's time for that.", counts["restore_seconds"])
         evictions = CounterMetricFamily(
             "paceline_prefix_cache_evictions", "Prefixes dropped for want of room.", labels=(*LABELS, "tier")
         )

@@ -65,7 +65,8 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
     served: list[Mapping[str, Any]] = []
     left_out: set[str] = set()
 
-    def offer(tool: Any, place: str, namespace: str | None) -> None:
+    def offer(tool: Mapping[str, Any], place: str, namespace: str | None = None) -> Mapping[str, Any]:
+        """Returns it as it is given back."""
         kind = tool["type"]
         function = _free_text(tool, place) if kind == "custom" else _function(tool)
         name = flat_name(function.get("name") or "", namespace) if isinstance(function.get("name"), str) else ""
@@ -74,21 +75,28 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
             raise InvalidRequest(f"tools has two tools of the name {name!r}.", field=place)
         offered[name] = {"type": "function", "function": {**function, "name": name}}
         called[name] = Called(kind, function["name"], namespace)
+        if kind == "custom":
+            own = {"format": tool.get("format") or {"type": "text"}}
+        else:
+            own = {"parameters": tool.get("parameters"), "strict": tool.get("strict") is True}
+        return {"type": kind, "name": tool["name"], "description": tool.get("description"), **own}
 
     for index, tool in enumerate(tools or ()):
         place = f"tools[{index}]"
         kind = tool.get("type") if isinstance(tool, Mapping) else None
         if kind in CALLABLE:
-            offer(tool, place, None)
+            served.append(offer(tool, place))
         elif kind == "namespace":
-            for number, inner in enumerate(_inside(tool, place)):
-                offer(inner, f"{place}.tools[{number}]", tool["name"])
+            inner = [
+                offer(each, f"{place}.tools[{number}]", tool["name"])
+                for number, each in enumerate(_inside(tool, place))
+            ]
+            about = tool.get("description") or ""
+            served.append({"type": kind, "name": tool["name"], "description": about, "tools": inner})
         elif isinstance(kind, str) and kind in HOSTED:
             left_out.add(kind)
-            continue
         else:
             raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=f"{place}.type")
-        served.append(tool)
     if len(offered) > MOST_TOOLS:
         raise InvalidRequest(f"tools has {len(offered)} tools; at most {MOST_TOOLS} are taken.", field="tools")
     box = Toolbox(tuple(offered.values()), parallel=parallel is not False)
@@ -105,7 +113,9 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
     form = tool.get("format")
     if form is None:
         form = {"type": "text"}
-    words = [tool["description"]] if isinstance(tool.get("description"), str) else []
+    if not isinstance(tool.get("description"), str | None):
+        raise InvalidRequest(f"{place}.description must be text.", field=f"{place}.description")
+    words = [tool["description"]] if tool.get("description") else []
     match form:
         case {"type": "text"}:
             pass
@@ -126,6 +136,8 @@ def _inside(tool: Mapping[str, Any], place: str) -> list[Mapping[str, Any]]:
     inner = tool.get("tools")
     if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(inner, list):
         raise InvalidRequest(f"{place} must have a name and a list of tools.", field=place)
+    if not isinstance(tool.get("description"), str | None):
+        raise InvalidRequest(f"{place}.description must be text.", field=f"{place}.description")
     for number, each in enumerate(inner):
         if not isinstance(each, Mapping) or each.get("type") not in CALLABLE:
             where = f"{place}.tools[{number}]"
