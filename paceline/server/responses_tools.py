@@ -69,8 +69,11 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
         """Returns it as it is given back."""
         kind = tool["type"]
         function = _free_text(tool, place) if kind == "custom" else _function(tool)
-        name = flat_name(function.get("name") or "", namespace) if isinstance(function.get("name"), str) else ""
+        name = function.get("name")
+        if isinstance(name, str) and name:
+            name = flat_name(name, namespace)
         checked_function({**function, "name": name}, place)
+        assert isinstance(name, str)
         if name in offered:
             raise InvalidRequest(f"tools has two tools of the name {name!r}.", field=place)
         offered[name] = {"type": "function", "function": {**function, "name": name}}

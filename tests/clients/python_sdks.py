@@ -1,0 +1,202 @@
+"""The Python libraries, one function each; run by an interpreter that has them, not by Paceline's.
+
+`python python_sdks.py SERVER MODEL NAME`: exits with 0, or with what went wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+
+SERVER, MODEL, NAME = sys.argv[1:4] if len(sys.argv) > 3 else ("http://127.0.0.1:8000", "tiny", "openai")
+KEY = "x"
+SHORT = [{"role": "user", "content": "What is the weather in Paris?"}]
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Oslo"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOL = {"type": "function", "function": {"name": "weather", "description": "Weather.", "parameters": PARAMETERS}}
+
+
+def openai() -> None:
+    import json
+
+    from openai import OpenAI
+
+    client = OpenAI(base_url=f"{SERVER}/v1", api_key=KEY)
+    assert MODEL in [model.id for model in client.models.list()]
+    answer = client.chat.completions.create(model=MODEL, messages=SHORT, max_tokens=16)
+    assert answer.usage.completion_tokens <= 16
+    chunks = list(
+        client.chat.completions.create(
+            model=MODEL, messages=SHORT, max_tokens=16, stream=True, stream_options={"include_usage": True}
+        )
+    )
+    assert chunks[-1].usage.total_tokens
+    first = client.chat.completions.create(
+        model=MODEL,
+        messages=SHORT,
+        tools=[TOOL],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+    )
+    call = first.choices[0].message.tool_calls[0]
+    assert json.loads(call.function.arguments)["city"] in ("Paris", "Oslo")
+    turns = [
+        *SHORT,
+        first.choices[0].message,
+        {"role": "tool", "tool_call_id": call.id, "content": "Rain."},
+    ]
+    second = client.chat.completions.create(model=MODEL, messages=turns, tools=[TOOL], max_tokens=16)
+    details = second.usage.prompt_tokens_details
+    print(f"cached {details.cached_tokens} of {second.usage.prompt_tokens}")
+    assert details.cached_tokens
+    assert client.completions.create(model=MODEL, prompt="Once", max_tokens=4).choices[0].text is not None
+
+
+def openai_responses() -> None:
+    import json
+
+    from openai import OpenAI
+
+    client = OpenAI(base_url=f"{SERVER}/v1", api_key=KEY)
+    with client.responses.stream(model=MODEL, input="Hello", max_output_tokens=16) as stream:
+        kinds = [event.type for event in stream]
+        assert kinds[0] == "response.created", kinds
+    tool = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": True}
+    first = client.responses.create(
+        model=MODEL, input=SHORT, tools=[tool], tool_choice={"type": "function", "name": "weather"}
+    )
+    call = next(item for item in first.output if item.type == "function_call")
+    assert json.loads(call.arguments)["city"] in ("Paris", "Oslo")
+    second = client.responses.create(
+        model=MODEL,
+        input=[{"type": "function_call_output", "call_id": call.call_id, "output": "Rain."}],
+        previous_response_id=first.id,
+        tools=[tool],
+        max_output_tokens=16,
+    )
+    cached = second.usage.input_tokens_details.cached_tokens
+    print(f"cached {cached} of {second.usage.input_tokens}")
+    assert cached
+
+
+def anthropic() -> None:
+    from anthropic import Anthropic
+
+    client = Anthropic(base_url=SERVER, api_key=KEY)
+    tool = {"name": "weather", "description": "Weather.", "input_schema": PARAMETERS}
+    assert client.messages.count_tokens(model=MODEL, messages=SHORT).input_tokens
+    with client.messages.stream(model=MODEL, messages=SHORT, max_tokens=16) as stream:
+        for _ in stream:
+            pass
+        stream.get_final_message()
+    choice = {"type": "tool", "name": "weather"}
+    first = client.messages.create(model=MODEL, messages=SHORT, max_tokens=512, tools=[tool], tool_choice=choice)
+    use = next(block for block in first.content if block.type == "tool_use")
+    assert use.input["city"] in ("Paris", "Oslo")
+    result = {"type": "tool_result", "tool_use_id": use.id, "content": "Rain."}
+    turns = [
+        *SHORT,
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": [result]},
+    ]
+    second = client.messages.create(model=MODEL, messages=turns, max_tokens=16, tools=[tool])
+    usage = second.usage
+    print(f"cached {usage.cache_read_input_tokens} of {usage.cache_read_input_tokens + usage.input_tokens}")
+    assert usage.cache_read_input_tokens
+
+
+def litellm() -> None:
+    import litellm
+
+    common = {"model": f"openai/{MODEL}", "api_base": f"{SERVER}/v1", "api_key": KEY, "messages": SHORT}
+    assert litellm.completion(**common, max_tokens=16).usage.completion_tokens <= 16
+    chunks = list(litellm.completion(**common, max_tokens=16, stream=True))
+    assert litellm.stream_chunk_builder(chunks).choices
+    choice = {"type": "function", "function": {"name": "weather"}}
+    for stream in (False, True):
+        answer = litellm.completion(**common, tools=[TOOL], tool_choice=choice, stream=stream)
+        if stream:
+            answer = litellm.stream_chunk_builder(list(answer))
+        assert answer.choices[0].message.tool_calls[0].function.name == "weather"
+
+
+def langchain_openai() -> None:
+    from langchain_core.tools import tool
+    from langchain_openai import ChatOpenAI
+    from pydantic import BaseModel
+
+    @tool
+    def weather(raining: bool) -> str:
+        """Tell the weather."""
+        return "Rain." if raining else "Sun."
+
+    class Answer(BaseModel):
+        raining: bool
+
+    model = ChatOpenAI(model=MODEL, base_url=f"{SERVER}/v1", api_key=KEY, max_tokens=400)
+    assert model.invoke("Hello").response_metadata
+    assert list(model.stream("Hello"))
+    called = model.bind_tools([weather], tool_choice="weather").invoke("Weather?")
+    assert called.tool_calls[0]["name"] == "weather"
+    results = [weather.invoke(call) for call in called.tool_calls]
+    model.bind_tools([weather]).invoke([("user", "Weather?"), called, *results])
+    for method in ("json_schema", "function_calling"):
+        assert isinstance(model.with_structured_output(Answer, method=method).invoke("Weather?"), Answer)
+
+
+def langchain_anthropic() -> None:
+    from langchain_anthropic import ChatAnthropic
+    from langchain_core.tools import tool
+
+    @tool
+    def weather(raining: bool) -> str:
+        """Tell the weather."""
+        return "Rain." if raining else "Sun."
+
+    model = ChatAnthropic(model=MODEL, base_url=SERVER, api_key=KEY, max_tokens=400)
+    assert list(model.stream("Hello"))
+    called = model.bind_tools([weather], tool_choice="weather").invoke("Weather?")
+    results = [weather.invoke(call) for call in called.tool_calls]
+    assert results
+    model.bind_tools([weather]).invoke([("user", "Weather?"), called, *results])
+
+
+def instructor() -> None:
+    from typing import Literal
+
+    import instructor
+    from openai import OpenAI
+    from pydantic import BaseModel
+
+    class Person(BaseModel):
+        name: Literal["Ada", "Alan"]
+        alive: bool
+
+    for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA, instructor.Mode.TOOLS_STRICT):
+        client = instructor.from_openai(OpenAI(base_url=f"{SERVER}/v1", api_key=KEY), mode=mode)
+        person = client.chat.completions.create(model=MODEL, messages=SHORT, response_model=Person, max_retries=0)
+        assert isinstance(person, Person), mode
+
+
+def pydantic_ai() -> None:
+    from typing import Literal
+
+    from pydantic import BaseModel
+    from pydantic_ai import Agent, NativeOutput, ToolOutput
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    class Person(BaseModel):
+        name: Literal["Ada", "Alan"]
+        alive: bool
+
+    model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=f"{SERVER}/v1", api_key=KEY))
+    for kind in (NativeOutput, ToolOutput):
+        result = Agent(model, output_type=kind(Person)).run_sync("Who?")
+        assert isinstance(result.output, Person), kind
+
+
+if __name__ == "__main__":
+    globals()[NAME.replace("-", "_")]()
