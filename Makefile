@@ -26,7 +26,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test check bench fuzz clean
+.PHONY: help serve chat test check bench fuzz clients clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make chat    the same model in this terminal"
 	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
 	@echo "make check   ruff and mypy --strict"
+	@echo "make clients real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make fuzz    a hundred thousand random conversations and answers"
 	@echo "make bench   the engine against the raw loop on this machine"
 	@echo "make clean   remove what these have made ($(VENV), caches)"
@@ -52,6 +53,9 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+clients: $(DEV)
+	$(BIN)/python -m tests.clients.run $(ARGS)
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000

@@ -1,14 +1,15 @@
 """A proxy that makes a client's first turn call one tool, as a random model never would by itself.
 
-`python -m tests.clients.force_tool PORT SERVER LOG TOOL ARGUMENTS` listens on PORT. In every request that offers
-TOOL, its schema allows only ARGUMENTS (a JSON object); while no result has come back, `tool_choice` names it. Each
-answer is one JSON line in LOG, with counts but without any text.
+`python -m tests.clients.force_tool PORT SERVER LOG TOOL ARGUMENTS [LAST]` listens on PORT. In every request that offers
+TOOL, its schema allows only ARGUMENTS (a JSON object); while no result has come back, `tool_choice` names it. Other
+requests are answered with LAST. Each answer is one JSON line in LOG, with counts but without any text.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,13 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 PATHS = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
-LAST_WORDS = "Done."  # a random model may never end by itself, and agents take a length limit for an error
 HOP_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
 
 
 def function_of(tool: dict[str, Any]) -> dict[str, Any]:
     """The part of a tool that has its name."""
-    return tool.get("function", tool)
+    function: dict[str, Any] = tool.get("function", tool)
+    return function
 
 
 def narrow(tool: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -82,15 +83,16 @@ def cached(usage: dict[str, Any]) -> int | None:
 
 def prompt(usage: dict[str, Any]) -> int:
     read = usage.get("cache_read_input_tokens") or 0  # Anthropic's input_tokens are without these
-    return usage.get("prompt_tokens", usage.get("input_tokens", 0)) + read
+    return int(usage.get("prompt_tokens", usage.get("input_tokens", 0))) + int(read)
 
 
 class Proxy:
-    def __init__(self, server: str, log: Path, tool: str, arguments: dict[str, Any]) -> None:
+    def __init__(self, server: str, log: Path, tool: str, arguments: dict[str, Any], last: str) -> None:
         self._client = httpx.AsyncClient(base_url=server, timeout=None)
         self._log = log
         self._tool = tool
         self._arguments = arguments
+        self._last = last
 
     def force(self, path: str, body: dict[str, Any]) -> bool:
         """Change a request so that it calls the tool; false if that has been done, or cannot be."""
@@ -101,11 +103,11 @@ class Proxy:
             body["tool_choice"] = choice(path, self._tool)
             body.pop("thinking", None)  # Anthropic has no forced tools beside thinking
             return True
+        # A random model may never end by itself, and agents take a length limit for an error.
         if path == "/v1/messages":
-            schema = {"type": "object", "properties": {}, "additionalProperties": False}
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+            body["output_config"] = {"format": {"type": "json_schema", "schema": {"enum": [self._last]}}}
         else:
-            body["structured_outputs"] = {"choice": [LAST_WORDS]}
+            body["structured_outputs"] = {"choice": [self._last]}
         return False
 
     async def handle(self, request: Request) -> StreamingResponse:
@@ -126,6 +128,7 @@ class Proxy:
         outgoing = self._client.build_request(
             request.method, path, params=request.query_params, headers=headers, content=raw
         )
+        began = time.monotonic()
         answer = await self._client.send(outgoing, stream=True)
 
         async def relay() -> AsyncIterator[bytes]:
@@ -138,7 +141,7 @@ class Proxy:
                 await answer.aclose()
                 text = b"".join(parts).decode(errors="replace")
                 found = usages(text)
-                entry["status"] = answer.status_code
+                entry.update(status=answer.status_code, seconds=round(time.monotonic() - began, 2))
                 if answer.status_code >= 400:
                     entry["error"] = text[:500]
                 if found:
@@ -153,8 +156,8 @@ class Proxy:
         return Starlette(routes=[Route("/{path:path}", self.handle, methods=["GET", "POST", "DELETE", "HEAD"])])
 
 
-def main(port: str, server: str, log: str, tool: str, arguments: str) -> None:
-    proxy = Proxy(server, Path(log), tool, json.loads(arguments))
+def main(port: str, server: str, log: str, tool: str, arguments: str, last: str = "Done.") -> None:
+    proxy = Proxy(server, Path(log), tool, json.loads(arguments), last)
     uvicorn.run(proxy.app(), port=int(port), log_level="warning")
 
 

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The Python libraries, one function each; run by an interpreter that has them, not by Paceline's.
 
 `python python_sdks.py SERVER MODEL NAME`: exits with 0, or with what went wrong.
