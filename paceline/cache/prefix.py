@@ -24,7 +24,7 @@ SLACK = 0.05  # of the limit, freed beyond what is needed: evicting little and o
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A prefix that can be restored: `nodes` from the root down, the last up to its `into`-th token."""
+    """A prefix that can be restored: `length` tokens along `nodes`, from the root down; the last may go on beyond."""
 
     nodes: tuple[Node, ...] = ()
     length: int = 0
@@ -174,7 +174,7 @@ class PrefixCache:
         with self._lock:
             for made in nodes:
                 node = made
-                while node.parent is not None and node.parent.parent is not None and node.parent.maker == made.maker:
+                while made.maker is not None and node.parent is not None and node.parent.maker == made.maker:
                     node = node.parent  # of a node that was split, the upper part too
                 for part in node.below():
                     part.spoiled = True

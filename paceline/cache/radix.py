@@ -137,12 +137,13 @@ class Tree:
 
     def split(self, node: Node, at: int) -> Node:
         """Cut a node's edge; returns the new upper part. The lower part stays the same object."""
-        assert node.parent is not None and 0 < at < len(node.keys)
-        upper = Node(node.keys[:at], node.start, node.parent, segment_file=node.segment_file)
+        parent = node.parent
+        assert parent is not None and 0 < at < len(node.keys)
+        upper = Node(node.keys[:at], node.start, parent, segment_file=node.segment_file)
         upper.base, upper.used, upper.maker = node.base, node.used, node.maker
         if node.segment is not None:
             upper.segment, node.segment = node.segment.split(at)
-        upper.parent.children[int(upper.keys[0])] = upper  # type: ignore[union-attr]
+        parent.children[int(upper.keys[0])] = upper
         node.keys, node.start, node.parent = node.keys[at:], node.start + at, upper
         upper.children[int(node.keys[0])] = node
         return upper

@@ -8,7 +8,6 @@ memory was evicted stays in the tree as long as its file is there.
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
@@ -24,7 +23,6 @@ from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node
 
-log = logging.getLogger("paceline")
 STEP = 16 << 20  # bytes copied to or from host memory between two steps of rows that decode
 IDLE_STEP = 256 << 20  # the same when nobody decodes
 HostArray = tuple[NDArray[Any], str]
@@ -281,14 +279,13 @@ class DiskTier:
             self._files[upper.segment_file].append(upper)
 
     def _gone(self, node: Node) -> None:
-        for name in {node.segment_file, node.checkpoint_file} - {None}:
-            nodes = self._files.get(name or "")
-            if nodes is None:
+        for name in {node.segment_file, node.checkpoint_file}:
+            if name is None or name not in self._files:
                 continue
-            nodes[:] = [other for other in nodes if other is not node]
-            if not nodes:
-                self._forget_file(name or "")
-                self.disk.remove(name or "")
+            self._files[name] = [other for other in self._files[name] if other is not node]
+            if not self._files[name]:
+                self._forget_file(name)
+                self.disk.remove(name)
 
     def _lost(self, name: str) -> None:
         nodes = self._files.get(name, [])

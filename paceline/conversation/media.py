@@ -115,11 +115,6 @@ class Loading:
         return data
 
 
-def decode_image(url: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
-    """The picture behind a `data:` address."""
-    return Loader(max_pixels=max_pixels, max_bytes=max_bytes).load(url, field)
-
-
 def decode(data: bytes, max_pixels: int, field: str) -> Image.Image:
     """Its size is checked from the header, before any pixel is decoded."""
     try:

@@ -12,6 +12,7 @@ import mlx.core as mx
 from paceline import platform
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk, clear, summaries
+from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.reuse import Reuse
@@ -84,17 +85,11 @@ def stats(reuse: dict[str, Any] | None) -> dict[str, Any]:
     """The cache's numbers, with whether it is on, and why."""
     if reuse is not None:
         return {"enabled": True, "reason": "prefixes are kept and shared", **reuse}
-    nothing = {name: 0 for name in ("queries", "query_tokens", "hits", "hit_tokens", "stored", "entries")}
     return {
         "enabled": False,
         "reason": "the server is set so",
-        **nothing,
-        "memory_bytes": 0,
-        "memory_limit_bytes": 0,
+        **PrefixCache(lambda: 0).snapshot(),
         "evictions": {"memory": 0, "disk": 0},
-        "restores": 0,
-        "restore_seconds": 0.0,
         "disk": None,
-        "vision": {"hits": 0, "misses": 0, "bytes": 0, "limit_bytes": 0},
-        "largest": [],
+        "vision": Features(0).stats(),
     }

@@ -87,7 +87,7 @@ class Startup:
         )
         self._say_how_it_drafts(no_head)
         self._wire()
-        features = Features(int(settings.vision_cache_mb * 1e6))
+        features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
         runner = Runner(model, grouping, engine.ends, traces=traces, features=features)
         budget = budget_for(model.nbytes)
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)

@@ -18,7 +18,7 @@ from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
 from paceline.server.errors import SHAPES
 from paceline.server.messages_errors import message_error
-from paceline.server.messages_events import Blocks, StreamEvent, encoded, start_message_stream
+from paceline.server.messages_events import Blocks, StreamEvent, encoded, failed
 from paceline.server.messages_input import conversation
 from paceline.server.messages_schema import (
     UNSUPPORTED_IN_MESSAGES,
@@ -32,6 +32,7 @@ from paceline.server.messages_schema import (
     toolbox_of,
 )
 from paceline.server.schema import refuse_unsupported
+from paceline.server.streaming import start_stream
 from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
 
@@ -49,7 +50,7 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         message = Message(serving, body)
         if body.stream:
-            return await start_message_stream(request.receive, message.events())
+            return await start_stream(request.receive, message.events(), failed=failed, end=b"")
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
     @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody))

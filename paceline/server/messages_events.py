@@ -5,20 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from starlette.types import Receive
-
 from paceline.conversation.answers import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
-from paceline.errors import PacelineError
 from paceline.server.envelope import encode_json
 from paceline.server.messages_errors import message_error
-from paceline.server.streaming import Events, EventStream, start_stream
-
-logger = logging.getLogger("paceline.server")
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it
@@ -190,22 +183,6 @@ def encoded(events: Iterable[StreamEvent]) -> bytes:
     return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
 
 
-async def start_message_stream(receive: Receive, events: Events) -> EventStream:
-    """Like `start_stream`, with Anthropic's ends."""
-    begun = await start_stream(receive, events)
-    assert isinstance(begun, EventStream)
-    return MessageStream(begun.first, begun.rest)
-
-
-class MessageStream(EventStream):
-    """Ends with what the events end with, or with an error event."""
-
-    async def _events(self) -> Events:
-        yield self.first
-        try:
-            async for event in self.rest:
-                yield event
-        except Exception as error:
-            if not isinstance(error, PacelineError):
-                logger.exception("a stream failed")
-            yield encoded([message_error(error)])
+def failed(error: Exception) -> bytes:
+    """A stream that breaks ends with an error event."""
+    return encoded([message_error(error)])

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -27,19 +27,13 @@ from paceline.server.responses_schema import UNSUPPORTED_IN_RESPONSES, Responses
 from paceline.server.responses_store import Item, Kept, ResponseStore, Segment
 from paceline.server.responses_tools import Tools, tools_of
 from paceline.server.schema import refuse_unsupported
-from paceline.server.streaming import Events, EventStream, start_stream
+from paceline.server.streaming import start_stream
 from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
 
 logger = logging.getLogger("paceline.server")
-
-
-class Aborts(Protocol):
-    """What cancelling needs of a service."""
-
-    def abort(self, request_id: RequestId) -> None: ...
 
 
 @dataclass(slots=True)
@@ -75,9 +69,8 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
                 return missing(body.previous_response_id, "previous_response_id", "previous_response_not_found")
         responding = Responding(desk, body, fields, previous)
         if body.stream:
-            stream = await start_stream(request.receive, responding.events())
-            assert isinstance(stream, EventStream)
-            return TypedStream(stream.first, stream.rest)
+            # The events tell their own errors, and the last of them is the end.
+            return await start_stream(request.receive, responding.events(), end=b"")
         return JSONResponse(await unless_disconnected(request.receive, responding.whole()))
 
     @router.get("/v1/responses/{response_id}")
@@ -154,15 +147,6 @@ def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
     return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}
 
 
-class TypedStream(EventStream):
-    """OpenAI's stream of responses ends with its last event, not with [DONE]. The events tell their own errors."""
-
-    async def _events(self) -> Events:
-        yield self.first
-        async for event in self.rest:
-            yield event
-
-
 class Responding:
     """One request to create a response, while it runs."""
 
@@ -215,7 +199,7 @@ class Responding:
     def cancel(self) -> None:
         """From another connection. The row leaves at its next step."""
         self.cancelled = True
-        cast(Aborts, self.desk.serving.backend).abort(self.id)
+        self.desk.serving.backend.abort(self.id)
 
     # -- running
 

@@ -15,7 +15,7 @@ from paceline.server.backend import Serving
 from paceline.server.reasoning import EFFORTS, thinking_options
 from paceline.server.sampling import chat_sampling
 from paceline.server.schema import NOTHING, ChatBody, Lenient, SamplingFields
-from paceline.server.structured import response_grammar
+from paceline.server.structured import format_grammar, response_grammar
 
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -137,31 +137,11 @@ def sampling(body: ResponsesBody, fields: Mapping[str, Any], serving: Serving) -
 
 
 def grammar(body: ResponsesBody, fields: Mapping[str, Any]) -> GrammarSpec | None:
-    asked = _text_format(body.text.format if body.text else None)
+    asked = format_grammar(body.text.format if body.text else None, "text.format")
     other = response_grammar({name: value for name, value in fields.items() if name != "response_format"})
     if asked is not None and other is not None:
         raise InvalidRequest(f"text.format and {other.field} cannot be asked for together.", field=other.field)
     return asked or other
-
-
-def _text_format(given: Any) -> GrammarSpec | None:
-    field = "text.format"
-    if given is None:
-        return None
-    kind = given.get("type") if isinstance(given, Mapping) else None
-    match kind:
-        case "text":
-            return None
-        case "json_object":
-            return GrammarSpec.json_object(field=field)
-        case "json_schema":
-            if not isinstance(given.get("schema"), Mapping) or not isinstance(given.get("name"), str):
-                raise InvalidRequest("text.format needs a name and a schema, which is a JSON schema.", field=field)
-            return GrammarSpec.json_schema(given["schema"], field=f"{field}.schema")
-        case _:
-            raise InvalidRequest(
-                f'text.format.type is {kind!r}; it must be "text", "json_object" or "json_schema".', field=field
-            )
 
 
 def template_settings(body: ResponsesBody, serving: Serving) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
 from fastapi import Response
@@ -21,8 +21,17 @@ Events = AsyncGenerator[bytes, None]
 logger = logging.getLogger("paceline.server")
 
 
-async def start_stream(receive: Receive, events: Events) -> Response:
-    """Wait for the first event before a header is sent: what fails until then becomes an HTTP status."""
+def _openai_error(error: Exception) -> bytes:
+    return f"data: {encode_json(error_object(error))}\n\n".encode()
+
+
+async def start_stream(
+    receive: Receive, events: Events, *, failed: Callable[[Exception], bytes] = _openai_error, end: bytes = DONE
+) -> Response:
+    """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
+
+    What fails later is told by `failed`, as the API tells it; after the last event comes `end`.
+    """
 
     async def first_event() -> bytes:
         return await anext(events)
@@ -32,7 +41,7 @@ async def start_stream(receive: Receive, events: Events) -> Response:
     except BaseException:
         await events.aclose()
         raise
-    return EventStream(first, events)
+    return EventStream(first, events, failed, end)
 
 
 class EventStream(Response):
@@ -40,11 +49,13 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, first: bytes, rest: Events) -> None:
+    def __init__(self, first: bytes, rest: Events, failed: Callable[[Exception], bytes], end: bytes) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self.first = first
         self.rest = rest
+        self.failed = failed
+        self.end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientDisconnect):
@@ -66,5 +77,6 @@ class EventStream(Response):
         except Exception as error:
             if not isinstance(error, PacelineError):
                 logger.exception("a stream failed")
-            yield f"data: {encode_json(error_object(error))}\n\n".encode()
-        yield DONE
+            yield self.failed(error)
+        if self.end:
+            yield self.end

@@ -19,15 +19,16 @@ _KINDS: Mapping[str, Maker] = {
 
 def response_grammar(fields: Mapping[str, Any]) -> GrammarSpec | None:
     """At most one of the fields may ask for something."""
-    asked = [spec for spec in (_response_format(fields.get("response_format")), *_vllm(fields)) if spec is not None]
+    format = format_grammar(fields.get("response_format"), "response_format", "json_schema")
+    asked = [spec for spec in (format, *_vllm(fields)) if spec is not None]
     if len(asked) > 1:
         names = " and ".join(str(spec.field) for spec in asked)
         raise InvalidRequest(f"{names} cannot be asked for together.", field=asked[1].field)
     return asked[0] if asked else None
 
 
-def _response_format(given: Any) -> GrammarSpec | None:
-    field = "response_format"
+def format_grammar(given: Any, field: str, inside: str = "") -> GrammarSpec | None:
+    """OpenAI's formats: text, json_object, json_schema, whose schema stands in the object `inside`, if there is one."""
     if given is None:
         return None
     kind = given.get("type") if isinstance(given, Mapping) else None
@@ -37,13 +38,14 @@ def _response_format(given: Any) -> GrammarSpec | None:
         case "json_object":
             return GrammarSpec.json_object(field=field)
         case "json_schema":
-            described = given.get("json_schema")
+            described = given.get(inside) if inside else given
+            place = f"{field}.{inside}" if inside else field
             if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping | bool):
-                raise InvalidRequest("response_format.json_schema.schema must be a JSON schema.", field=field)
-            return GrammarSpec.json_schema(described["schema"], field=f"{field}.json_schema")
+                raise InvalidRequest(f"{place}.schema must be a JSON schema.", field=field)
+            return GrammarSpec.json_schema(described["schema"], field=f"{place}.schema")
         case _:
             raise InvalidRequest(
-                f'response_format.type is {kind!r}; it must be "text", "json_object" or "json_schema".', field=field
+                f'{field}.type is {kind!r}; it must be "text", "json_object" or "json_schema".', field=field
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,7 +131,3 @@ def calls_format(box: Toolbox, format: AnswerFormat) -> AnswerFormat:
 
 def _tool(function: Mapping[str, Any]) -> Tool:
     return Tool(function["name"], function.get("parameters"), bool(function.get("strict")))
-
-
-def names(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [tool["function"]["name"] for tool in tools]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from paceline.conversation.media import Loader, decode_image
+from paceline.conversation.media import Loader
 from paceline.conversation.remote import Fetcher
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
@@ -24,6 +24,10 @@ from tests.conversation.test_remote import answer, fetcher, serving, to
 
 PIXELS, BYTES = 1_000_000, 1_000_000
 RED, WHITE = (255, 0, 0), (255, 255, 255)
+
+
+def decode_image(address: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
+    return Loader(max_pixels=max_pixels, max_bytes=max_bytes).load(address, field)
 
 
 def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:

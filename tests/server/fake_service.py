@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from paceline.conversation.answers import AnswerFormat
-from paceline.conversation.media import decode_image
+from paceline.conversation.media import Loader
 from paceline.conversation.messages import checked
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
@@ -142,7 +142,7 @@ class FakeService:
 
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
-            decode_image(part.url, self.settings.max_image_pixels, 2**25, field=part.place)
+            Loader.of(self.settings).load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 
     def _text(self, request: GenerateRequest) -> list[int]:
