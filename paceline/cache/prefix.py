@@ -51,6 +51,9 @@ class Counts:
     restore_seconds: float = 0.0
 
 
+def _nothing(*_: object) -> None: ...
+
+
 @dataclass(slots=True)
 class PrefixCache:
     """`anywhere`: the model remembers nothing but keys and values, so a prefix can be restored at any token.
@@ -62,9 +65,9 @@ class PrefixCache:
     anywhere: bool = False
     counts: Counts = field(default_factory=Counts)
     memory: int = 0  # bytes held
-    on_stored: Callable[[Node, str], None] = lambda node, root: None  # node, root: the disk tier's
-    on_split: Callable[[Node, Node], None] = lambda upper, lower: None
-    on_gone: Callable[[Node], None] = lambda node: None
+    on_stored: Callable[[Node, str], None] = _nothing  # node, root: the disk tier's
+    on_split: Callable[[Node, Node], None] = _nothing  # upper, lower
+    on_gone: Callable[[Node], None] = _nothing
     _trees: dict[str, Tree] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _clock: float = 0.0
@@ -190,6 +193,10 @@ class PrefixCache:
                     self._remove(node)
             self._trees.clear()
             return freed
+
+    def unhook(self) -> None:
+        """Nobody is told of changes any more."""
+        self.on_stored = self.on_split = self.on_gone = _nothing
 
     def nodes(self) -> Iterator[Node]:
         for tree in self._trees.values():

@@ -138,6 +138,7 @@ class DiskTier:
                 time.sleep(0.01)
                 self.poll(0)
         self.disk.close(max(end - time.monotonic(), 1.0))
+        self.cache.unhook()
 
     # -- reading
 

@@ -415,9 +415,12 @@ class Reuse:
         return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
 
     def close(self) -> None:
-        """The engine stops: what is not on disk yet goes there."""
+        """The engine stops: what is not on disk yet goes there, and all arrays go at once, not when Python's collector
+        comes by (a runner and what hooks into it hold each other)."""
         if self.disk is not None:
             self.disk.close(PATIENCE)
+        self.runner.unhook()
+        self.cache.clear()
 
     def stats(self) -> dict[str, Any]:
         """For any thread."""

@@ -90,6 +90,9 @@ class Runner:
         self.rows: list[Row] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         self.features = features if features is not None else Features(0)
+        self.unhook()
+
+    def unhook(self) -> None:
         self.on_stop: Callable[[Row], list[mx.array]] = lambda row: []  # a prefill has come to one of its stops
         self.on_leave: Callable[[Row], None] = lambda row: None  # a row that has not ended leaves the batch
 
