@@ -36,7 +36,7 @@ help:
 	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
 	@echo "make check   ruff and mypy --strict"
 	@echo "make clients real clients and agents against a tiny model (installs them from PyPI and npm)"
-	@echo "make fuzz    a hundred thousand random conversations and answers"
+	@echo "make fuzz    a hundred thousand random conversations and answers, ten thousand random requests"
 	@echo "make bench   the engine against the raw loop on this machine"
 	@echo "make clean   remove what these have made ($(VENV), caches)"
 
@@ -60,6 +60,7 @@ clients: $(DEV)
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=100000 $(BIN)/python -m pytest -n $(WORKERS) tests/conversation/answers
+	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/test_document.py
 
 bench: $(RUN)
 	$(BIN)/paceline bench offline $(ARGS)

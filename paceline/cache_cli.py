@@ -114,10 +114,11 @@ def _print_table(console: Console, found: list[Summary]) -> None:
 
     table = Table()
     table.add_column("model", overflow="fold")
-    table.add_column("fingerprint", overflow="fold")  # never cut: `clear --model` takes it
-    for column in ("prefixes", "size", "longest", "last used"):
-        table.add_column(column, justify="right")
-    table.add_column("")
+    # In one piece, so that it can be copied: `clear --model` takes it. The model's name gives way.
+    table.add_column("fingerprint", no_wrap=True, min_width=max(len(of.fingerprint) for of in found))
+    for column in ("prefixes", "size", "longest\n(tokens)", "last used"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for of in found:
         notes = ["in use"] if of.in_use else []
         notes += [f"{of.damaged} damaged"] if of.damaged else []
@@ -126,7 +127,7 @@ def _print_table(console: Console, found: list[Summary]) -> None:
             escape(of.fingerprint),
             f"{of.entries:,}",
             _size(of.bytes),
-            f"{of.tokens:,} tokens",
+            f"{of.tokens:,}",
             _ago(of.last_used),
             ", ".join(notes),
         )

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from paceline import __version__
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
-from paceline.errors import PacelineError
+from paceline.errors import EngineFailed, PacelineError
 from paceline.settings import Settings, flag_name
 
 logger = logging.getLogger("paceline")
@@ -36,9 +36,12 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "admin_key": "KEY",
         "admin_key_file": "FILE",
         "cors_origin": "ORIGIN",
+        "allowed_host": "HOST",
     },
     "Engine": {
         "max_rows": "N",
+        "memory_limit_gb": "GB|auto",
+        "scheduler_headroom_gb": "GB|auto",
         "prefill_chunk": "N|auto",
         "kv_layout": "LAYOUT",
         "dtype": "TYPE",
@@ -48,7 +51,18 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "tool_parser": "NAME",
         "reasoning_parser": "NAME",
         "chat_template": "FILE",
+        "embedding_pooling": "KIND",
         "blas": "PATH|none",
+    },
+    "Scheduling": {
+        "scheduler_policy": "POLICY",
+        "starvation_seconds": "SECONDS",
+        "max_queue": "N",
+        "queue_timeout": "SECONDS|none",
+        "first_token_timeout": "SECONDS|none",
+        "request_timeout": "SECONDS|none",
+        "max_unread_tokens": "N",
+        "stall_target_ms": "MS|none",
     },
     "Prefix cache": {
         "prefix_cache": "",
@@ -66,6 +80,10 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "max_connections": "N",
         "max_images": "N",
         "max_image_pixels": "N",
+        "max_videos": "N",
+        "max_video_seconds": "SECONDS",
+        "video_fps": "N",
+        "video_max_frames": "N",
     },
     "Pictures by address": {
         "allow_remote_media": "",
@@ -84,14 +102,14 @@ SETTINGS_HELP = (
 
 
 class _Commands(TyperGroup):
-    """Turns an error that we raised on purpose into one line and exit code 2."""
+    """Turns an error that we raised on purpose into one line and an exit code: 3 for an engine that gave up, else 2."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except PacelineError as error:
             print(f"paceline: error: {error}", file=sys.stderr)
-            raise typer.Exit(2) from None
+            raise typer.Exit(3 if isinstance(error, EngineFailed) else 2) from None
 
 
 app = typer.Typer(
@@ -180,7 +198,9 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     metavar = PANELS[panel][field]
     switch = setting.annotation is bool
     repeatable = get_origin(setting.annotation) is tuple
-    default = "auto" if setting.default is None and "auto" in metavar else setting.default
+    default = setting.default
+    if default is None and "Default:" not in (setting.description or ""):
+        default = next((word for word in ("auto", "none") if word in metavar), None)
     if switch:
         default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
@@ -236,7 +256,7 @@ def serve(
 
 
 @app.command(epilog=SETTINGS_HELP)
-@with_settings("Engine", "Prefix cache")
+@with_settings("Engine", "Memory", "Prefix cache")
 def chat(
     settings: Settings,
     *,

@@ -38,9 +38,59 @@ class EngineUnavailable(PacelineError):
     """The engine takes no work: not started, draining, stopped, or failed ten steps in a row."""
 
 
+class EngineFailed(PacelineError):
+    """The engine gave up, and the server has ended with it (the CLI exits with 3: a supervisor may start it again)."""
+
+
 class LoadError(PacelineError):
     """A model cannot be loaded; the text says what is wrong and what to do (the CLI exits with 2)."""
 
 
 class SettingsError(PacelineError):
     """A setting is unknown or has a bad value; the text says which, from where, and what to do."""
+
+
+class NeverFits(InvalidRequest):
+    """The prompt does not fit the memory even if nothing else ran; the numbers are in the text."""
+
+    def __init__(self, tokens: int, need: int, room: int, *, field: str = "messages") -> None:
+        super().__init__(
+            f"A prompt of {tokens} tokens needs {need / 1e9:.2f} GB of memory, and this server has {room / 1e9:.2f} GB "
+            "beside the model. Shorten the prompt, or give the server more (--memory-limit-gb).",
+            field=field,
+            code="memory_limit_exceeded",
+        )
+
+
+class Refused(PacelineError):
+    """Not now: the request held nothing, or nothing any more. `retry_after`: seconds after which it may fit."""
+
+    cause = "refused"
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class QueueFull(Refused):
+    """Too many requests wait already."""
+
+    cause = "queue_full"
+
+
+class QueueTimeout(Refused):
+    """The request waited for its turn as long as it may."""
+
+    cause = "queue_timeout"
+
+
+class DeadlineExceeded(Refused):
+    """The request had begun, or should have, and took longer than the server allows."""
+
+    cause = "deadline"
+
+
+class SlowReader(Refused):
+    """The answer was not read, and waited for its reader until the buffer was full."""
+
+    cause = "slow_reader"

@@ -1,7 +1,8 @@
-"""The facade: the four public calls, for the server and for Python users alike.
+"""The facade: the public calls, for the server and for Python users alike.
 
 `chat`, `stream_chat`, `generate` and `stream_generate` are one path: a prompt is built, its rules are checked, its
-rows are submitted, and their deltas come back. The calls that do not stream collect the ones that do.
+rows are submitted, and their deltas come back. The calls that do not stream collect the ones that do. `embed` is the
+same path for a row that ends with its prompt.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from paceline import platform
+from paceline.cache.radix import Keys
 from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.engine.limits import Limits, validate, validate_choices
@@ -31,8 +36,11 @@ from paceline.engine.request import (
     TokenLogprob,
     Usage,
 )
-from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed
+from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed, SlowReader
 from paceline.settings import Settings
+
+if TYPE_CHECKING:
+    from paceline.engine.row import Row
 
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
@@ -54,6 +62,8 @@ class ChatRequest:
     tools: Sequence[Mapping[str, Any]] | None = None  # OpenAI's
     grammar: GrammarSpec | None = None  # what the answer must look like
     shows_marks: bool = False  # special tokens that mark calls and reasoning are part of the text
+    tenant: str = ""  # on whose account it runs, where the policy is fair
+    priority: int = 0  # lower comes first, where the policy goes by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,25 @@ class GenerateRequest:
     cache_salt: str = ""
     grammar: GrammarSpec | None = None
     shows_marks: bool = False
+    tenant: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Text or token ids, to be made one vector. Computed in full: no prefix is used, and none left."""
+
+    input: str | Sequence[int]
+    request_id: RequestId | None = None
+    tenant: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    id: RequestId
+    vector: NDArray[np.float32]  # of length 1
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +153,7 @@ class Service:
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
-    # -- the four calls
+    # -- the calls
 
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
         def build(running: _Running) -> Prompt:
@@ -138,6 +167,23 @@ class Service:
 
         return self._stream(build, request, "prompt")
 
+    def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
+        """One delta, with the vector: the form in which requests are counted, cancelled and merged."""
+
+        def build(running: _Running) -> Prompt:
+            if running.startup.embedding_size is None:
+                raise InvalidRequest("This model gives no embeddings: its hidden states cannot be had.", field="model")
+            return replace(running.prompts.text(request.input, "input"), pooling=self.settings.embedding_pooling)
+
+        asked = GenerateRequest(
+            request.input,
+            request_id=request.request_id,
+            cache=False,
+            tenant=request.tenant,
+            priority=request.priority,
+        )
+        return self._stream(build, asked, "input")
+
     async def chat(self, request: ChatRequest) -> Completion:
         request = replace(request, request_id=request.request_id or new_request_id())
         return await _collect(request.request_id, self.stream_chat(request))
@@ -145,6 +191,16 @@ class Service:
     async def generate(self, request: GenerateRequest) -> Completion:
         request = replace(request, request_id=request.request_id or new_request_id())
         return await _collect(request.request_id, self.stream_generate(request))
+
+    async def embed(self, request: EmbedRequest) -> Embedding:
+        """The vector of a text. Raises RequestFailed where it failed or was aborted."""
+        request = replace(request, request_id=request.request_id or new_request_id())
+        async with aclosing(self.stream_embed(request)) as stream:
+            async for delta in stream:
+                if delta.vector is not None and request.request_id is not None:
+                    return Embedding(request.request_id, delta.vector, delta.usage or Usage())
+                raise RequestFailed(delta.error or "The request was ended before it was finished.")
+        raise RequestFailed("The request ended without an answer.")
 
     def abort(self, request_id: RequestId) -> None:
         """End a request, whatever it is doing; its stream ends with finish reason "abort". Unknown ids are ignored."""
@@ -193,6 +249,11 @@ class Service:
         return self._live().answers
 
     @property
+    def embedding_size(self) -> int | None:
+        """Numbers in an embedding; None where the model gives none."""
+        return self._live().startup.embedding_size
+
+    @property
     def takes_images(self) -> bool:
         return self._live().prompts.eyes is not None
 
@@ -233,6 +294,7 @@ class Service:
             if request.grammar is not None:
                 grammar = await running.apart(running.compiled, request.grammar, prompt)
             running.check(prompt, place)
+            keys = await running.apart(running.keys, prompt)
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -241,20 +303,26 @@ class Service:
                     )
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
-            mailbox = running.post.mailbox()
+            mailbox = running.post.mailbox(self.settings.max_unread_tokens, lambda: running.abort(ids))
+            rows: list[Row] = []
             for index, choice_id in enumerate(ids):
                 matcher = None if grammar is None else grammar.matcher()
                 sampling = _seeded(request.sampling, index)
-                running.submit(choice_id, prompt, sampling, mailbox, index, matcher, request.shows_marks)
+                row = running.row(choice_id, prompt, sampling, mailbox, index, matcher, request.shows_marks, keys)
+                row.tenant, row.priority, row.company = request.tenant, request.priority, rows
+                rows.append(row)
+            for row in rows:
+                running.engine.submit(row)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
+                if delta.refusal is not None:
+                    raise delta.refusal
                 open_choices -= delta.finish_reason is not None
                 yield delta
         finally:
             del running.requests[request_id]
-            for choice_id in ids:  # of a stream that was read to its end, nothing is left to abort
-                running.engine.abort(choice_id)
+            running.abort(ids)  # of a stream that was read to its end, nothing is left to abort
 
 
 class _Running:
@@ -265,7 +333,10 @@ class _Running:
         from paceline.conversation.media import Loader
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
-        from paceline.engine.engine import Engine
+        from paceline.conversation.video import VideoLimits
+        from paceline.engine.engine import Engine, Patience
+        from paceline.engine.pace import Pace
+        from paceline.engine.policy import POLICIES
         from paceline.engine.scheduler import Scheduler
         from paceline.engine.startup import Startup
 
@@ -273,8 +344,15 @@ class _Running:
         self.workers = ThreadPoolExecutor(WORKERS, "paceline-prompt")
         self.startup = Startup(settings, progress)
         self.post = _Post()
-        scheduler = Scheduler(settings.max_rows, settings.prefill_chunk or 256)
-        self.engine = Engine(self.startup.runner, scheduler, self.post.flush)
+        policy = POLICIES[settings.scheduler_policy]()
+        chunk = settings.prefill_chunk or 256
+        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        stall = settings.stall_target_ms
+        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
+        patience = Patience(
+            settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
+        )
+        self.engine = Engine(self.startup.runner, scheduler, self.post.flush, patience=patience)
         self.startup.engine = self.engine
         self.engine.start()
         tokenizer: Tokenizer = self.startup.tokenizer
@@ -293,11 +371,15 @@ class _Running:
         self.answers = choose(template, special, settings.tool_parser, settings.reasoning_parser)
         self.marks = frozenset(special[text] for text in self.answers.special)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
+        # Now, when nobody is waiting for a token: for a large vocabulary it holds up every thread for a second or two.
+        threading.Thread(target=self.grammars.prepare, name="paceline-grammar", daemon=True).start()
         self.prompts = PromptBuilder(
             tokenizer,
             self.startup.vision,
             max_images=settings.max_images,
             loader=Loader.of(settings),
+            film=None if self.startup.vision is None else self.startup.vision.film,
+            video_limits=VideoLimits.of(settings),
         )
 
     def check(self, prompt: Prompt, place: str) -> None:
@@ -311,6 +393,8 @@ class _Running:
                 f"The prompt has token {unknown}; this model's tokens are 0 to {self.limits.vocab_size - 1}.",
                 field=place,
             )
+        sizes = [image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images]
+        self.startup.admission.check(len(prompt.token_ids), sizes, place)
 
     async def apart(self, work: Callable[..., T], *arguments: Any) -> T:
         """Work that takes its time, off the event loop. Fetching a picture may block its thread for seconds."""
@@ -323,7 +407,12 @@ class _Running:
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def submit(
+    def keys(self, prompt: Prompt) -> Keys | None:
+        """The costly part of finding a prefix, for all choices of a request; none where prefixes are not cached."""
+        reuse = self.engine.reuse
+        return None if reuse is None else reuse.keys(prompt)
+
+    def row(
         self,
         choice_id: RequestId,
         prompt: Prompt,
@@ -332,7 +421,8 @@ class _Running:
         index: int,
         grammar: Grammar | None = None,
         shows_marks: bool = False,
-    ) -> None:
+        keys: Keys | None = None,
+    ) -> Row:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
 
@@ -342,10 +432,12 @@ class _Running:
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
         row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route, grammar)
-        reuse = self.engine.reuse
-        if reuse is not None:
-            reuse.prepare(row)
-        self.engine.submit(row)
+        row.keys = keys
+        return row
+
+    def abort(self, ids: Sequence[RequestId]) -> None:
+        for choice_id in ids:
+            self.engine.abort(choice_id)
 
     def stop(self) -> None:
         self.engine.stop()
@@ -371,8 +463,8 @@ class _Post:
     def __init__(self) -> None:
         self._outgoing: list[tuple[_Mailbox, Delta]] = []
 
-    def mailbox(self) -> _Mailbox:
-        return _Mailbox(self, asyncio.get_running_loop())
+    def mailbox(self, most: int, on_overflow: Callable[[], None]) -> _Mailbox:
+        return _Mailbox(self, asyncio.get_running_loop(), most, on_overflow)
 
     def put(self, mailbox: _Mailbox, delta: Delta) -> None:
         """On the engine's thread."""
@@ -391,12 +483,18 @@ class _Post:
 
 
 class _Mailbox:
-    """One stream's deltas, on its own event loop."""
+    """One stream's deltas, on its own event loop. Whoever lets more than `most` tokens lie there is cut off."""
 
-    def __init__(self, post: _Post, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, post: _Post, loop: asyncio.AbstractEventLoop, most: int, on_overflow: Callable[[], None]
+    ) -> None:
         self.loop = loop
         self._post = post
+        self._most = most
+        self._on_overflow = on_overflow
+        self._unread = 0  # tokens
         self._queue: asyncio.Queue[Delta] = asyncio.Queue()
+        self._overflown = False
 
     def sink(self, index: int) -> Callable[[Delta], None]:
         if index == 0:
@@ -404,10 +502,22 @@ class _Mailbox:
         return lambda delta: self._post.put(self, replace(delta, index=index))
 
     def deliver(self, delta: Delta) -> None:
+        if self._overflown:
+            return
+        self._unread += len(delta.token_ids)
+        if self._unread > self._most:
+            self._overflown = True
+            self._on_overflow()
+            while not self._queue.empty():
+                self._queue.get_nowait()
+            refusal = SlowReader(f"The answer was not read: {self._unread} tokens of it were waiting.")
+            delta = Delta(finish_reason="error", error=str(refusal), refusal=refusal)
         self._queue.put_nowait(delta)
 
     async def get(self) -> Delta:
-        return await self._queue.get()
+        delta = await self._queue.get()
+        self._unread -= len(delta.token_ids)
+        return delta
 
 
 def _give_back() -> None:

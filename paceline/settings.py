@@ -35,11 +35,17 @@ ONE_SOURCE = {"sources": "one"}  # validation's context while the values of othe
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
+Pooling = Literal["mean", "last"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
 
 
 def _none_if_auto(value: object) -> object:
     return None if value == "auto" else value
+
+
+def _none_if_none(value: object) -> object:
+    return None if value == "none" else value
 
 
 def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -89,6 +95,12 @@ def _origin(value: str) -> str:
     return value.lower()
 
 
+def _host(value: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*", value):
+        raise PydanticCustomError("host", "a host is a name as in 'example.org', without a port")
+    return value.lower()
+
+
 def _media_host(value: str) -> str:
     if not re.fullmatch(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*(:\d{1,5})?", value):
         raise PydanticCustomError("host", "a host is a name as in 'example.org', '*.example.org' or 'example.org:8443'")
@@ -98,11 +110,15 @@ def _media_host(value: str) -> str:
 # "auto" can be said in every source, so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
 AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
+AutoRoom = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
+AutoSeconds = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_none)]
+AutoMilliseconds = AutoSeconds
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
 Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_several)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
 SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
 
@@ -147,8 +163,47 @@ class Settings(BaseModel):
         description="Origin whose web pages may use the server, as https://chat.example.org; may be repeated. "
         "Default: none.",
     )
+    allowed_host: Names = Field(
+        default=(),
+        description="Name by which clients may reach a server without keys on this machine, as my-laptop.local; may be "
+        "repeated. Default: names of this machine's own addresses only.",
+    )
 
-    max_rows: Count = Field(default=64, description="Requests that run together; later ones wait in arrival order.")
+    max_rows: Count = Field(default=64, description="Requests that run together; later ones wait for their turn.")
+    scheduler_policy: SchedulerPolicy = Field(
+        default="fifo",
+        description="Who comes next: fifo (in order of arrival), shortest_first (fewest prompt tokens to compute), "
+        "priority (the request's own number, lower first), fair (whoever was served least, by key or `user`).",
+    )
+    starvation_seconds: Seconds = Field(
+        default=30.0, description="Whoever has waited this long comes first, whatever the policy says."
+    )
+    max_queue: int = Field(
+        default=256, ge=0, description="Requests that may wait for their turn; more are refused (429, Retry-After)."
+    )
+    queue_timeout: AutoSeconds = Field(
+        default=300.0, description="Seconds a request may wait for its turn, then 503 with Retry-After; none: no limit."
+    )
+    first_token_timeout: AutoSeconds = Field(
+        default=None, description="Seconds until a request's first token must have come; none: no limit."
+    )
+    request_timeout: AutoSeconds = Field(
+        default=None, description="Seconds a request may take from its arrival to its end; none: no limit."
+    )
+    max_unread_tokens: Count = Field(
+        default=16384, description="Tokens of an answer that may wait for a slow reader, before it is cut off."
+    )
+    stall_target_ms: AutoMilliseconds = Field(
+        default=250.0,
+        description="Longest pause between two tokens of a running stream that prompts of others should cause; prefill "
+        "chunks shrink and grow to keep it. none: chunks are always as large as they may be.",
+    )
+    memory_limit_gb: AutoGigabytes = Field(
+        default=None, description="Memory that the server may use in all; auto: what the device recommends."
+    )
+    scheduler_headroom_gb: AutoRoom = Field(
+        default=None, description="Of that, what stays free for what nobody can count; auto: a tenth."
+    )
     prefill_chunk: AutoCount = Field(
         default=None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
     )
@@ -176,6 +231,9 @@ class Settings(BaseModel):
     )
     chat_template: Annotated[Path | None, BeforeValidator(_folder)] = Field(
         default=None, description="A Jinja file to use instead of the model's own chat template."
+    )
+    embedding_pooling: Pooling = Field(
+        default="mean", description="What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
     )
     blas: str | None = Field(
         default=None,
@@ -206,6 +264,14 @@ class Settings(BaseModel):
     max_connections: Count = Field(default=1000, description="Most connections at a time, idle ones included.")
     max_images: Count = Field(default=64, description="Most images a request may carry.")
     max_image_pixels: Count = Field(default=64_000_000, description="Most pixels an image may have.")
+    max_videos: Count = Field(default=4, description="Most videos a request may carry.")
+    max_video_seconds: Seconds = Field(default=300.0, description="Longest video, in seconds.")
+    video_fps: Annotated[float, Field(gt=0, le=240)] = Field(
+        default=2.0, description="Frames taken of a video's second, where a request does not say."
+    )
+    video_max_frames: Count = Field(
+        default=64, description="Most frames taken of a video; of a longer one they are taken further apart."
+    )
 
     allow_remote_media: bool = Field(
         default=False, description="Fetch pictures from http(s) addresses; never from private networks."

@@ -82,7 +82,7 @@ def test_ls_shows_every_model_the_last_used_first(disk: Disk) -> None:
         "ffff",
         "1,200",
         "7.0 GB",
-        "4,096 tokens",
+        "4,096",
         "just now",
         "in use",
     ]
@@ -91,7 +91,7 @@ def test_ls_shows_every_model_the_last_used_first(disk: Disk) -> None:
         "a1b2c3",
         "3",
         "2 MB",
-        "4,096 tokens",
+        "4,096",
         "3 d ago",
         "2 damaged",
     ]
@@ -104,10 +104,15 @@ def test_a_model_of_which_only_damage_is_left_has_a_line(disk: Disk) -> None:
     assert "unknown" in line and "never" in line and "1 damaged" in line
 
 
-def test_a_fingerprint_is_never_cut(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_is_never_cut_nor_wrapped(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    disk.held = [Summary(model="a/model-with-a-long-name-as-they-have-today-4bit", fingerprint="0123456789abcdef")]
-    assert "…" not in invoke("ls", "--cache-dir", "/cache").output
+    name, fingerprint = "a/model-with-a-long-name-as-they-have-today-4bit", "0123456789abcdef"
+    disk.held = [Summary(model=name, fingerprint=fingerprint, bytes=2_500_000_000, in_use=True)]
+    output = invoke("ls", "--cache-dir", "/cache").output
+    assert "…" not in output and fingerprint in output
+    lines = output.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert "".join(line.split("│")[1].strip() for line in lines if "│" in line) == name
 
 
 @pytest.mark.parametrize("command", ["ls", "clear"])
@@ -184,7 +189,7 @@ def test_what_a_server_stored_is_listed_kept_while_it_runs_and_deleted_after(tmp
         store.put("00ff", None, np.arange(5), 0, "", False, [(np.zeros(1000, np.float32), "F32")])
         assert store.flush()
         listed = invoke("ls", "--cache-dir", folder).output
-        assert "org/model" in listed and "5 tokens" in listed and "in use" in listed and "1 prefix, " in listed
+        assert "org/model" in listed and " 5 │" in listed and "in use" in listed and "1 prefix, " in listed
         refused = invoke("clear", "--cache-dir", folder, "--yes")
         assert refused.exit_code == 2 and "in use by a running server" in refused.stderr
     finally:

@@ -68,10 +68,15 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "admin_key": ["c"],
         "admin_key_file": "/admins",
         "cors_origin": ["https://a.example", "http://localhost:3000"],
+        "allowed_host": ["a.example", "b"],
         "allow_remote_media": True,
         "media_allowed_host": ["a.example", "*.b.example:8443"],
         "media_dir": "/pictures",
         "chat_template": "/template.jinja",
+        "memory_limit_gb": 2.5,
+        "scheduler_headroom_gb": 0.5,
+        "first_token_timeout": 3.5,
+        "request_timeout": 4.5,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

@@ -507,6 +507,129 @@ def trace(
         sys.exit(1)
 
 
+@app.command()
+def overload(
+    clients: Annotated[int, _option("Load", "N", "Clients at a time.", min=1)] = 200,
+    seconds: Annotated[float, _option("Load", "SECONDS", "For so long they send new requests.", min=1)] = 180.0,
+    prompt_tokens: Annotated[
+        str, _option("Load", "MIN:MAX", "Each prompt's length, evenly by its logarithm.")
+    ] = "10:8192",
+    output_tokens: Annotated[str, _option("Load", "MIN:MAX", "Sent as max_tokens.")] = "1:192",
+    tenants: Annotated[int, _option("Load", "N", "Users that the clients are.", min=1)] = 6,
+    seed: Annotated[int, _option("Load", "N", "Of all requests and manners.")] = 0,
+    memory_limit_gb: Annotated[float, _option("Server", "GB", "Memory that the server may use.", min=0.02)] = 0.1,
+    policy: Annotated[
+        Literal["fifo", "shortest_first", "priority", "fair"], _option("Server", "POLICY", "Its scheduling policy.")
+    ] = "fair",
+    max_queue: Annotated[int, _option("Server", "N", "Requests that may wait there.", min=0)] = 96,
+    queue_timeout: Annotated[float, _option("Server", "SECONDS", "For so long.", min=1)] = 45.0,
+    request_timeout: Annotated[float, _option("Server", "SECONDS", "A request may take so long.", min=1)] = 120.0,
+    output: JsonFile = None,
+) -> None:
+    """Ask a real server with little memory for more than it can give, and look what became of every request.
+
+    The server is a process of its own with the built-in model. Clients send text and pictures, stream or do not,
+    cancel, go away, or hardly read. Exits with 1 when a rule was broken: a crash, a standstill, a request that was
+    neither answered nor refused with Retry-After, memory above the limit, anything left behind in an idle server.
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from paceline.bench import overload as bench
+    from paceline.bench.crowd import Mix
+    from paceline.bench.prompts import Lengths
+
+    plan = bench.Plan(
+        clients=clients,
+        seconds=seconds,
+        memory_limit_gb=memory_limit_gb,
+        policy=policy,
+        max_queue=max_queue,
+        queue_timeout=queue_timeout,
+        request_timeout=request_timeout,
+        seed=seed,
+        mix=Mix(prompt=Lengths.parse(prompt_tokens), answer=Lengths.parse(output_tokens), tenants=tenants),
+    )
+    console = Console(stderr=output == Path("-"))
+    with console.status("") as status:
+        report = asyncio.run(bench.overload(plan, status.update))
+    console.print(bench.overload_table(report))
+    for rule in report.broken:
+        console.print(f"Broken: {rule}", markup=False)
+    _write_json(output, report.figures())
+    if report.broken:
+        sys.exit(1)
+
+
+@app.command()
+def fairness(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    guest: Annotated[
+        str, _option("Load", "N,PROMPT,OUTPUT[,GAP]", "The guest's requests, their tokens, seconds between two.")
+    ] = "30,32,8",
+    hog: Annotated[str, _option("Load", "N,PROMPT,OUTPUT", "The other user's, all at once.")] = "50,256,64",
+    policies: Annotated[str, _option("Load", "NAME,NAME,...", "Policies to compare.")] = "fair,fifo",
+    turns: Annotated[int, _option("Load", "N", "Turns of alone and every policy.", min=1)] = 1,
+    max_rows: Annotated[int, _option("Engine", "N", "Requests that run together.", min=1)] = 8,
+    stall_target_ms: Annotated[float, _option("Engine", "MS", "As for serve; 0: none.", min=0)] = 250.0,
+    output: JsonFile = None,
+) -> None:
+    """How long one user waits for first tokens beside another who has sent fifty long requests, by policy.
+
+    The guest's requests come when the other's are running; its wait is compared with its wait alone.
+    """
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from paceline.bench import fairness as bench
+
+    visiting, staying, compared = bench.Requests.parse(guest), bench.Requests.parse(hog), bench.policies(policies)
+    console = Console(stderr=output == Path("-"))
+    with (
+        console.status(f"loading {model}") as status,
+        bench.FairnessBench(model, max_rows, stall_target_ms or None) as running,
+    ):
+        lines = bench.compare(running, visiting, staying, compared, turns, status.update)
+    title = f"{model} on {platform.device_kind()}, {max_rows} rows: guest {guest}, hog {hog}, medians of {turns} turns"
+    console.print(bench.fairness_table(title, lines))
+    _write_json(output, {"model": model, "guest": guest, "hog": hog, "lines": bench.figures(lines)})
+
+
+@app.command()
+def stall(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    targets: Annotated[
+        str, _option("Load", "MS,MS,...", "Stall targets in milliseconds; none is one.")
+    ] = "none,250,100",
+    streams: Annotated[int, _option("Load", "N", "Streams that are running.", min=1)] = 4,
+    prompts: Annotated[int, _option("Load", "N", "Prompts that arrive among them.", min=1)] = 2,
+    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each.", min=64)] = 8192,
+    seconds: Annotated[
+        float, _option("Load", "SECONDS", "Measure for so long at most, for each target.", min=1)
+    ] = 40.0,
+    output: JsonFile = None,
+) -> None:
+    """Gaps between the tokens of running streams while long prompts are read, by stall target."""
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from paceline.bench import stall as bench
+
+    wanted = bench.targets(targets)
+    plan = bench.Plan(streams, prompts, prompt_tokens, seconds)
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"loading {model}") as status, bench.StallBench(model) as running:
+        lines = bench.compare(running, wanted, plan, status.update)
+    title = f"{model} on {platform.device_kind()}: {streams} streams, {prompts} prompts of {prompt_tokens} tokens"
+    console.print(bench.stall_table(title, lines))
+    _write_json(output, {"model": model, "lines": [line.figures() for line in lines]})
+
+
 def _numbers(text: str) -> list[int]:
     from paceline.bench.wire import BenchError
 

@@ -127,7 +127,7 @@ class Bench:
         choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
-            self.scheduler.prefill_budget = check.prefill_chunk(self.model.language, grouping)
+            self.scheduler.pace.most = check.prefill_chunk(self.model.language, grouping)
         traces = prepare_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, self.engine.ends, traces=traces)
         return self.runner
@@ -170,7 +170,7 @@ class Bench:
         ]
         for row in rows:
             if self.engine.reuse is not None:
-                self.engine.reuse.prepare(row)
+                row.keys = self.engine.reuse.keys(row.prompt)
             self.engine.submit(row)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun

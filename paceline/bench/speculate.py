@@ -127,9 +127,10 @@ class _Counting(Runner):
 
     launches = 0
 
-    def _launch(self, launched: Launched) -> Launched:
-        self.launches = operations(self._unevaluated(launched))
-        return super()._launch(launched)
+    def _unevaluated(self, launched: Launched) -> list[mx.array]:
+        arrays = super()._unevaluated(launched)
+        self.launches = operations(arrays)
+        return arrays
 
 
 def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, int]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from paceline.cache.grouping import Grouping
-from paceline.cache.lane import STEP, Group, Lane
+from paceline.cache.lane import Group, Lane
 from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
 
 Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
@@ -119,6 +119,13 @@ class Batch:
         """Make room for `width` more tokens in every row."""
         for lane in self.lanes.values():
             for change in lane.reserve(self.lengths, width + sum(self._reach)):
+                for cache in self._attention(lane):
+                    cache.change(change)
+
+    def trim(self) -> None:
+        """After a prompt was read in wide steps: windows give back what they need no more."""
+        for lane in self.lanes.values():
+            for change in lane.trim(self.lengths):
                 for cache in self._attention(lane):
                     cache.change(change)
 
@@ -248,6 +255,7 @@ class Batch:
         """
         if other.rows != 1:
             raise ValueError("rows join one at a time")
+        other.trim()
         length = other.lengths[0]
         at = at or self._place(length)
         for window, lane in self.lanes.items():
@@ -301,7 +309,10 @@ class Batch:
                     continue
                 starts = [group.starts[row] for row in local]
                 lengths = self.lengths[first : first + len(local)]
-                capacity = _shrunk(group.capacity, max(n - s for n, s in zip(lengths, starts, strict=True)))
+                capacity = group.capacity
+                if len(local) < group.count:  # it is copied anyway, and what only a longer row needed is given back
+                    need = max(n - start for n, start in zip(lengths, starts, strict=True))
+                    capacity = min(capacity, lane.capacity(need + sum(self._reach) + 1))
                 kept.append((old, None if len(local) == group.count else mx.array(local), capacity))
                 groups.append(Group(first, len(local), capacity, starts))
                 first += len(local)
@@ -338,9 +349,3 @@ def _flatten(layer: LayerCache) -> Iterator[LayerCache]:
             yield from _flatten(part)
     else:
         yield layer
-
-
-def _shrunk(capacity: int, need: int) -> int:
-    """A group gives memory back when a long row left it and most of its buffer is padding."""
-    tight = (need // STEP + 1) * STEP
-    return tight if capacity > 4 * tight else capacity

@@ -1,7 +1,7 @@
 """One account of the device's memory: who holds how many bytes, and what is left. No MLX.
 
-Whoever holds memory says so under its own name. Those that can give memory back (prefixes, picture features) ask
-`room`, so that what live rows need is taken from them first.
+Whoever holds memory says so under its own name, and whoever is about to need some says so before. Those that can give
+memory back (prefixes) ask `room`, so that what live rows need is taken from them first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 
 
 class Budget:
-    """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (activations, the pool)."""
+    """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (MLX's pool, transients)."""
 
     def __init__(self, limit: int, headroom: int = 0) -> None:
         self.limit = limit
@@ -18,8 +18,12 @@ class Budget:
         self._held: dict[str, int] = {}
         self._lock = threading.Lock()
 
+    @property
+    def usable(self) -> int:
+        return max(self.limit - self.headroom, 0)
+
     def hold(self, name: str, nbytes: int) -> None:
-        """`name` holds this much now."""
+        """`name` holds this much now, or is about to."""
         with self._lock:
             self._held[name] = nbytes
 
@@ -27,8 +31,13 @@ class Budget:
         """What `name` may hold beside what the others hold; 0 when they leave nothing."""
         with self._lock:
             others = sum(held for who, held in self._held.items() if who != name)
-        return max(self.limit - self.headroom - others, 0)
+        return max(self.usable - others, 0)
 
     def held(self) -> dict[str, int]:
         with self._lock:
             return dict(self._held)
+
+    def holding(self, *names: str) -> int:
+        """What these hold together."""
+        with self._lock:
+            return sum(self._held.get(name, 0) for name in names)

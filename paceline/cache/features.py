@@ -29,7 +29,11 @@ class Features:
             return
         self._kept[key] = features
         self.nbytes += features.nbytes
-        while self.nbytes > self.limit:
+        self.shrink(self.limit)
+
+    def shrink(self, limit: int) -> None:
+        """Keep no more than this."""
+        while self.nbytes > limit and self._kept:
             _, oldest = self._kept.popitem(last=False)
             self.nbytes -= oldest.nbytes
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-STEP = 256  # slots a buffer grows by
-MARGIN = 16  # tokens kept beyond a window so that a rejected draft can be rolled back
+from paceline.cache.slots import MARGIN, capacity
 
 
 @dataclass(slots=True)
@@ -56,6 +55,20 @@ class Lane:
             changes.append(Change(index, drop, group.capacity))
         return changes
 
+    def trim(self, lengths: list[int]) -> list[Change]:
+        """Give back what a window holds beyond its reach: wide steps leave much, narrow ones take long to drop it."""
+        changes = []
+        for index, group in enumerate(self.groups):
+            rows = lengths[group.first : group.first + group.count]
+            drop = self._droppable(group, rows)
+            if drop is not None:
+                starts = [s + d for s, d in zip(group.starts, drop, strict=True)]
+                tight = self.capacity(max(n - s for n, s in zip(rows, starts, strict=True)) + 1)
+                if tight < group.capacity:
+                    group.starts, group.capacity = starts, tight
+                    changes.append(Change(index, drop, tight))
+        return changes
+
     def _droppable(self, group: Group, rows: list[int]) -> list[int] | None:
         if self.window is None:
             return None
@@ -65,10 +78,7 @@ class Lane:
 
     def capacity(self, need: int) -> int:
         """Slots of a buffer that must hold `need` tokens."""
-        if self.window is not None:  # room for STEP tokens before the next shift
-            need = max(need, min(need + STEP, self.window + MARGIN + STEP))
-        grain = STEP if need < 8 * STEP else max(STEP, need // 8 // STEP * STEP)
-        return (need + grain - 1) // grain * grain
+        return capacity(self.window, need)
 
     def view(self, group: Group, lengths: list[int], width: int) -> tuple[int, int]:
         """The slots [low, high) that a step of `width` tokens can attend to, over all rows of the group."""

@@ -184,8 +184,7 @@ class AttentionCache(LayerCache):
             store: list[mx.array] = getattr(self, name)
             buffers = []
             for index, rows, capacity in kept:
-                buffer = store[index] if rows is None else store[index][rows]
-                buffers.append(buffer if buffer.shape[2] <= capacity else mx.contiguous(buffer[:, :, :capacity]))
+                buffers.append(store[index] if rows is None else store[index][:, :, :capacity][rows])
             setattr(self, name, buffers)
 
     def arrays(self) -> Iterator[mx.array]:

@@ -202,15 +202,19 @@ class PrefixCache:
         for tree in self._trees.values():
             yield from tree.nodes()
 
-    def shrink(self) -> None:
-        """Evict until the limit is kept, or all that is left is in use."""
+    def shrink(self, harder_to: int | None = None) -> None:
+        """Evict until the limit is kept, or all that is left is in use; `harder_to`: this limit, and then even that."""
         with self._lock:
-            limit = self.limit()
+            limit = self.limit() if harder_to is None else harder_to
             if self.memory <= limit:
                 return
             goal = int(limit * (1 - SLACK))
+            in_use = False
             while self.memory > goal:
-                ranked = sorted(self._candidates(), key=lambda pair: pair[0])
+                ranked = sorted(self._candidates(in_use), key=lambda pair: pair[0])
+                if not ranked and harder_to is not None and not in_use:
+                    in_use = True
+                    continue
                 if not ranked:
                     return
                 for value, node in ranked:
@@ -218,7 +222,7 @@ class PrefixCache:
                         return
                     if node.alive:
                         self._clock = max(self._clock, value)
-                        self._evict(node)
+                        self._evict(node, in_use)
 
     # -- what the disk tier brings back
 
@@ -295,12 +299,12 @@ class PrefixCache:
     def _touch(self, node: Node) -> None:
         node.base, node.used = self._clock, time.monotonic()
 
-    def _candidates(self) -> Iterator[tuple[float, Node]]:
+    def _candidates(self, in_use: bool = False) -> Iterator[tuple[float, Node]]:
         """What can be freed, with its value: nodes that nothing in memory hangs on, and checkpoints in between."""
         for node in self.nodes():
-            if node.pins or not node.nbytes:
+            if (node.pins and not in_use) or not node.nbytes:
                 continue
-            inner = any(child.segment is not None or child.pins for child in node.children.values())
+            inner = _carries(node, in_use)
             freed = (node.checkpoint.nbytes if node.checkpoint is not None else 0) if inner else node.nbytes
             if freed:
                 saved = node.stop - self._anchor(node) if node.restorable or self.anywhere else 0
@@ -315,9 +319,9 @@ class PrefixCache:
             above = above.parent
         return 0 if above is None else above.stop
 
-    def _evict(self, node: Node) -> None:
+    def _evict(self, node: Node, in_use: bool) -> None:
         self.counts.evictions += 1
-        if any(child.segment is not None or child.pins for child in node.children.values()):
+        if _carries(node, in_use):
             self.memory -= node.checkpoint.nbytes if node.checkpoint is not None else 0
             node.checkpoint = None
             return
@@ -338,3 +342,8 @@ class PrefixCache:
             del parent.children[int(node.keys[0])]
             if parent.parent is None and not parent.children:
                 self._trees = {name: tree for name, tree in self._trees.items() if tree.root is not parent}
+
+
+def _carries(node: Node, in_use: bool) -> bool:
+    """Does anything in memory hang on this node? `in_use`: pins do not count."""
+    return any(child.segment is not None or (child.pins and not in_use) for child in node.children.values())

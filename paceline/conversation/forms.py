@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import (
-    REASONING,
     Content,
     Message,
     arguments_of,

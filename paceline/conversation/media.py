@@ -1,4 +1,7 @@
-"""Pictures: from the address a client writes to upright RGB. Hostile bytes end in `InvalidRequest`."""
+"""Pictures: from the address a client writes to upright RGB. Hostile bytes end in `InvalidRequest`.
+
+Videos come by the same addresses under the same rules; `conversation/video` decodes them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import stat
 import time
 import warnings
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import numpy as np
@@ -22,6 +26,8 @@ from paceline.settings import Settings
 
 # Pillow reads many more; some of them start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
+
+Kind = Literal["image", "video"]
 
 # Ours is the stricter limit, with an answer to the client; Pillow's warning is a line on the terminal.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -66,7 +72,7 @@ class Loader:
 
 
 class Loading:
-    """The pictures of one request: what they may take of time and bytes, they may take together."""
+    """The pictures and videos of one request: what they may take of time and bytes, they may take together."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -75,22 +81,26 @@ class Loading:
 
     def load(self, url: str, field: str) -> Image.Image:
         """The picture as RGB, upright, transparency on white, the first frame only. `field` is named in every error."""
-        data = self._data(url, field)
-        if not data:
-            raise InvalidRequest(f"{field} is an empty image.", field=field)
-        return decode(data, self._loader.max_pixels, field)
+        return decode(self.bytes_of(url, field), self._loader.max_pixels, field)
 
-    def _data(self, url: str, field: str) -> bytes:
+    def bytes_of(self, url: str, field: str, kind: Kind = "image") -> bytes:
+        """What is at the address, as it is."""
+        data = self._data(url, field, kind)
+        if not data:
+            raise InvalidRequest(f"{field} is an empty {kind}.", field=field)
+        return data
+
+    def _data(self, url: str, field: str, kind: Kind) -> bytes:
         scheme, _, rest = url.partition(":")
         loader = self._loader
         match scheme.strip().lower() if rest else "":
             case "data":
-                return _in_data_url(rest, loader.max_bytes, field)
+                return _in_data_url(rest, loader.max_bytes, field, kind)
             case "http" | "https" if loader.fetcher is not None:
-                return self._fetched(loader.fetcher, url.strip(), field)
+                return self._fetched(loader.fetcher, url.strip(), field, kind)
             case "http" | "https":
                 raise InvalidRequest(
-                    f"{field} is a remote address; remote images are not allowed: send the image as a data: URL "
+                    f"{field} is a remote address; remote {kind}s are not allowed: send the {kind} as a data: URL "
                     "(the server's --allow-remote-media allows them).",
                     field=field,
                 )
@@ -100,16 +110,17 @@ class Loading:
                 return data
             case "file":
                 raise InvalidRequest(
-                    f"{field} is a local address; local images are not allowed: send the image as a data: URL "
+                    f"{field} is a local address; local {kind}s are not allowed: send the {kind} as a data: URL "
                     "(the server's --media-dir allows those under a folder).",
                     field=field,
                 )
             case _:
-                raise InvalidRequest(f"{field} must be a data: URL, as in data:image/png;base64,...", field=field)
+                example = "image/png" if kind == "image" else "video/mp4"
+                raise InvalidRequest(f"{field} must be a data: URL, as in data:{example};base64,...", field=field)
 
-    def _fetched(self, fetcher: Fetcher, url: str, field: str) -> bytes:
+    def _fetched(self, fetcher: Fetcher, url: str, field: str, kind: Kind) -> bytes:
         began = time.monotonic()
-        data = fetcher.fetch(url, self._bytes_left, began + self._seconds_left, field=field)
+        data = fetcher.fetch(url, self._bytes_left, began + self._seconds_left, field=field, kind=kind)
         self._seconds_left -= time.monotonic() - began
         self._bytes_left -= len(data)
         return data
@@ -179,13 +190,14 @@ def _open_inside(root: Path, inside: Path) -> int:
     return here
 
 
-def _in_data_url(rest: str, max_bytes: int, field: str) -> bytes:
+def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
     header, comma, payload = rest.partition(",")
     if not comma:
         raise InvalidRequest(f"{field} is a data: URL without data: there is no comma in it.", field=field)
     kind, *parameters = (piece.strip().lower() for piece in header.split(";"))
-    if kind and not kind.startswith("image/") and kind != "application/octet-stream":
-        raise InvalidRequest(f"{field} is of type {kind}, which is not an image.", field=field)
+    if kind and not kind.startswith(f"{wanted}/") and kind != "application/octet-stream":
+        article = "an" if wanted == "image" else "a"
+        raise InvalidRequest(f"{field} is of type {kind}, which is not {article} {wanted}.", field=field)
     data = _from_base64(payload, max_bytes, field) if "base64" in parameters else unquote_to_bytes(payload)
     if len(data) > max_bytes:
         raise _too_many_bytes(field, max_bytes)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.conversation.video_part import VIDEO_PARTS, VideoPart, video_part
 from paceline.conversation.volatile import without_headers
 from paceline.errors import InvalidRequest
 
@@ -13,7 +14,9 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 INSTRUCTING = ("system", "developer")  # one and the same to a template
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image")
-OTHER_MEDIA = ("input_audio", "audio", "audio_url", "video", "video_url", "input_video")
+REASONING = ("reasoning_content", "reasoning", "thinking")  # names that clients and templates have for the same
+LONGEST_NAME = 256
+AUDIO_PARTS = ("input_audio", "audio", "audio_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,27 @@ class Part:
     place: str
 
 
-def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tuple[list[dict[str, Any]], list[Part]]:
-    """The conversation for the template (images as `{"type": "image"}` parts) and its images in order.
+Media = Part | VideoPart
+
+
+@dataclass(frozen=True, slots=True)
+class _Takes:
+    images: bool
+    video: bool
+
+
+def checked(
+    messages: Sequence[Mapping[str, Any]], *, takes_images: bool, takes_video: bool = False
+) -> tuple[list[dict[str, Any]], list[Media]]:
+    """The conversation for the template (`{"type": "image"}` and `{"type": "video"}` parts), and its media in order.
 
     A system message that held nothing but volatile header lines is not in it.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
-    conversation, images = [], []
+    conversation: list[dict[str, Any]] = []
+    media: list[Media] = []
+    takes = _Takes(takes_images, takes_video)
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         if not isinstance(message, Mapping):
@@ -41,19 +57,30 @@ def checked(messages: Sequence[Mapping[str, Any]], *, takes_images: bool) -> tup
             raise InvalidRequest(
                 f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
             )
-        content, found = _content(message, place, takes_images)
+        _check_texts(message, place)
+        content, found = _content(message, place, takes)
         if role in INSTRUCTING:
             role = "system"
             content = without_headers(content)
             if content is None:
                 continue
-        images += found
+        media += found
         if isinstance(content, list) and not found:  # most templates of text models take a string only
             content = "\n".join(part["text"] for part in content)
         conversation.append({**message, "role": role, "content": content})
     if not conversation:
         raise InvalidRequest("messages holds nothing but a client's header lines.", field="messages")
-    return conversation, images
+    return conversation, media
+
+
+def _check_texts(message: Mapping[str, Any], place: str) -> None:
+    """Fields that a template writes beside the content: of another type it would fail on them, or write nonsense."""
+    for field in ("name", *REASONING):
+        text = message.get(field)
+        if text is not None and not isinstance(text, str):
+            raise InvalidRequest(f"{place}.{field} must be text.", field=f"{place}.{field}")
+    if len(message.get("name") or "") > LONGEST_NAME:
+        raise InvalidRequest(f"{place}.name has more than {LONGEST_NAME} characters.", field=f"{place}.name")
 
 
 def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
@@ -97,8 +124,8 @@ def _check_calls(message: Mapping[str, Any], place: str) -> None:
             raise InvalidRequest(f"{where}.arguments must be JSON text.", field=f"{where}.arguments")
 
 
-def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tuple[Any, list[Part]]:
-    """Text, or parts of text and images, and the images' addresses."""
+def _content(message: Mapping[str, Any], place: str, takes: _Takes) -> tuple[Any, list[Media]]:
+    """Text, or parts of text and media, and the media's addresses."""
     content = message.get("content")
     field = f"{place}.content"
     if isinstance(content, str):
@@ -107,17 +134,19 @@ def _content(message: Mapping[str, Any], place: str, takes_images: bool) -> tupl
         if message.get("role") == "assistant":
             refusal = message.get("refusal")  # what was said instead
             return refusal if isinstance(refusal, str) else "", []
+        if message.get("role") in ("tool", "function"):  # it had nothing to say
+            return "", []
         raise InvalidRequest(f"{field} is missing.", field=field)
     if not isinstance(content, Sequence):
         raise InvalidRequest(f"{field} must be text or a list of parts.", field=field)
     parts: list[dict[str, Any]] = []
-    images: list[Part] = []
+    media: list[Media] = []
     for index, part in enumerate(content):
-        _part(part, f"{field}[{index}]", parts, images, takes_images)
-    return parts, images
+        _part(part, f"{field}[{index}]", parts, media, takes)
+    return parts, media
 
 
-def _part(part: Any, place: str, parts: list[dict[str, Any]], images: list[Part], takes_images: bool) -> None:
+def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media], takes: _Takes) -> None:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in TEXT_PARTS:
         text = part.get("text")
@@ -127,16 +156,20 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], images: list[Part]
     elif kind == "refusal" and isinstance(part.get("refusal"), str):
         parts.append({"type": "text", "text": part["refusal"]})
     elif kind in IMAGE_PARTS:
-        if not takes_images:
+        if not takes.images:
             raise InvalidRequest(f"{place}: this model takes no images.", field=place)
         address = part.get("image_url")
         url = address.get("url") if isinstance(address, Mapping) else address
         if not isinstance(url, str):
             raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
-        images.append(Part(url, f"{place}.image_url"))
+        media.append(Part(url, f"{place}.image_url"))
         parts.append({"type": "image"})
-    elif kind in OTHER_MEDIA:
-        medium = "audio" if "audio" in kind else "video"
-        raise InvalidRequest(f"{place}: this model takes no {medium}.", field=place)
+    elif kind in VIDEO_PARTS:
+        if not takes.video:
+            raise InvalidRequest(f"{place}: this model takes no video.", field=place)
+        media.append(video_part(part, place))
+        parts.append({"type": "video"})
+    elif kind in AUDIO_PARTS:
+        raise InvalidRequest(f"{place}: this model takes no audio.", field=place)
     else:
         raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=place)

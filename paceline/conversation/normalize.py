@@ -10,40 +10,39 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.messages import Part
+from paceline.conversation.messages import REASONING, Media
 from paceline.errors import InvalidRequest
 
 Message = dict[str, Any]
 Content = str | list[dict[str, Any]]
 
 BETWEEN = "\n\n"  # texts that become one
-REASONING = ("reasoning_content", "reasoning", "thinking")  # names that clients and templates have for the same
 THINK, END_OF_THINK = "<think>", "</think>"
 
 
 def normalized(
-    conversation: Sequence[Message], images: Sequence[Part], *, names: bool = False
-) -> tuple[list[Message], list[Part]]:
-    """The conversation as `checked` gives it, put in order, and its images in the order they have then.
+    conversation: Sequence[Message], media: Sequence[Media], *, names: bool = False
+) -> tuple[list[Message], list[Media]]:
+    """The conversation as `checked` gives it, put in order, and its media in the order they have then.
 
     `names`: the template writes who speaks, so that messages of different names stay apart.
     """
-    following = iter(images)
+    following = iter(media)
     opening: list[Message] = []
     rest: list[Message] = []
-    opening_images: list[Part] = []
-    rest_images: list[Part] = []
+    opening_media: list[Media] = []
+    rest_media: list[Media] = []
     for message in conversation:
-        found = [next(following) for part in _parts(message["content"]) if part["type"] == "image"]
+        found = [next(following) for part in _parts(message["content"]) if part["type"] in ("image", "video")]
         if message["role"] != "system":
             rest.append(_cleaned(message))
-            rest_images += found
+            rest_media += found
         elif not is_blank(message["content"]):
             opening = [_cleaned(message)] if not opening else [merged(opening[0], message)]
-            opening_images += found
+            opening_media += found
     if not opening and not rest:
         raise InvalidRequest("messages holds nothing but empty system messages.", field="messages")
-    return [*opening, *neighbours_merged(rest, names=names)], [*opening_images, *rest_images]
+    return [*opening, *neighbours_merged(rest, names=names)], [*opening_media, *rest_media]
 
 
 def neighbours_merged(messages: Iterable[Message], *, names: bool = False) -> list[Message]:

@@ -106,10 +106,13 @@ class Fetcher:
         self._allowed = allowed
         self._ports = ports
 
-    def fetch(self, url: str, max_bytes: int, deadline: float, *, field: str) -> bytes:
-        """The bytes of a picture; `deadline` is in `time.monotonic`. What cannot be fetched is an InvalidRequest."""
+    def fetch(self, url: str, max_bytes: int, deadline: float, *, field: str, kind: str = "image") -> bytes:
+        """The bytes of an image or a video; `deadline` is in `time.monotonic`.
+
+        What cannot be fetched is an InvalidRequest.
+        """
         try:
-            return self._follow(url, max_bytes, deadline)
+            return self._follow(url, max_bytes, deadline, kind)
         except Unfetchable as error:
             raise InvalidRequest(f"{field} {error}.", field=field) from None
         except TimeoutError:
@@ -120,17 +123,17 @@ class Fetcher:
             # Not the error's own words: they may tell a client about the network around the server.
             raise InvalidRequest(f"{field} could not be fetched: the connection failed.", field=field) from error
 
-    def _follow(self, url: str, max_bytes: int, deadline: float) -> bytes:
+    def _follow(self, url: str, max_bytes: int, deadline: float, kind: str) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):
             target = self._target(url)
             connection = self._connect(target, deadline)
             with contextlib.closing(connection):
-                connection.request("GET", target.path, headers=_headers())
+                connection.request("GET", target.path, headers=_headers(kind))
                 with connection.getresponse() as response:
                     if response.status in REDIRECTS and (place := response.headers.get("location")):
                         url = urljoin(url, place)
                         continue
-                    return _body(response, max_bytes)
+                    return _body(response, max_bytes, kind)
         raise Unfetchable(f"redirects more than {MAX_REDIRECTS} times")
 
     def _target(self, url: str) -> _Target:
@@ -215,24 +218,24 @@ def _plain(host: str) -> str:
     return host
 
 
-def _headers() -> dict[str, str]:
+def _headers(kind: str) -> dict[str, str]:
     # identity: what is not compressed cannot be small on the way and large here.
     return {
-        "Accept": "image/*",
+        "Accept": f"{kind}/*",
         "Accept-Encoding": "identity",
         "Connection": "close",
         "User-Agent": f"paceline/{__version__}",
     }
 
 
-def _body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
+def _body(response: http.client.HTTPResponse, max_bytes: int, wanted: str) -> bytes:
     if response.status != 200:
         raise Unfetchable(f"could not be fetched: its server answered with status {response.status}")
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Unfetchable("is sent compressed, which was not asked for")
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind and not kind.startswith("image/") and kind not in ("application/octet-stream", "binary/octet-stream"):
-        raise Unfetchable(f"is of type {kind[:80]!r}, which is not an image")
+    if kind and not kind.startswith(f"{wanted}/") and kind not in ("application/octet-stream", "binary/octet-stream"):
+        raise Unfetchable(f"is of type {kind[:80]!r}, which is not {'an' if wanted == 'image' else 'a'} {wanted}")
     too_large = Unfetchable(f"has more than {max_bytes} bytes, the most that is left for this request's pictures")
     if response.length is not None and response.length > max_bytes:
         raise too_large

@@ -15,7 +15,8 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from paceline.conversation.forms import FORMS, Change, Form, Tools, changed
-from paceline.conversation.normalize import REASONING, Message, as_parts, is_blank, with_arguments
+from paceline.conversation.messages import REASONING
+from paceline.conversation.normalize import Message, as_parts, is_blank, with_arguments
 from paceline.conversation.sandbox import LimitExceeded, Sandbox
 from paceline.errors import InvalidRequest, LoadError
 

@@ -11,26 +11,34 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from paceline.engine import overview, pooling
+from paceline.engine.account import Account
 from paceline.engine.depth import bucket
+from paceline.engine.policy import OUTPUT_WEIGHT
+from paceline.engine.pressure import is_out_of_memory
+from paceline.engine.rate import Rate
 from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
-from paceline.engine.scheduler import Chunk, Plan, Scheduler
-from paceline.errors import EngineUnavailable
+from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler, waiting_reasons
+from paceline.errors import DeadlineExceeded, EngineUnavailable, QueueFull, QueueTimeout, Refused
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
 HELD = 0.05  # seconds between two looks when all rows wait for the disk, should its word get lost
 NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
+STUBBORN = 3  # times that a row may run out of memory by itself before it is given up
+RECOVERY = 32  # decode steps without trouble after which a little more is tried again
+GLANCE = 0.05  # seconds between two looks at the rows' deadlines
 
 
 @dataclass(slots=True)
@@ -42,6 +50,21 @@ class Counters:
     prompt_tokens: int = 0
     generated_tokens: int = 0
     finished: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)  # by cause
+    failed_steps: int = 0
+    out_of_memory: int = 0
+    queue_seconds: float = 0.0  # that rows waited before they ran, all together
+    queued: int = 0  # rows that this was
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that requests may take; None: as long as it takes. `queue`: how many may wait."""
+
+    queue: int | None = None
+    queue_timeout: float | None = None
+    first_token: float | None = None
+    request: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +89,17 @@ class Engine:
         setup: Callable[[], Runner],
         scheduler: Scheduler,
         after_step: Callable[[], None] = lambda: None,
+        *,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._setup = setup
         self.scheduler = scheduler
+        self.patience = patience or Patience()
+        self._clock = clock
+        self.rate = Rate()
+        self._glanced = 0.0
+        self.account = Account()
         scheduler.on_enter = self._enter
         self.end_ids: frozenset[int] = frozenset()  # set by `setup`, with the model
         self._after_step = after_step
@@ -105,6 +136,7 @@ class Engine:
             thread.join()
 
     def submit(self, row: Row) -> None:
+        row.arrived = self._clock()
         with self._lock:
             if not self._open:
                 raise EngineUnavailable(self.failure or "The engine is not running.")
@@ -150,55 +182,88 @@ class Engine:
     def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
         """Plan, submit, and, while the device works, deliver the step before (`launched`). Returns the new one.
 
-        A round is read first, for where its rows go on is not known before; unless the next one just follows it.
+        A round is read first, for where its rows go on is not known before; unless the next one just follows it. While
+        a culprit is looked for, every step is read before the next is built.
         """
-        if launched is not None and launched.unread and not runner.runs_ahead:
-            launched = self._attempt(partial(self._read, runner, launched))
-        if launched is not None and launched.binding:
-            self._finish(runner, launched)
+        if launched is not None and (launched.binding or self.scheduler.suspects.active):
+            self._settle(runner, launched)
             launched = None
+        elif launched is not None and launched.unread and not runner.runs_ahead:
+            launched = self._read(runner, launched)
+        self._look_after()
+        plan = self.scheduler.plan(self._clock())
+        while plan.preempt or plan.outgrown is not None:
+            if launched is not None:
+                self._settle(runner, launched)
+                launched = None
+            self._make_room(runner, plan)
+            plan = self.scheduler.plan(self._clock())
+        self._turn_away()
         if self.reuse is not None:
-            self._attempt(partial(self.reuse.poll, self.scheduler.running))
-        plan = self.scheduler.plan()
+            self._attempt(self.reuse.give_way)
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
-            launched = self._attempt(partial(self._read, runner, launched))
-        following: Launched | None = self._attempt(partial(self._launch, runner, plan))
-        if launched is not None and launched.unread:
-            launched = self._attempt(partial(self._read, runner, launched))
-        if launched is not None:
-            self._finish(runner, launched)
+            launched = self._read(runner, launched)
+        following, trouble = self._launch(runner, plan)
+        if launched is not None and not self._settle(runner, launched):
+            following = trouble = None  # it was built on what is lost
+        if trouble is not None:
+            self._failed(runner, plan.decode, trouble)
         self._tidy(plan)
         self._after_step()
         return following
 
+    def _settle(self, runner: Runner, launched: Launched) -> bool:
+        """Read and deliver a step. False: it was lost, and its rows begin again."""
+        went_well = self._settle_tokens(runner, launched)
+        for row in launched.pooled:  # whatever became of the tokens, their vectors are there
+            if row.finished is None and row.pooled is not None:  # None: it was set back meanwhile
+                self._own_work(row, partial(self._deliver_vector, row))
+        return went_well
+
+    def _settle_tokens(self, runner: Runner, launched: Launched) -> bool:
+        if launched.unread and self._read(runner, launched) is None:
+            return False
+        try:
+            self._deliver(runner, launched)
+        except Exception as error:  # noqa: BLE001
+            self._failed(runner, launched.rows, StepLost(launched), error)
+            return False
+        if launched.sampled is not None:
+            self._failing = 0
+            self.scheduler.suspects.succeeded(launched.rows)
+        return True
+
     def _enter(self, row: Row) -> None:
         """A row that comes in begins where the longest known prefix of its prompt ends."""
+        if not row.setbacks:
+            row.queued = row.entered - row.arrived
+            self.counters.queue_seconds += row.queued
+            self.counters.queued += 1
         if self.reuse is not None:
-            self._guarded(row, partial(self.reuse.enter, row))
-
-    def _finish(self, runner: Runner, launched: Launched) -> None:
-        if self._attempt(partial(self._deliver, runner, launched)) is None:
-            self._fail_step(launched)
-        elif launched.sampled is not None:
-            self._failing = 0
+            self._own_work(row, partial(self.reuse.enter, row))
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
-        """Whatever a step raises must not end the thread; but a step that keeps failing must not go on for ever."""
+        """Work between steps: what it raises must not end the thread, but must not go on for ever either."""
         try:
-            result = work()
+            return work()
         except Exception as error:  # noqa: BLE001
-            self._failing += 1
-            log.exception("step failed (%d in a row)", self._failing)
-            if isinstance(error, StepLost):
-                self._fail_step(error.launched)
-            if self._failing >= PATIENCE:
-                cause = error.__cause__ or error
-                self.failure = f"The engine stopped after {PATIENCE} failing steps in a row: {cause}"
+            self._count_failure(error)
             return None
-        return result
 
-    def _read(self, runner: Runner, launched: Launched) -> Launched:
-        runner.read(launched)
+    def _count_failure(self, error: BaseException) -> None:
+        self._failing += 1
+        self.counters.failed_steps += 1
+        log.error("step failed (%d in a row): %s", self._failing, error, exc_info=error)
+        if self._failing >= PATIENCE:
+            self.failure = f"The engine stopped after {PATIENCE} failing steps in a row: {error}"
+
+    def _read(self, runner: Runner, launched: Launched) -> Launched | None:
+        """Learn a round's outcome. None: it was lost, and its rows begin again."""
+        try:
+            runner.read(launched)
+        except Exception as error:  # noqa: BLE001
+            self._failed(runner, launched.rows, StepLost(launched), error.__cause__ or error)
+            return None
         self._clock_step(launched)
         for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
             if depth and row.finished is None:
@@ -211,6 +276,8 @@ class Engine:
         now = time.perf_counter()
         kind = (bucket(len(launched.rows)), launched.depth) if launched.alone and launched.steady else None
         began, before, like = self._clocked
+        if began and launched.rows and launched.steady and (launched.alone or launched.prompt_tokens):
+            self.scheduler.pace.timed(launched.prompt_tokens, now - began)
         like = like + 1 if kind is not None and kind == before else 0
         if kind is not None and like >= 2:
             self.scheduler.depths.timed(*kind, now - began)
@@ -219,6 +286,8 @@ class Engine:
     def _admit(self, wait: bool) -> bool:
         """Take in arrivals and cancellations; sleep when there is nothing at all to do. False: stop."""
         pause = self._pause() if wait else 0.0
+        if pause is None:  # nobody is there: what is left is what idleness costs
+            self._attempt(self._take_stock)
         while pause != 0 or not self._inbox.empty():
             try:
                 word = self._inbox.get(timeout=pause)
@@ -231,9 +300,10 @@ class Engine:
                 word.run()
             elif isinstance(word, Row):
                 self._rows[word.id] = word
-                self.scheduler.add(word)
                 if self.reuse is not None:
                     self._guarded(word, partial(self.reuse.arrive, word))
+                self._look_up(word)
+                self.scheduler.add(word, word.arrived)
                 if word.remaining == 0 and word.limit == 0:  # a prompt of one token, only to be scored
                     self._end(word, "length")
             elif word in self._rows:
@@ -242,51 +312,170 @@ class Engine:
 
     def _pause(self) -> float | None:
         """How long to wait for a word when no step is under way; None: until one comes."""
-        if self.scheduler.waiting or any(not row.held for row in self.scheduler.running):
+        scheduler = self.scheduler
+        if (scheduler.waiting and not scheduler.running) or any(not row.held for row in scheduler.running):
             return 0.0
         pause = None if self.reuse is None else self.reuse.pause
-        return HELD if pause is None and self.scheduler.running else pause
+        return HELD if pause is None and scheduler.running else pause
 
-    def _launch(self, runner: Runner, plan: Plan) -> Launched | None:
+    def _launch(self, runner: Runner, plan: Plan) -> tuple[Launched | None, Exception | None]:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
-        launched = runner.decode(plan.decode, plan.depth)
+        trouble = None
+        try:
+            launched = runner.decode(plan.decode, plan.depth)
+        except Exception as error:  # noqa: BLE001
+            launched, trouble = Launched(), error
         if plan.empty:
             self._clocked = (0.0, None, 0)
-            return None
+            return None, trouble
         launched.alone = not plan.prefill and plan.encode is None
         for chunk in plan.prefill:
-            self._guarded(chunk.row, partial(self._prefill, runner, chunk, launched))
+            self._own_work(chunk.row, partial(self._prefill, runner, chunk, launched))
         if plan.encode is not None:
-            self._guarded(plan.encode, partial(runner.encode, plan.encode))
+            self._own_work(plan.encode, partial(runner.encode, plan.encode))
         self.counters.steps += 1
         self.counters.decode_steps += bool(plan.decode)
-        return launched
+        return launched, trouble
 
     def _prefill(self, runner: Runner, chunk: Chunk, launched: Launched) -> None:
-        launched.wait += runner.prefill(chunk)
+        launched.waits.append((chunk.row, runner.prefill(chunk)))
+        launched.prompt_tokens += chunk.tokens
         self.counters.prompt_tokens += chunk.tokens
         row = chunk.row
-        if row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
+        self.scheduler.policy.served(row, chunk.tokens)
+        if row.remaining == 0 and row.prompt.pooling is not None:
+            launched.pooled.append(row)  # read when the step is: a read here would hold up everybody
+        elif row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
             self._end(row, "length")
+
+    def _own_work(self, row: Row, work: Callable[[], None]) -> None:
+        """Work of one row alone, before it decodes. If it runs out of memory, it makes room and begins again."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001
+            if is_out_of_memory(error) and row.troubles < STUBBORN and row in self.scheduler.running:
+                row.troubles += 1
+                self._relieve(error)
+                self._set_back([row], "memory", keep=False)
+                return
+            self._fail(row, error)
 
     def _guarded(self, row: Row, work: Callable[[], None]) -> None:
         """Work of one row alone: its failure is its own."""
         try:
             work()
         except Exception as error:  # noqa: BLE001
-            log.warning("request %s failed: %s", row.id, error)
-            self._end(row, "error", error=str(error) or type(error).__name__)
+            self._fail(row, error)
+
+    def _fail(self, row: Row, error: Exception) -> None:
+        log.warning("request %s failed: %s", row.id, error)
+        self._end(row, "error", error=str(error) or type(error).__name__)
+
+    # -- time and memory
+
+    def _look_after(self) -> None:
+        """Between two steps: what rows wait for may have come, or their time may be over."""
+        if self.reuse is not None:
+            self._attempt(partial(self.reuse.poll, self.scheduler.running))
+        now = self._clock()
+        if now - self._glanced >= GLANCE:
+            self._glanced = now
+            for row in list(self._rows.values()):
+                refusal = self._overdue(row, now)
+                if refusal is not None:
+                    self._refuse(row, refusal)
+
+    def _overdue(self, row: Row, now: float) -> Refused | None:
+        patience, age = self.patience, now - row.arrived
+        again = self.rate.retry_after(len(self.scheduler.waiting), now)
+        if patience.request is not None and age > patience.request:
+            return DeadlineExceeded(f"The request took longer than the {patience.request:g} s it may take.", again)
+        if patience.first_token is not None and age > patience.first_token and not row.generated and not row.greeted:
+            return DeadlineExceeded(f"No token came within {patience.first_token:g} s.", again)
+        ran = any(each.started for each in row.company)
+        if patience.queue_timeout is not None and age > patience.queue_timeout and not ran:
+            return QueueTimeout(f"The request waited {patience.queue_timeout:g} s and did not get its turn.", again)
+        if row.waits and now - row.looked >= 1.0:
+            self._look_up(row)
+        return None
+
+    def _look_up(self, row: Row) -> None:
+        """How much of its prompt would have to be computed now?"""
+        row.looked = self._clock()
+        if self.reuse is not None:
+            self._guarded(row, partial(self.reuse.look_up, row))
+
+    def _turn_away(self) -> None:
+        """The queue is bounded: rows that came last go at once, with a word when to come back."""
+        most = self.patience.queue
+        if most is None or len(self.scheduler.waiting) <= most:
+            return
+        for row in self.scheduler.overflow(most):
+            for each in row.company:
+                if each.finished is None:
+                    again = self.rate.retry_after(len(self.scheduler.waiting), self._clock())
+                    self._refuse(each, QueueFull(f"{most} requests wait already.", again))
+
+    def _refuse(self, row: Row, refusal: Refused) -> None:
+        self.counters.refused[refusal.cause] = self.counters.refused.get(refusal.cause, 0) + 1
+        self._end(row, "error", error=str(refusal), refusal=refusal)
+
+    def _make_room(self, runner: Runner, plan: Plan) -> None:
+        """Do what the plan asks for before there can be a step."""
+        outgrown = plan.outgrown
+        if outgrown is not None and outgrown.finished is None:
+            if outgrown.generated:
+                log.warning("request %s has outgrown the memory, and ends here", outgrown.id)
+                self._end(outgrown, "length")
+            else:
+                self._end(outgrown, "error", error="The memory does not suffice for this request.")
+        rows = [row for row in plan.preempt if row.finished is None and row in self.scheduler.running]
+        if rows:
+            self._set_back(rows, plan.cause)
+
+    def _set_back(self, rows: Sequence[Row], cause: Cause, *, keep: bool = True) -> None:
+        """These rows begin again, later; `keep`: what they have computed may be trusted. Nothing is under way."""
+        runner = self._runner
+        assert runner is not None
+        if self.reuse is not None:
+            for row in rows:
+                self.reuse.set_back(row, keep=keep)
+        runner.take_out(rows)
+        for row in rows:
+            row.restart()
+            self.scheduler.set_back(row, cause)
+
+    def _relieve(self, error: BaseException) -> None:
+        """MLX has run out of memory: give back what can be, and take less from now on."""
+        import mlx.core as mx
+
+        self.counters.out_of_memory += 1
+        log.warning("out of memory: prefixes are dropped and chunks shrink (%s)", error)
+        self.scheduler.pace.squeeze()
+        if self.reuse is not None:
+            self._attempt(self.reuse.evict)
+        mx.clear_cache()
 
     # -- delivering
 
-    def _deliver(self, runner: Runner, launched: Launched) -> bool:
+    def _deliver(self, runner: Runner, launched: Launched) -> None:
         tokens = runner.collect(launched)
         if not launched.kept:
             self._clock_step(launched)
         for token in tokens:
             if token.row.finished is None:
                 self._guarded(token.row, partial(self._deliver_token, token))
-        return True
+        for row, arrays in launched.waits:
+            if row.finished is None:
+                self._own_work(row, partial(runner.wait, arrays))
+
+    def _deliver_vector(self, row: Row) -> None:
+        vector = pooling.unit(row.pooled)
+        if vector is None:
+            self._end(row, "error", error="The model's hidden states are not numbers.")
+            return
+        self._send(row, Delta(finish_reason="stop", vector=vector))
+        self._forget(row, "stop")
 
     def _deliver_token(self, token: Token) -> None:
         row, token_id = token.row, token.token_id
@@ -302,6 +491,7 @@ class Engine:
         if row.grammar is not None:
             row.grammar.accept(token_id)
         self.counters.generated_tokens += 1
+        self.scheduler.policy.served(row, OUTPUT_WEIGHT)
         count = len(row.generated)
         may_stop = count > row.sampling.min_tokens
         if may_stop and token_id in self.ends(row):
@@ -330,6 +520,7 @@ class Engine:
         *,
         stop_reason: str | int | None = None,
         error: str | None = None,
+        refusal: Refused | None = None,
     ) -> None:
         """The row is over: what its text still holds goes out with the reason, and it leaves everything."""
         piece = None
@@ -338,7 +529,7 @@ class Engine:
             if piece.stop is not None:
                 reason, stop_reason = "stop", piece.stop
         if piece is None:
-            self._send(row, Delta(finish_reason=reason, error=error))
+            self._send(row, Delta(finish_reason=reason, error=error, refusal=refusal))
         else:
             self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs, reason, stop_reason, error))
         self._forget(row, reason)
@@ -349,19 +540,10 @@ class Engine:
             row.greeted = True
             scores = row.prompt_logprobs
             known = None if scores is None else tuple(scores)
-            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached, row.prompt.tail)
+            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached, row.prompt.tail, row.queued)
         usage = row.usage if delta.finish_reason is not None else None
         if prompt is not None or usage is not None:
-            delta = Delta(
-                delta.text,
-                delta.token_ids,
-                delta.logprobs,
-                delta.finish_reason,
-                delta.stop_reason,
-                delta.error,
-                usage,
-                prompt,
-            )
+            delta = replace(delta, usage=usage, prompt=prompt)
         row.sink(delta)
 
     def _forget(self, row: Row, reason: FinishReason) -> None:
@@ -369,24 +551,74 @@ class Engine:
         if self.reuse is not None:
             self.reuse.end(row, reason)
         row.batch, row.encoded, row.places = None, [], None
-        row.head, row.carry = None, None
+        row.head, row.carry, row.pooled = None, None, None
         self.scheduler.remove(row)
         self._rows.pop(row.id, None)
+        if row.started:
+            self.rate.left(self._clock())
+        if reason in ("stop", "length") and self.scheduler.admission is not None:
+            self.scheduler.admission.outputs.learn(len(row.generated))
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
 
     # -- when things go wrong, and at the end
 
-    def _fail_step(self, launched: Launched) -> None:
-        """The tokens of a step that broke after it was submitted are lost: its rows cannot go on."""
-        for row in launched.rows:
-            if row.finished is None:
-                self._end(row, "error", error="A step of the engine failed.")
+    def _failed(
+        self, runner: Runner, rows: Sequence[Row], error: Exception, cause: BaseException | None = None
+    ) -> None:
+        """A step of these rows failed. Whoever is to blame is found by trying (engine/suspects); the others go on.
+
+        After a StepLost nothing in the common batch can be trusted: all its rows begin again, from what they have said.
+        """
+        scheduler = self.scheduler
+        lost = isinstance(error, StepLost)
+        cause = cause or (error.__cause__ if lost else None) or error
+        pressed = is_out_of_memory(cause)
+        if not pressed and not scheduler.suspects.active:
+            self._count_failure(cause)  # attempts to find the culprit do not count
+        if lost:
+            self._set_back([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
+            runner.reset()
+            unsettled = [row for row in rows if row in scheduler.running]  # they had not joined yet
+            self._set_back(unsettled, "fault", keep=False)
+        else:
+            runner.sampler.forget()  # it may have counted what never came
+        if self.failure is not None:
+            return
+        rows = [row for row in rows if row.finished is None]
+        if pressed:
+            self._pressed(rows, cause)
+            return
+        verdict = scheduler.suspects.failed(rows)
+        if verdict.culprit is not None:
+            self._end(verdict.culprit, "error", error=f"A step of the engine failed: {cause}")
+        self._set_back([row for row in verdict.apart if row in scheduler.running], "fault")
+
+    def _pressed(self, rows: Sequence[Row], error: BaseException) -> None:
+        """A step of these rows ran out of memory: fewer of them go on, after everything else has given way."""
+        self._relieve(error)
+        scheduler = self.scheduler
+        scheduler.crowd = max(len(rows) // 2, 1)
+        while len(scheduler.running) > scheduler.crowd:
+            self._set_back([scheduler.policy.least(scheduler.running)], "memory")
+        if len(rows) == 1:
+            rows[0].troubles += 1
+            if rows[0].troubles > STUBBORN:
+                self._end(rows[0], "error", error="The memory does not suffice for this request.")
 
     def _tidy(self, plan: Plan) -> None:
+        if plan.decode and self.counters.decode_steps % RECOVERY == 0:
+            self.scheduler.recover()
         if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
             import mlx.core as mx
 
             mx.clear_cache()
+        if self.account.due(self._clock()):
+            self._attempt(self._take_stock)
+
+    def _take_stock(self) -> None:
+        counters, scheduler = self.counters, self.scheduler
+        rows, now = scheduler.running, self._clock()
+        self.account.look(scheduler.admission, rows, now, counters.prompt_tokens, counters.generated_tokens)
 
     def _close(self) -> None:
         import mlx.core as mx
@@ -415,18 +647,47 @@ class Engine:
 
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""
-        running = list(self.scheduler.running)
+        now, scheduler, counters = self._clock(), self.scheduler, self.counters
+        running, queue = list(scheduler.running), scheduler.queue(now)
+        admission, memory, pace = scheduler.admission, self.account.memory, scheduler.pace
+        leaving = self.rate.per_second(now)
         return {
             "running": len(running),
-            "waiting": len(self.scheduler.waiting),
+            "waiting": len(queue),
+            "waiting_by_reason": waiting_reasons(queue),
             "decoding": sum(row.decodes for row in running),
             "prefilling": sum(not row.decodes for row in running),
-            "steps": self.counters.steps,
-            "decode_steps": self.counters.decode_steps,
-            "prompt_tokens": self.counters.prompt_tokens,
-            "generated_tokens": self.counters.generated_tokens,
-            "finished": dict(self.counters.finished),
-            "speculation": self.scheduler.depths.stats(),
+            "rows": overview.running(running, now),
+            "queue": overview.waiting(queue, now),
+            "policy": {
+                "name": scheduler.policy.name,
+                "starvation_seconds": scheduler.starvation,
+                "max_queue": self.patience.queue,
+                "queue_timeout_seconds": self.patience.queue_timeout,
+                "first_token_timeout_seconds": self.patience.first_token,
+                "request_timeout_seconds": self.patience.request,
+            },
+            "budget": None if admission is None else admission.stats(),
+            "memory": None if memory is None else memory.stats(),
+            "pace": {
+                "chunk_tokens": scheduler.step_tokens(decoding=True),
+                "largest_chunk_tokens": pace.most,
+                "stall_target_ms": None if pace.target is None else pace.target * 1000,
+            },
+            "rates": {
+                "requests_per_second": 0.0 if leaving is None else round(leaving, 3),
+                **self.account.rates(now, counters.prompt_tokens, counters.generated_tokens),
+            },
+            "steps": counters.steps,
+            "decode_steps": counters.decode_steps,
+            "failed_steps": counters.failed_steps,
+            "out_of_memory": counters.out_of_memory,
+            "prompt_tokens": counters.prompt_tokens,
+            "generated_tokens": counters.generated_tokens,
+            "finished": dict(counters.finished),
+            "refused": dict(counters.refused),
+            "preemptions": dict(scheduler.setbacks),
+            "speculation": scheduler.depths.stats(),
             "prefix_cache": None if self.reuse is None else self.reuse.stats(),
             "time": time.time(),
         }

@@ -18,22 +18,39 @@ from paceline.cache.tier import DiskTier
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
+from paceline.errors import LoadError
 from paceline.models.files import fingerprint
 from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
-HEADROOM = 0.1  # of the device's memory, for what nobody counts: activations, MLX's pool
+HEADROOM = 0.1  # of the memory, for what nobody counts: MLX's pool, copies while buffers grow
+POOL = 0.5  # of the headroom, that MLX may keep of what was freed
 
 
-def budget_for(weights: int) -> Budget:
-    """The device's memory, with a model of this many bytes loaded."""
+def budget_for(settings: Settings, weights: int) -> Budget:
+    """The memory we may use, with a model of this many bytes loaded. Raises LoadError."""
     kind = platform.device_kind()
-    limit = platform.memory_limit(kind).bytes
-    if kind == "cuda":  # which reports what is free now
-        limit += mx.get_active_memory() + mx.get_cache_memory()
-    budget = Budget(limit, int(limit * HEADROOM))
+    if settings.memory_limit_gb is not None:
+        limit = int(settings.memory_limit_gb * 1e9)
+    else:
+        limit = platform.memory_limit(kind).bytes
+        if kind == "cuda":  # which reports what is free now
+            limit += mx.get_active_memory() + mx.get_cache_memory()
+    asked = settings.scheduler_headroom_gb
+    headroom = int(limit * HEADROOM) if asked is None else int(asked * 1e9)
+    budget = Budget(limit, headroom)
     budget.hold("weights", weights)
+    if budget.usable <= weights:
+        raise LoadError(
+            f"The model's weights take {weights / 1e9:.2f} GB, and {limit / 1e9:.2f} GB may be used, of which "
+            f"{headroom / 1e9:.2f} GB stay free. Use a smaller model, or raise --memory-limit-gb."
+        )
     return budget
+
+
+def limit_mlx(budget: Budget) -> tuple[int, int]:
+    """Tell MLX how much it may use, and how much of what was freed it may keep; returns what held before."""
+    return mx.set_memory_limit(budget.limit), mx.set_cache_limit(int(budget.headroom * POOL))
 
 
 def build_reuse(

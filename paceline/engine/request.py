@@ -9,9 +9,12 @@ from typing import Literal, NewType, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.errors import Refused
+
 RequestId = NewType("RequestId", str)
 FinishReason = Literal["stop", "length", "abort", "error"]
 Speculation = Literal["off", "auto"] | int  # an int: draft that many tokens at every step
+Pooling = Literal["mean", "last"]  # one vector of all hidden states, or of the last token's
 MOST_DRAFTED = 8  # draft tokens a row may have in one step
 
 
@@ -73,6 +76,7 @@ class Prompt:
     cached: bool = True  # may what is computed for it be kept, and what was kept be used for it?
     salt: str = ""  # prompts share prefixes only with prompts of the same salt
     tail: str = ""  # the last words of its text: they tell whether the answer begins inside a think block
+    pooling: Pooling | None = None  # its hidden states are asked for, and no answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class PromptInfo:
     route: str = ""  # how it decodes, and why (engine/routing)
     cached_tokens: int = 0  # of the prompt, restored and not computed
     tail: str = ""  # the prompt's last words
+    queued: float = 0.0  # seconds that it waited for its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class Delta:
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None  # the stop string or token id that ended it
     error: str | None = None  # with finish_reason "error"
+    refusal: Refused | None = None  # why the server did not let it go on, with finish_reason "error"
     usage: Usage | None = None  # on the last delta
     prompt: PromptInfo | None = None  # on the first delta
     index: int = 0  # which of the n choices
+    vector: NDArray[np.float32] | None = field(default=None, compare=False)  # a pooled prompt's, of length 1

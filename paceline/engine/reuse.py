@@ -37,7 +37,6 @@ LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
 GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
-ACCOUNTING = 8  # steps between two looks at how much memory is held
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
 
 
@@ -66,7 +65,7 @@ class Waiting:
 
 
 class Reuse:
-    """On the engine's thread, but for `prepare`. `ends` are the tokens that end a row."""
+    """On the engine's thread, but for `keys`. `ends` are the tokens that end a row."""
 
     def __init__(
         self,
@@ -84,7 +83,6 @@ class Reuse:
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self._polls = 0
         self.needs_state = pieces.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -96,10 +94,9 @@ class Reuse:
 
     # -- for any thread
 
-    def prepare(self, row: Row) -> None:
-        """The costly part of finding a prefix, before the row reaches the engine: its keys."""
-        if row.prompt.cached:
-            row.keys = prompt_keys(row.prompt, self.image_token)
+    def keys(self, prompt: Prompt) -> Keys | None:
+        """The costly part of finding a prefix, better done before the row reaches the engine; nobody changes them."""
+        return prompt_keys(prompt, self.image_token) if prompt.cached else None
 
     # -- a row comes in
 
@@ -109,11 +106,16 @@ class Reuse:
             row.keys = None
             return
         if row.keys is None:
-            self.prepare(row)
+            row.keys = self.keys(row.prompt)
         row.feeds = self.feeds_head
         row.root = _root(row.prompt.salt, row.reads and self.runner.drafter is not None)
         if self.disk is not None and _may_restore(row):
             self.disk.read(self.cache.peek(row.root, self._findable(row)))
+
+    def look_up(self, row: Row) -> None:
+        """How many tokens of it are to be computed, as things are now."""
+        if row.keys is not None and _may_restore(row):
+            row.uncached = len(row.keys) - self.cache.peek(row.root, row.keys[:-1]).length
 
     def enter(self, row: Row) -> None:
         """Its turn has come. What was found when it arrived may be gone: it is looked for again, and pinned."""
@@ -131,9 +133,6 @@ class Reuse:
         """Between two steps: rows that have waited long enough go on, and the cache gives back what rows need."""
         if self.disk is not None:
             self.disk.poll(STEP if any(row.decodes for row in running) else IDLE_STEP)
-        self._polls += 1
-        if self.budget is not None and self._polls % ACCOUNTING == 1:
-            self._account(self.budget, running)
         self._active = [row for row in self._active if row.finished is None and row.remaining]
         for waiting in list(self._held):
             other = waiting.other
@@ -230,7 +229,9 @@ class Reuse:
         except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             row.batch = row.head = row.carry = row.places = None
-            row.prefilled = row.delta = row.cached = row.pictured = row.skipped = 0
+            row.prefilled = row.delta = row.pictured = row.skipped = 0
+            if not row.setbacks:
+                row.cached = 0
             row.stops = sorted({*self._stops(row, Hit()), *row.stops})
             self.cache.forget(hit.nodes[-1:])
             return False
@@ -263,7 +264,9 @@ class Reuse:
             waits += row.head.arrays()
         self._skip_pictures(row, hit.length)
         mx.async_eval(waits)
-        row.prefilled = row.cached = hit.length
+        row.prefilled = hit.length
+        if not row.setbacks:
+            row.cached = hit.length
 
     def _skip_pictures(self, row: Row, length: int) -> None:
         """Pictures that lie in the restored prefix need no features."""
@@ -334,13 +337,42 @@ class Reuse:
                 self.cache.forget(row.made)
             elif row.keys is not None and reason in ("stop", "length"):
                 remains = row.remains or self._remains(row)
-                if remains is not None and remains.stop <= len(row.keys) + len(row.generated):
-                    said = np.concatenate([row.keys, np.asarray(row.generated, dtype=np.int64)])
-                    self._keep(row, said[: remains.stop], remains)
+                if remains is not None and remains.stop <= len(self._said(row)):
+                    self._keep(row, self._said(row)[: remains.stop], remains)
         if row.leased is not None:
             self.cache.release(row.leased)
         row.leased = row.remains = row.keys = None
         row.made, row.stops, row.held = [], [], False
+
+    def set_back(self, row: Row, *, keep: bool) -> None:
+        """It must give way for now; `keep`: what it has computed is left here for its return, if there is room.
+
+        Nothing of it may be under way. Without `keep` nothing that it has computed can be trusted.
+        """
+        if row.keys is None:
+            return
+        with _forgiving(row):
+            if keep and self.cache.limit() > self.cache.memory:
+                remains = self._remains(row)
+                if remains is not None:
+                    self._keep(row, self._said(row)[: remains.stop], remains)
+            elif not keep:
+                self.cache.forget(row.made)
+                row.made = []
+        for waiting in [waiting for waiting in self._held if waiting.row is row]:
+            self._let_go(waiting)
+        self._active = [other for other in self._active if other is not row]
+        if row.leased is not None:
+            self.cache.release(row.leased)
+            row.leased = None
+        row.keys = self._said(row)
+
+    @staticmethod
+    def _said(row: Row) -> Keys:
+        """All tokens of a row, as the cache names them; `row.keys` are those of its context."""
+        known = len(row.context) - len(row.prompt.token_ids)
+        keys: Keys = np.concatenate([row.keys, np.asarray(row.generated[known:], dtype=np.int64)])
+        return keys
 
     def _remains(self, row: Row) -> Remains | None:
         """Cut a row out of the common batch; None where it is not known, or not worth it, what its caches hold."""
@@ -433,15 +465,30 @@ class Reuse:
             "vision": self.runner.features.stats(),
         }
 
-    def _account(self, budget: Budget, running: Sequence[Row]) -> None:
-        """What rows hold is taken from what prefixes may hold."""
-        batches = [self.runner.batch, *(row.batch for row in running), *(row.head for row in running)]
-        if self.runner.drafter is not None:
-            batches.append(self.runner.drafter.batch)
-        budget.hold("rows", sum(batch.nbytes for batch in batches if batch is not None))
-        budget.hold("pictures", self.runner.features.nbytes)
-        budget.hold("prefixes", self.cache.memory)
+    def give_way(self) -> None:
+        """Write down what is kept, and give back what rows need: the least useful first, even what is in use if need
+        be (a row that was restored has a copy of its own)."""
+        if self.budget is None:
+            return
+        features = self.runner.features
+        self.budget.hold("pictures", features.nbytes)
+        self.budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
+        self.budget.hold("prefixes", self.cache.memory)
+        room = self.budget.room("prefixes")
+        if self.cache.memory > room:
+            self.cache.shrink(room)
+            self.budget.hold("prefixes", self.cache.memory)
+        if features.nbytes > self.budget.room("pictures"):
+            features.shrink(self.budget.room("pictures"))
+            self.budget.hold("pictures", features.nbytes)
+
+    def evict(self) -> None:
+        """Give back all of it: a step ran out of memory."""
+        self.cache.shrink(0)
+        self.runner.features.shrink(0)
+        if self.budget is not None:
+            self.give_way()
 
 
 @contextmanager

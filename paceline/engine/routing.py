@@ -37,7 +37,7 @@ class Router:
             return Route(0, f"plain: {self.no_head}")
         if wanted == "off":
             return Route(0, f"plain: {who} says so")
-        if sampling.max_tokens == 0:
+        if sampling.max_tokens == 0 or prompt.pooling is not None:
             return Route(0, "plain: nothing is generated")
         kind = "media, the head reads the pictures too" if prompt.images else "text only"
         if wanted == "auto":

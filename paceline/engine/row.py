@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 Sink = Callable[[Delta], None]
 PLAIN = Route(0, "plain: nobody decided otherwise")
 MASK64 = (1 << 64) - 1
+_numbers = itertools.count()
 
 
 class Row:
     """`prefilled` tokens of the prompt are in its cache; the last prompt token is never one of them: it is the first
-    input of decoding, so that every row's first token is sampled in the common batch."""
+    input of decoding, so that every row's first token is sampled in the common batch. A row whose states are pooled is
+    prefilled to its end, and decodes nothing.
+
+    A row can be set back at any time (`restart`): what it has said so far is then read like a part of its prompt, and
+    it goes on as if nothing had happened."""
 
     def __init__(
         self,
@@ -37,12 +43,30 @@ class Row:
         self.id = request_id
         self.prompt = prompt
         self.sampling = sampling
-        self.limit = limit  # tokens it may generate: max_tokens, or what the context leaves
+        self.limit = 0 if prompt.pooling else limit  # tokens it may generate: max_tokens, or what the context leaves
         self.text = text
         self.sink = sink
         self.route = route
         self.grammar = grammar
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
+        self.context = prompt.token_ids  # what is prefilled: the prompt, and what was said before it was set back
+        self.patches = tuple(image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images)
+        # Its place among the others (engine/scheduler).
+        self.number = next(_numbers)
+        self.tenant = ""  # on whose account it runs
+        self.priority = 0  # lower comes first
+        self.uncached = len(prompt.token_ids)  # prompt tokens to compute, as far as is known
+        self.looked = 0.0  # when that was looked up
+        self.arrived = self.entered = 0.0  # when it came, and when it last began to run
+        self.since = 0.0  # when it last began to wait
+        self.aged = False  # runs because it had waited for too long
+        self.queued = 0.0  # seconds that it waited before it first ran
+        self.waits = ""  # why it does not run
+        self.company: list[Row] = [self]  # the choices of one request
+        self.started = False  # has run at least once
+        self.proven = False  # has been in a step that went well
+        self.setbacks = 0  # how often it had to begin again
+        self.troubles = 0  # how often it ran out of memory by itself
         self.prefilled = 0
         self.encoded: list[Any] = []  # features of its pictures, in order, until the prefill has used them
         self.pictured = 0  # pictures that need no encoding any more
@@ -52,7 +76,9 @@ class Row:
         self.prompt_logprobs: list[TokenLogprob | None] | None = None  # the first token has none
         if sampling.prompt_logprobs is not None:
             self.prompt_logprobs = [None]
+        self.pooled: Any = None  # what was gathered of its hidden states (engine/pooling)
         self.batch: Batch | None = None  # its own while it is prefilled
+        self.group: int | None = None  # of the rows that it shares a buffer with, once it decodes
         self.head: Batch | None = None  # the MTP head's, likewise
         self.carry: Any = None  # the target's last hidden state, whose pair waits for the next token
         self.paired = 0  # pairs that the head had read when it joined the batch
@@ -79,7 +105,13 @@ class Row:
     @property
     def remaining(self) -> int:
         """Prompt tokens still to prefill."""
-        return len(self.prompt.token_ids) - 1 - self.prefilled
+        kept_back = 0 if self.prompt.pooling else 1
+        return len(self.context) - kept_back - self.prefilled
+
+    @property
+    def length(self) -> int:
+        """Tokens in its caches."""
+        return self.prefilled if self.remaining else len(self.prompt.token_ids) - 1 + self.launched
 
     @property
     def images_left(self) -> int:
@@ -92,7 +124,7 @@ class Row:
     @property
     def room(self) -> int:
         """Draft tokens that its next step can use: the last token it may generate is never a guess."""
-        if self.launched == 0 and len(self.prompt.token_ids) == 1:
+        if self.launched == 0 and len(self.context) == 1:
             return 0  # the head has seen nothing yet
         return self.limit - self.launched - 1
 
@@ -105,3 +137,16 @@ class Row:
     def usage(self) -> Usage:
         tokens = len(self.prompt.token_ids), len(self.generated)
         return Usage(*tokens, self.cached, accepted_tokens=self.accepted, rejected_tokens=self.rejected)
+
+    def restart(self) -> None:
+        """All that was computed for it is gone. Nothing of it may be under way."""
+        self.context = (*self.prompt.token_ids, *self.generated)
+        self.launched = len(self.generated)
+        self.prefilled = self.pictured = self.skipped = self.paired = self.delta = self.depth = 0
+        self.encoded, self.stops = [], []
+        self.batch = self.head = self.carry = self.places = self.pooled = self.remains = None
+        self.held, self.reads_asked, self.group = False, 0, None
+        self.rejected = max(self.rejected, 0)
+        if self.prompt_logprobs is not None and not self.greeted:
+            self.prompt_logprobs = [None]
+        self.setbacks += 1

@@ -8,7 +8,8 @@ the same rows go on in the same traced shapes, the device knows enough, and roun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
 from paceline.cache.grouping import Grouping
+from paceline.engine import pooling
 from paceline.engine.forward import Forward
 from paceline.engine.request import TokenLogprob
 from paceline.engine.row import Row
@@ -40,16 +42,18 @@ class Token:
 
 @dataclass(slots=True)
 class Launched:
-    """A step on its way. `wait` are arrays to be evaluated before the step counts as done."""
+    """A step on its way. `waits` are arrays, by row, to be evaluated before the step counts as done."""
 
     rows: list[Row] = field(default_factory=list)
     sampled: Sampled | None = None
-    wait: list[mx.array] = field(default_factory=list)
+    waits: list[tuple[Row, list[mx.array]]] = field(default_factory=list)
     depth: int = 0  # of a round: the most draft tokens a row had
     depths: list[int] = field(default_factory=list)  # of a round, by row
     kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by row
     alone: bool = True  # nothing but decoding ran in this step
     steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
+    prompt_tokens: int = 0  # that were read in this step, beside decoding
+    pooled: list[Row] = field(default_factory=list)  # rows whose vectors are ready with this step
 
     @property
     def binding(self) -> bool:
@@ -120,7 +124,7 @@ class Runner:
         waits: list[mx.array] = []
         while row.prefilled < stop:
             size = min(stop, row.stops[0] if row.stops else stop) - row.prefilled
-            if row.sampling.prompt_logprobs is not None:
+            if row.sampling.prompt_logprobs is not None and not row.greeted:
                 size = min(size, SCORED_CHUNK)
             waits = self._prefill(row, row.prefilled, row.prefilled + size)
             row.prefilled += size
@@ -135,14 +139,23 @@ class Runner:
             row.batch = self.language.batch(self.grouping)
             if row.prompt.images and self.model.vision is not None:
                 row.places, row.delta = self.model.vision.positions(row.prompt.token_ids, row.prompt.images)
+                said = np.arange(len(row.prompt.token_ids), len(row.context), dtype=row.places.dtype) + row.delta
+                row.places = np.concatenate([row.places, np.broadcast_to(said, (3, len(said)))], axis=1)
                 row.batch.deltas[0] = row.delta
         return row.batch
 
     def _prefill(self, row: Row, start: int, stop: int) -> list[mx.array]:
         batch = self.batch_of(row)
-        tokens = mx.array([row.prompt.token_ids[start:stop]])
+        tokens = mx.array([row.context[start:stop]])
         embeddings = self._embeddings(row, tokens, start, stop) if row.encoded else None
         batch.begin(stop - start, self._prompt_positions(row, start, stop))
+        if row.prompt.pooling is not None:
+            hidden = self.language.hidden(tokens, batch.layers, embeddings)
+            batch.commit()
+            row.pooled = pooling.gathered(row.pooled, hidden, row.prompt.pooling)
+            waits = [*batch.arrays(), row.pooled]
+            mx.async_eval(waits)
+            return waits
         if self.drafter is not None:
             hidden = self.language.hidden(tokens, batch.layers, embeddings)
             logits = self.language.logits(hidden)
@@ -155,7 +168,7 @@ class Runner:
             if embeddings is None:
                 embeddings = self.language.embed(tokens)
             waits += self.drafter.read(row, embeddings, hidden, self._pair_positions(row, start, stop))
-        if row.sampling.prompt_logprobs is not None:
+        if row.sampling.prompt_logprobs is not None and not row.greeted:
             self._score_prompt(row, logits[0], start, stop)
         mx.async_eval(waits)
         return waits
@@ -165,7 +178,8 @@ class Runner:
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         embedded = self.language.embed(tokens)
-        is_image = np.asarray(row.prompt.token_ids) == self.model.vision.image_token
+        is_image = np.zeros(len(row.context), dtype=np.bool_)
+        is_image[: len(row.prompt.token_ids)] = np.asarray(row.prompt.token_ids) == self.model.vision.image_token
         if not is_image[start:stop].any():
             return embedded
         features = row.encoded[0] if len(row.encoded) == 1 else mx.concatenate(row.encoded)
@@ -197,8 +211,14 @@ class Runner:
     # -- decoding
 
     def decode(self, rows: Sequence[Row], depth: int = 0) -> Launched:
-        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between steps."""
-        self._arrange(rows)
+        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between steps.
+
+        What it raises leaves the rows as they were, and they can be tried again; unless it is a StepLost.
+        """
+        try:
+            self._arrange(rows)
+        except Exception as error:  # some may have joined by halves
+            raise StepLost(Launched(list(rows))) from error
         if self.batch is None:
             return Launched()
         if depth and self.drafter is not None:
@@ -212,14 +232,17 @@ class Runner:
             positions = Positions(lengths, lengths + 1)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
         sampled = self.sampler(logits[:, -1], self._allowed(()))
-        close()  # up to here a fault changes nothing, and the step can be run again
-        batch.settle([1] * batch.rows)
-        self.tokens = sampled.tokens
-        for row in self.rows:
-            row.launched += 1
-        if self.drafter is not None:
-            self.drafter.owe(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
-        return self._launch(Launched(list(self.rows), sampled, steady=self.forward.steady))
+        launched = Launched(list(self.rows), sampled, steady=self.forward.steady)
+        with _counting(launched):  # up to here a fault changes nothing, and the step can be run again
+            close()
+            batch.settle([1] * batch.rows)
+            self.tokens = sampled.tokens
+            for row in self.rows:
+                row.launched += 1
+            if self.drafter is not None:
+                self.drafter.owe(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
+            mx.async_eval(self._unevaluated(launched))
+        return launched
 
     def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
         """Draft, verify all guesses in one pass, keep what was right: all of it on the device."""
@@ -228,14 +251,17 @@ class Runner:
         (logits, hidden), close = self.forward(batch, depth + 1, [tokens], tentative=True)
         sampled = self.sampler.verify(logits, self.tokens, guesses, self._allowed(guesses))
         assert sampled.kept is not None and sampled.last is not None
-        close()  # up to here a fault changes nothing, and the round can be run again
-        batch.fold(sampled.kept)
-        batch.run_ahead(sampled.kept, depth + 1)
-        self.tokens = sampled.last
-        drafter.owe(sampled.tokens, hidden, sampled.kept)
         steady = self.forward.steady and drafter.forward.steady
         depths = [row.depth for row in self.rows]
-        return self._launch(Launched(list(self.rows), sampled, depth=depth, depths=depths, steady=steady))
+        launched = Launched(list(self.rows), sampled, depth=depth, depths=depths, steady=steady)
+        with _counting(launched):  # up to here a fault changes nothing, and the round can be run again
+            close()
+            batch.fold(sampled.kept)
+            batch.run_ahead(sampled.kept, depth + 1)
+            self.tokens = sampled.last
+            drafter.owe(sampled.tokens, hidden, sampled.kept)
+            mx.async_eval(self._unevaluated(launched))
+        return launched
 
     def _allowed(self, guesses: Sequence[mx.array]) -> mx.array | None:
         """What the rows' grammars let them say, now and after each guess. They must see the guesses: a host read."""
@@ -257,13 +283,6 @@ class Runner:
         assert launched.sampled is not None and self.batch is not None
         drafted = [] if self.drafter is None else self.drafter.arrays()
         return [*launched.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
-
-    def _launch(self, launched: Launched) -> Launched:
-        try:
-            mx.async_eval(self._unevaluated(launched))
-        except Exception as error:
-            raise StepLost(launched) from error
-        return launched
 
     @property
     def runs_ahead(self) -> bool:
@@ -301,8 +320,6 @@ class Runner:
 
     def collect(self, launched: Launched) -> list[Token]:
         """The step's tokens, each row's in order: the one host read."""
-        if launched.wait:
-            mx.eval(launched.wait)
         if launched.sampled is None:
             return []
         sampled = launched.sampled
@@ -322,6 +339,10 @@ class Runner:
                 result.append(Token(row, token, kept, guessed=step < count - 1))
         return result
 
+    def wait(self, arrays: list[mx.array]) -> None:
+        """For what was submitted; raises what went wrong with it."""
+        mx.eval(arrays)
+
     def _arrange(self, rows: Sequence[Row]) -> None:
         wanted = set(map(id, rows))
         kept = [place for place, row in enumerate(self.rows) if id(row) in wanted]
@@ -337,6 +358,16 @@ class Runner:
         if self.sampler.rows != self.rows or self.sampler.needs_arranging():  # also after a fault in between
             self.sampler.arrange(self.rows)
 
+    def take_out(self, gone: Sequence[Row]) -> None:
+        """These leave the batch; nothing of theirs may be under way."""
+        self._keep([place for place, row in enumerate(self.rows) if not any(row is other for other in gone)])
+        self.sampler.forget()
+
+    def reset(self) -> None:
+        """Nothing that the batch holds can be trusted any more: all rows leave."""
+        self._keep([])
+        self.sampler.forget()
+
     def _keep(self, places: list[int]) -> None:
         self.rows = [self.rows[place] for place in places]
         if not places or self.batch is None:
@@ -351,17 +382,30 @@ class Runner:
 
     def _join(self, row: Row) -> None:
         batch = row.batch if row.batch is not None else self.language.batch(self.grouping)
-        first = mx.array(row.prompt.token_ids[-1:], dtype=mx.int32)
+        first = mx.array(row.context[-1:], dtype=mx.int32)
         at = Placement(0, None)
+        row.group = row.number  # groups are named after their first row
         if self.batch is None:
+            batch.trim()
             self.batch, self.rows, self.tokens = batch, [row], first
         else:
             at = self.batch.join(batch)
+            if at.group is not None:
+                row.group = self.rows[at.row - 1].group
             self.rows.insert(at.row, row)
             self.tokens = mx.concatenate([self.tokens[: at.row], first, self.tokens[at.row :]])
         if self.drafter is not None:
             self.drafter.join(row, at)
         row.batch, row.encoded, row.places = None, [], None
+
+
+@contextmanager
+def _counting(launched: Launched) -> Iterator[None]:
+    """A step that begins to count: whatever breaks now, breaks it for good."""
+    try:
+        yield
+    except Exception as error:
+        raise StepLost(launched) from error
 
 
 def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:

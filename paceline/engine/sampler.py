@@ -70,6 +70,10 @@ class Sampler:
         self._ends = _padded([sorted(self.end_ids(row)) for row in rows])
         self.rows = list(rows)
 
+    def forget(self) -> None:
+        """What was counted may be wrong, and is counted again from what the rows have said."""
+        self.rows, self._adjusted = [], _Adjusted([])
+
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
         """`allowed` (rows, vocabulary): what the rows' grammars let them say."""
         logits = logits.astype(mx.float32)

@@ -1,13 +1,27 @@
-"""Who rides in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it."""
+"""Who rides in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it.
+
+Rows wait until there is a place and memory for them (engine/admission), in the order of the policy (engine/policy).
+Whoever has waited for long comes first, whatever the policy says, and nobody passes it any more. When memory runs
+short, chunks shrink, then rows are set back: they wait again, and go on later where they were.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from paceline.engine.admission import Admission
 from paceline.engine.depth import Depths
+from paceline.engine.pace import LEAST, Pace
+from paceline.engine.policy import Fifo, Holding, Policy
 from paceline.engine.row import Row
+from paceline.engine.suspects import Suspects
+
+Cause = Literal["memory", "policy", "fault"]  # why a row was set back
+LOOK = 16  # rows that do not fit, looked at before the rest is left for later
+AGAIN = 0.1  # seconds between two looks at the rows that wait, when nothing has changed
+CHECK = 8  # plans between two looks at the memory, when nothing has changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +32,19 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step."""
+    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step.
+
+    `preempt`: before anything else, these are to be set back, and a new plan made. `outgrown`: this row is alone, and
+    the memory does not suffice for another token of it.
+    """
 
     decode: tuple[Row, ...] = ()
     depth: int = 0  # draft tokens of the row that has most; each row's own is `row.depth`
     prefill: tuple[Chunk, ...] = ()
     encode: Row | None = None
+    preempt: tuple[Row, ...] = ()
+    cause: Cause = "memory"  # of preempting
+    outgrown: Row | None = None
 
     @property
     def empty(self) -> bool:
@@ -31,18 +52,42 @@ class Plan:
 
 
 class Scheduler:
-    """`running` rows hold memory and ride; `waiting` rows hold none and enter in order of arrival."""
+    """`running` rows hold memory and ride; `waiting` rows hold none."""
 
-    def __init__(self, max_rows: int, prefill_budget: int, depths: Depths | None = None) -> None:
+    def __init__(
+        self,
+        max_rows: int,
+        prefill_budget: int,
+        depths: Depths | None = None,
+        *,
+        policy: Policy | None = None,
+        starvation: float = 30.0,
+    ) -> None:
         self.max_rows = max_rows
         self.depths = depths or Depths()
-        self.prefill_budget = prefill_budget
-        self.waiting: deque[Row] = deque()
+        self.pace = Pace(None, prefill_budget)
+        self.policy = policy or Fifo()
+        self.starvation = starvation  # seconds after which a row that waits comes first
+        self.admission: Admission | None = None  # None: memory is no matter
+        self.suspects = Suspects()
+        self.waiting: list[Row] = []
         self.running: list[Row] = []
-        self.on_enter: Callable[[Row], None] = lambda row: None  # called once for each row that begins to run
+        self.on_enter: Callable[[Row], None] = lambda row: None  # called each time that a row begins to run
+        self.crowd: int | None = None  # rows that may run, after memory ran out; None: as many as fit
+        self.setbacks: dict[Cause, int] = {"memory": 0, "policy": 0, "fault": 0}
+        self._look_at = 0.0  # when to look at the rows that wait, if nothing changes before
+        self._changed = True
+        self._plans = 0
+        self._now = 0.0  # when the last plan was made
+        self._tight = False  # memory is nearly used up: it is looked at before every step
+        self._favoured: Row | None = None  # others were asked to make room for it
+        self._chunk = prefill_budget  # as large as the memory allows
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row, now: float = 0.0) -> None:
+        row.arrived = row.since = now
+        self.policy.arrived(row, [*self.running, *self.waiting])
         self.waiting.append(row)
+        self._changed = True
 
     def remove(self, row: Row) -> None:
         """The row has ended, whatever it was doing."""
@@ -50,19 +95,195 @@ class Scheduler:
             self.running.remove(row)
         elif row in self.waiting:
             self.waiting.remove(row)
+        self.suspects.gone(row)
+        self._left()
 
-    def plan(self) -> Plan:
-        while self.waiting and len(self.running) < self.max_rows:
-            row = self.waiting.popleft()
-            self.running.append(row)
-            self.on_enter(row)
+    def set_back(self, row: Row, cause: Cause) -> None:
+        """The row has lost what was computed for it: it waits again, in its old place in the order."""
+        self.running.remove(row)
+        self.waiting.append(row)
+        row.waits, row.since = cause, self._now
+        self.setbacks[cause] += 1
+        self._left()
+
+    def _left(self) -> None:
+        self._changed = True
+        if self.admission is not None and not self.running:  # there may be no plan for long: nothing stays reserved
+            self.admission.account((), 0)
+
+    def overflow(self, most: int) -> list[Row]:
+        """Rows that came when `most` were waiting already: of those that never ran, the last ones in the order."""
+        excess = len(self.waiting) - most
+        if excess <= 0:
+            return []
+        fresh = [row for row in self.policy.order(self.waiting) if not any(each.started for each in row.company)]
+        return fresh[-excess:] if fresh else []
+
+    def queue(self, now: float) -> list[Row]:
+        """The rows that wait, in the order in which they are looked at. For any thread: it may be a step old."""
+        return list(self._ordered(now))
+
+    def step_tokens(self, decoding: bool) -> int:
+        """Prompt tokens that the next step may take."""
+        return min(self.pace.chunk(decoding), max(self._chunk, min(LEAST, self.pace.most)))
+
+    def plan(self, now: float = 0.0) -> Plan:
+        self._now = now
+        look = self._changed or (bool(self.waiting) and now >= self._look_at)
+        if look or self._tight or self._plans % CHECK == 0 or any(row.remaining for row in self.running):
+            relief = self._relief()
+            if relief is not None:
+                return relief
+        if look:
+            first = self._fill(now)
+            if first is not None:
+                return first
+        self._plans += 1
         decode = tuple(row for row in self.running if row.decodes)
         encode = next((row for row in self.running if row.images_left and not row.held), None)
-        return Plan(decode, self.depths.choose(decode), self._prefill(), encode)
+        return Plan(decode, self.depths.choose(decode), self._prefill(bool(decode)), encode)
 
-    def _prefill(self) -> tuple[Chunk, ...]:
-        """The oldest prompt gets at least half the budget, so that it always moves; the rest goes to the shortest
-        remainders, so that a short prompt does not wait for a long one's many chunks."""
+    # -- memory
+
+    def _relief(self) -> Plan | None:
+        """Shrink the chunk; where that is not enough, somebody must give way."""
+        admission = self.admission
+        self._chunk = self.pace.ceiling
+        if admission is None or not self.running:
+            return None
+        left = admission.left(self.running)
+        self._chunk = admission.chunk(self.running, self._chunk, left)
+        self._tight = admission.reading(self.running, self._chunk) > left
+        if self._tight:
+            if len(self.running) > 1:
+                able = [row for row in self.running if not self._protected(row)]
+                return Plan(preempt=(self.policy.least(able or self.running),))
+            if admission.outgrown(self.running[0], self._chunk):
+                return Plan(outgrown=self.running[0])
+        admission.account(self.running, self._chunk)
+        return None
+
+    def recover(self) -> None:
+        """Steps have gone well for a while: allow a little more again."""
+        self.pace.relax()
+        if self.crowd is not None:
+            self.crowd = self.crowd + 1 if self.crowd < self.max_rows else None
+            self._changed = True
+
+    # -- who comes in
+
+    def _fill(self, now: float) -> Plan | None:
+        """Let rows in, in order, as long as there is room; a plan: somebody should make some first."""
+        self._changed, self._look_at = False, now + AGAIN
+        before = len(self.running)
+        missed = 0
+        blocked = ""
+        ordered = self._ordered(now)
+        favoured, self._favoured = self._favoured, None
+        if favoured is not None and favoured in ordered:  # others made room for it
+            ordered.remove(favoured)
+            ordered.insert(0, favoured)
+        for row in ordered:
+            if blocked or missed > LOOK:
+                row.waits = blocked or row.waits
+                continue
+            obstacle = self._obstacle(row, self.running)
+            if obstacle is None:
+                self._enter(row, now)
+                continue
+            row.waits = obstacle
+            missed += 1
+            if obstacle == "suspect":
+                continue
+            if not self.running:  # it has all there is, and that is too little
+                self._changed = True
+                return Plan(outgrown=row)
+            victims = self._victims(row, obstacle, now)
+            if victims:
+                self._changed, self._favoured = True, row
+                return Plan(preempt=victims, cause="policy")
+            if obstacle == "rows":
+                blocked = "rows"
+            elif self._starves(row, now):
+                blocked = "order"
+        admission = self.admission
+        if admission is not None and len(self.running) > before:
+            self._chunk = admission.chunk(self.running, self._chunk, admission.left(self.running))
+            admission.account(self.running, self._chunk)
+        return None
+
+    def _ordered(self, now: float) -> list[Row]:
+        """Those that have waited for too long, then the others as the policy says."""
+        starved = [row for row in self.waiting if self._starves(row, now)]
+        if not starved:
+            return self.policy.order(self.waiting)
+        others = [row for row in self.waiting if not self._starves(row, now)]
+        return [*sorted(starved, key=lambda row: (row.since, row.number)), *self.policy.order(others)]
+
+    def _starves(self, row: Row, now: float) -> bool:
+        return now - row.since >= self.starvation
+
+    def _protected(self, row: Row) -> bool:
+        """A row that waited for too long has its time, whoever comes."""
+        return row.aged and self._now - row.entered < self.starvation
+
+    def _obstacle(self, row: Row, running: Sequence[Row]) -> str | None:
+        """What keeps `row` from running beside these."""
+        if not self.suspects.may_ride(row):
+            return "suspect"
+        if len(running) >= self.max_rows:
+            return "rows"
+        if self.crowd is not None and len(running) >= self.crowd:
+            return "memory"
+        if self.admission is None or self.admission.fits(running, row):
+            return None
+        return "memory"
+
+    def _victims(self, row: Row, obstacle: str, now: float) -> tuple[Row, ...]:
+        """Who should make room: by the policy, or because they have had their time while `row` has waited too long.
+        Nobody, where their going would not be enough."""
+        holding: Holding = _one
+        if obstacle == "memory" and self.admission is not None:
+            holding = self.admission.holding
+        may_go = [other for other in self.running if not (self.suspects.is_suspect(other) or self._protected(other))]
+        victims = self._enough(row, may_go, lambda rest: self.policy.victim(row, rest, holding))
+        if not victims and self._starves(row, now):
+            had = [other for other in self.running if self._had_its_time(other, now)]
+            victims = self._enough(row, had, lambda rest: min(rest, key=lambda other: (other.entered, other.number)))
+        return victims
+
+    def _enough(self, row: Row, may_go: list[Row], choose: Callable[[list[Row]], Row | None]) -> tuple[Row, ...]:
+        """The first ones chosen among these without whom there is room for `row`."""
+        victims: list[Row] = []
+        rest, able = list(self.running), list(may_go)
+        while able:
+            victim = choose(able)
+            if victim is None:
+                break
+            victims.append(victim)
+            rest.remove(victim)
+            able.remove(victim)
+            if self._obstacle(row, rest) is None:
+                return tuple(victims)
+        return ()
+
+    def _had_its_time(self, row: Row, now: float) -> bool:
+        """It has run for long enough, and has said something: whoever comes and goes, all get on."""
+        said = not row.remaining and row.length >= len(row.context)
+        return said and now - row.entered >= self.starvation and not self.suspects.is_suspect(row)
+
+    def _enter(self, row: Row, now: float) -> None:
+        self.waiting.remove(row)
+        self.running.append(row)
+        row.aged = self._starves(row, now)
+        row.entered, row.started, row.waits = now, True, ""
+        self.on_enter(row)
+
+    # -- prompts
+
+    def _prefill(self, decoding: bool) -> tuple[Chunk, ...]:
+        """The foremost prompt, by the policy, gets at least half the budget, so that it always moves; the rest goes to
+        the shortest remainders, so that a short prompt does not wait for a long one's many chunks."""
         rows = [
             row
             for row in self.running
@@ -71,13 +292,25 @@ class Scheduler:
         if not rows:
             return ()
         grants: dict[int, int] = {}
-        budget = self.prefill_budget
-        oldest = rows[0]
-        grants[id(oldest)] = min(oldest.remaining, (budget + 1) // 2)
-        budget -= grants[id(oldest)]
+        budget = self.step_tokens(decoding)
+        foremost = self.policy.foremost(rows)
+        grants[id(foremost)] = min(foremost.remaining, (budget + 1) // 2)
+        budget -= grants[id(foremost)]
         for row in sorted(rows, key=lambda row: row.remaining):
             more = min(row.remaining - grants.get(id(row), 0), budget)
             if more > 0:
                 grants[id(row)] = grants.get(id(row), 0) + more
                 budget -= more
         return tuple(Chunk(row, grants[id(row)]) for row in rows if id(row) in grants)
+
+
+def _one(row: Row) -> int:
+    return 1
+
+
+def waiting_reasons(rows: Sequence[Row]) -> dict[str, int]:
+    """How many wait for what."""
+    reasons: dict[str, int] = {}
+    for row in rows:
+        reasons[row.waits or "order"] = reasons.get(row.waits or "order", 0) + 1
+    return reasons

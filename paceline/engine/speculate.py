@@ -79,7 +79,7 @@ class Drafter:
     def join(self, row: Row, at: Placement) -> None:
         batch = row.head if row.head is not None else self.head.batch(self.grouping)
         hidden = self.head.blank if row.carry is None else row.carry
-        token, count = mx.array([row.prompt.token_ids[-1:]], dtype=mx.int32), int(row.carry is not None)
+        token, count = mx.array([row.context[-1:]], dtype=mx.int32), int(row.carry is not None)
         row.head, row.carry, row.paired = None, None, batch.lengths[0]
         if self.batch is None or self.feed is None:
             self.batch, self.feed, self._fed = batch, Feed(token, hidden, [count]), False

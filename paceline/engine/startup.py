@@ -11,12 +11,15 @@ from paceline import platform
 from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.memory import budget_for, build_reuse
+from paceline.engine.admission import Admission
+from paceline.engine.measure import measure
+from paceline.engine.memory import budget_for, build_reuse, limit_mlx
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.steps import prepare_steps
 from paceline.models import check, default
 from paceline.models.loader import LoadedModel, Progress, load
+from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 
@@ -33,8 +36,10 @@ class Startup:
     tokenizer: Tokenizer
     context_length: int
     vocab_size: int
+    embedding_size: int | None  # None: this model gives no embeddings
     vision: Vision | None
     router: Router
+    admission: Admission
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
         self.settings = settings
@@ -42,6 +47,7 @@ class Startup:
         self.about: dict[str, Any] = {}
         self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
+        self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
 
     def runner(self) -> Runner:
         settings = self.settings
@@ -54,13 +60,14 @@ class Startup:
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
+        self.embedding_size = hidden_size(model.language)
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
         traces = prepare_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
         self.router = Router(settings.speculation, no_head)
         engine = self.engine
         engine.scheduler.depths.most = settings.max_draft
-        engine.scheduler.prefill_budget = chunk
+        engine.scheduler.pace.most = chunk
         engine.end_ids = self.tokenizer.eos_ids
         self.about = {
             "model": settings.served_model_name or settings.model or default.NAME,
@@ -73,6 +80,8 @@ class Startup:
             "max_rows": settings.max_rows,
             "weights_bytes": model.nbytes,
             "images": model.vision is not None,
+            "videos": model.vision is not None and model.vision.film is not None,
+            "embedding_size": self.embedding_size,
             "mtp_head": no_head is None,
             "notes": list(model.notes),
         }
@@ -89,7 +98,10 @@ class Startup:
         self._wire()
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
         runner = Runner(model, grouping, engine.ends, traces=traces, features=features)
-        budget = budget_for(model.nbytes)
+        budget = budget_for(settings, model.nbytes)
+        self._before = limit_mlx(budget)
+        drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
+        engine.scheduler.admission = self.admission = Admission(budget, measure(runner), width=drafts + 1)
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
         return runner
 
@@ -111,6 +123,10 @@ class Startup:
         if self._unwired is not None:
             mx.set_wired_limit(self._unwired)
             self._unwired = None
+        if self._before is not None:
+            mx.set_memory_limit(self._before[0])
+            mx.set_cache_limit(self._before[1])
+            self._before = None
 
     def _layout(self, model: LoadedModel) -> Grouping:
         wanted = self.settings.kv_layout

@@ -58,8 +58,12 @@ class Adapted:
         return embeddings
 
     def hidden(self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None) -> mx.array:
-        """Hidden states after the final norm, which is what the MTP head takes. Families with a head only."""
-        states: mx.array = self.inner.model(tokens, cache=cache, input_embeddings=embeddings)
+        """Hidden states after the final norm: what the MTP head takes, and what embeddings are made of.
+
+        Not every family gives them (`models/states`).
+        """
+        inputs = {} if embeddings is None else {"input_embeddings": embeddings}
+        states: mx.array = self.inner.model(tokens, cache=cache, **inputs)
         return states
 
     def logits(self, hidden: mx.array) -> mx.array:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from paceline.engine.request import Image
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
+from paceline.models.film import Film
 from paceline.models.positions import image_positions
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Vision:
 
     def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
         self.view = view
-        self.processor = processor
+        self.processor = processor.image_processor
+        self.film = Film.of(processor)  # None: pictures only
         self.image_token = int(config["image_token_id"])
         self.merge = int(config["vision_config"]["spatial_merge_size"])
 
@@ -54,7 +56,7 @@ class Vision:
             processor = load_processor(folder, add_detokenizer=False)
         except Exception as error:  # a tower that cannot be built must say so in one line, whatever broke
             raise LoadError(f"The vision tower of {folder} cannot be built: {one_line(error)}") from error
-        return cls(view, processor.image_processor, config)
+        return cls(view, processor, config)
 
     @property
     def tower_bytes(self) -> int:

@@ -15,12 +15,27 @@ from rich.console import Console
 from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
-from paceline.errors import PacelineError
-from paceline.server import cache, chat, completions, errors, limits, messages, responses, status
+from paceline.errors import EngineFailed, PacelineError
+from paceline.server import (
+    absent,
+    cache,
+    chat,
+    completions,
+    embeddings,
+    errors,
+    limits,
+    messages,
+    requests,
+    responses,
+    score,
+    status,
+)
 from paceline.server.auth import Auth, Keys, is_loopback
 from paceline.server.backend import Backend, Serving
 from paceline.server.body import BodyLimit
+from paceline.server.document import Application
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
+from paceline.server.hosts import KnownHosts, guarded
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 
@@ -65,29 +80,36 @@ def create_app(
                 await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
 
-    app = FastAPI(title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = Application(title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     gate = gate or Gate()
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
-    serving = Serving(backend, settings, metrics, gate)
+    inside = requests.Requests(backend.abort)
+    serving = Serving(backend, settings, metrics, gate, inside)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
-    app.add_middleware(GateKeeper, gate=gate)
-    app.add_middleware(Auth, keys=Keys.of(settings))
+    app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
+    keys = Keys.of(settings)
+    app.add_middleware(Auth, keys=keys)
+    if guarded(settings, keys):
+        names = (settings.host.lower(), *settings.allowed_host)
+        app.add_middleware(KnownHosts, names=names, origins=settings.cors_origin)
     if settings.cors_origin:  # outside of Auth: a browser's preflight has no key, and a page must be able to read a 401
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origin,
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("*",),
-            expose_headers=("retry-after", "www-authenticate"),
+            expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id"),
         )
     errors.install(app)
-    for room in (chat, completions, responses, messages, cache, status):
+    app.add_middleware(requests.Identified, requests=inside)
+    app.include_router(requests.routes(inside))
+    for room in (chat, completions, responses, messages, embeddings, score, cache, status, absent):
         app.include_router(room.routes(serving))
     return app
 
 
 def run(backend: Backend, settings: Settings) -> None:
-    """Serve until a signal: drain, stop, return. Raises what kept the model from loading."""
+    """Serve until a signal: drain, stop, return. Raises what kept the model from loading, or ended the engine."""
     listener = listen(settings)
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     failures: list[Exception] = []
@@ -107,10 +129,12 @@ def run(backend: Backend, settings: Settings) -> None:
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
     logging.getLogger("uvicorn.access").addFilter(access_line)
-    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop)
+    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop, lambda: backend.failure)
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
+    if server.failed is not None:
+        raise EngineFailed(server.failed)
 
 
 def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:

@@ -97,6 +97,14 @@ def check_admin(request: Request) -> None:
         raise Forbidden("This needs an admin key; yours is an API key.")
 
 
+def is_admin(request: Request) -> bool:
+    try:
+        check_admin(request)
+    except (Forbidden, Unauthorized):
+        return False
+    return True
+
+
 def check_local(request: Request) -> None:
     """Refuse clients elsewhere, and pages from elsewhere in a browser here: it sends their origin with every POST."""
     client = request.client.host if request.client is not None else ""

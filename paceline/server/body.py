@@ -59,6 +59,11 @@ class BodyLimit:
 
 async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
     """The body as `model`, and as the plain object that the client sent."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("", "identity"):  # what it would grow to is not known
+        raise InvalidRequest(
+            f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
+        )
     fields = parse_json(await request.body())
     if not isinstance(fields, dict):
         raise InvalidRequest("The request's body must be a JSON object.")
@@ -77,10 +82,14 @@ def parse_json(body: bytes) -> Any:
     except RecursionError:
         raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
     except ValueError as error:
-        what = str(error)
+        what, field = str(error), None
         if "set_int_max_str_digits" in what:  # advice for who writes Python, not for who writes JSON
-            what = f"a number has more than {sys.get_int_max_str_digits()} digits"
-        raise InvalidRequest(f"The request's body is not valid JSON: {what}", code="invalid_json") from None
+            most = sys.get_int_max_str_digits()
+            named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body)
+            field = named[1].decode(errors="replace") if named else None
+            what = f"{field or 'a number'} has more than {most} digits"
+        said = f"The request's body is not valid JSON: {what}"
+        raise InvalidRequest(said, field=field, code="invalid_json") from None
 
 
 def _head_length(scope: Scope) -> int:

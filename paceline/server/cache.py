@@ -7,12 +7,13 @@ from fastapi.responses import JSONResponse
 
 from paceline.server.auth import check_admin
 from paceline.server.backend import Serving
+from paceline.server.document import Cleared, gives
 
 
 def routes(serving: Serving) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/cache/clear")
+    @router.post("/v1/cache/clear", responses=gives(Cleared))
     async def clear_cache(request: Request) -> Response:
         check_admin(request)
         serving.check_ready()

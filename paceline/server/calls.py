@@ -12,29 +12,42 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from paceline.engine.request import Delta, FinishReason, PromptInfo, TokenLogprob
-from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
+from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
+from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.backend import Serving
+from paceline.server.errors import Cancelled
+from paceline.server.identity import current
 
 T = TypeVar("T")
+AT_A_TIME = 64  # prompts of one request that are in the engine together; a long list must not fill the queue
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
-async def follow(serving: Serving, stream: AsyncGenerator[Delta, None], choices: int) -> AsyncGenerator[Delta, None]:
+async def follow(
+    serving: Serving, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
+) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
+    call = current()
     watch = serving.metrics.watch(choices)
     refused = False
     try:
         async with aclosing(stream):
-            async for delta in stream:
-                watch.see(delta)
-                if delta.finish_reason == "error":
-                    raise RequestFailed(delta.error or "The request failed while it ran.")
-                if delta.finish_reason == "abort":
-                    raise EngineUnavailable("The server ended this request before it was finished.")
-                yield delta
-    except (InvalidRequest, EngineUnavailable):
-        refused = watch.unfinished == choices
+            if call.cancelled:
+                raise Cancelled
+            with serving.requests.row(call, request_id):
+                async for delta in stream:
+                    watch.see(delta)
+                    if delta.finish_reason == "error":
+                        raise RequestFailed(delta.error or "The request failed while it ran.")
+                    if delta.finish_reason == "abort":
+                        if call.cancelled:
+                            raise Cancelled
+                        raise EngineUnavailable("The server ended this request before it was finished.")
+                    yield delta
+    except (InvalidRequest, EngineUnavailable, Refused) as error:
+        refused = isinstance(error, Refused) or watch.unfinished == choices
+        if isinstance(error, NeverFits | Refused):
+            serving.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
         raise
     finally:
         watch.end(refused=refused)
@@ -48,11 +61,12 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]]) -> Deltas:
                 yield 0, delta
         return
     arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue()
+    turn = asyncio.Semaphore(AT_A_TIME)
 
     async def pump(place: int, stream: AsyncGenerator[Delta, None]) -> None:
         end: Exception | None = None
         try:
-            async with aclosing(stream):
+            async with turn, aclosing(stream):
                 async for delta in stream:
                     arrivals.put_nowait((place, delta))
         except Exception as error:

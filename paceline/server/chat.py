@@ -10,14 +10,16 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.conversation.answers import CallArguments, CallStart, Content, Event, Reasoning, merge
+from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
+from paceline.server.document import ChatCompletion, gives
 from paceline.server.envelope import Envelope
+from paceline.server.identity import current
 from paceline.server.logprobs import chat_logprobs
-from paceline.server.reasoning import thinking_options
+from paceline.server.reasoning import other_words, thinking_options, verbosity_options
 from paceline.server.sampling import chat_sampling, choices
 from paceline.server.schema import UNSUPPORTED_IN_CHAT, ChatBody, refuse_unsupported
 from paceline.server.streaming import start_stream
@@ -30,7 +32,9 @@ from paceline.service import ChatRequest
 def routes(serving: Serving) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/chat/completions", openapi_extra=described_by(ChatBody))
+    @router.post(
+        "/v1/chat/completions", openapi_extra=described_by(ChatBody), responses=gives(ChatCompletion, streams=True)
+    )
     async def create_chat_completion(request: Request) -> Response:
         body, fields = await read_body(request, ChatBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
@@ -60,7 +64,13 @@ class Chat:
         self.serving = serving
         self.body = body
         self.envelope = Envelope("chatcmpl", serving.model_name)
-        options = {**thinking_options(serving, body.reasoning_effort, body.enable_thinking)}
+        effort, enabled = other_words(fields)
+        options = thinking_options(
+            serving,
+            effort if body.reasoning_effort is None else body.reasoning_effort,
+            enabled if body.enable_thinking is None else body.enable_thinking,
+        )
+        options |= verbosity_options(serving, body.verbosity, "verbosity")
         request = ChatRequest(
             messages=fields["messages"],  # as the client wrote them: the template may use more than we check
             sampling=chat_sampling(body, serving),
@@ -70,6 +80,8 @@ class Chat:
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
             grammar=response_grammar(fields),
+            tenant=current().tenant(body.user),
+            priority=body.priority or 0,
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.turn = Turn(serving, request, box)
@@ -140,7 +152,7 @@ class Chat:
 
 def _delta(event: Event) -> dict[str, Any] | None:
     match event:
-        case Content(text):
+        case Content(text) | CallBroken(_, text, False):
             return {"content": text}
         case Reasoning(text):
             return {"reasoning_content": text}

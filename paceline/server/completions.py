@@ -23,7 +23,9 @@ from paceline.server.calls import (
     merge,
     unless_disconnected,
 )
+from paceline.server.document import TextCompletion, gives
 from paceline.server.envelope import Envelope
+from paceline.server.identity import current
 from paceline.server.logprobs import CompletionLogprobs, joined
 from paceline.server.sampling import choices, completion_sampling
 from paceline.server.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, refuse_unsupported
@@ -38,7 +40,9 @@ KIND = "text_completion"  # OpenAI has one name for the response and its chunks
 def routes(serving: Serving) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/completions", openapi_extra=described_by(CompletionBody))
+    @router.post(
+        "/v1/completions", openapi_extra=described_by(CompletionBody), responses=gives(TextCompletion, streams=True)
+    )
     async def create_completion(request: Request) -> Response:
         body, fields = await read_body(request, CompletionBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
@@ -59,6 +63,8 @@ class Completions:
         self.serving = serving
         self.body = body
         self.envelope = Envelope("cmpl", serving.model_name)
+        call = current()
+        call.goes_by(self.envelope.id)
         self.n = choices(body)
         sampling = completion_sampling(body)
         if len(body.prompt) > MAX_PROMPTS:
@@ -77,6 +83,8 @@ class Completions:
                 cache=body.cache is not False,
                 cache_salt=body.cache_salt or "",
                 grammar=grammar,
+                tenant=call.tenant(body.user),
+                priority=body.priority or 0,
             )
             for place, prompt in enumerate(prompts)
         ]
@@ -113,8 +121,8 @@ class Completions:
             yield encode([], tally.usage())
 
     def _deltas(self) -> Deltas:
-        streams = map(self.serving.backend.stream_generate, self.requests)
-        return merge([follow(self.serving, stream, self.n) for stream in streams])
+        stream = self.serving.backend.stream_generate
+        return merge([follow(self.serving, stream(asked), self.n, asked.request_id) for asked in self.requests])
 
     def _printer(self, place: int, prompt: PromptInfo) -> Printer:
         return Printer(self.serving, self.body, self.body.prompt[place], prompt)

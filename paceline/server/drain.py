@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from types import FrameType
 
@@ -14,6 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paceline.errors import EngineUnavailable
 from paceline.server.errors import error_response
+
+GRACE_SECONDS = 2.0  # between the engine's failure and the process's end
+
+logger = logging.getLogger("paceline.server")
 
 
 class Gate:
@@ -47,16 +53,18 @@ class Gate:
 class GateKeeper:
     """ASGI middleware: work (every POST) passes the gate; a look at the server's state always may."""
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate, on_refusal: Callable[[], None] = lambda: None) -> None:
         self.app = app
         self.gate = gate
+        self.on_refusal = on_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
         if self.gate.closed:
-            response = error_response(EngineUnavailable("The server is shutting down."))
+            self.on_refusal()
+            response = error_response(EngineUnavailable("The server is shutting down."), scope["path"])
             response.headers["connection"] = "close"
             # Closed with bytes unread, the connection would be reset, and the answer lost with it.
             while (await receive()).get("more_body"):
@@ -71,15 +79,37 @@ class GateKeeper:
 
 
 class DrainingServer(uvicorn.Server):
-    """The first signal closes the gate and waits for the requests inside; the second ends the process."""
+    """The first signal closes the gate and waits for the requests inside; the second ends the process.
+
+    An engine that has given up (`failure` says why) ends the server too, after a moment: for clients in flight to read
+    their error, and for probes to see it. `failed` then has its words.
+    """
 
     def __init__(
-        self, config: uvicorn.Config, gate: Gate, drain_seconds: float, stop: Callable[[], Awaitable[None]]
+        self,
+        config: uvicorn.Config,
+        gate: Gate,
+        drain_seconds: float,
+        stop: Callable[[], Awaitable[None]],
+        failure: Callable[[], str | None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self.gate = gate
         self.drain_seconds = drain_seconds
         self.stop = stop
+        self.failure = failure
+        self.failed: str | None = None
+        self._failed_at = 0.0
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn's, ten times a second; True ends the server."""
+        if self.failed is None:
+            self.failed, self._failed_at = self.failure(), time.monotonic()
+            if self.failed is not None:
+                logger.critical("%s The server ends.", self.failed)
+        elif time.monotonic() - self._failed_at >= GRACE_SECONDS:
+            return True
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not handed to uvicorn, which would raise the signal again at the end: a drained server exits with 0.
@@ -90,6 +120,6 @@ class DrainingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.gate.closed = True
-        if not await self.gate.emptied(self.drain_seconds):
+        if not await self.gate.emptied(self.drain_seconds if self.failed is None else 0):
             await self.stop()  # ends what still runs, so that its clients read an error, not a cut connection
         await super().shutdown(sockets)

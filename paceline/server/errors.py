@@ -12,12 +12,23 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError
+from paceline.errors import (
+    DeadlineExceeded,
+    EngineUnavailable,
+    InvalidRequest,
+    PacelineError,
+    QueueFull,
+    Refused,
+)
 
 RETRY_AFTER_SECONDS = 5
-CLIENT_CLOSED_REQUEST = 499  # nginx's number; only the log sees it
+LONGEST_MESSAGE = 2000  # characters
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or somebody cancelled in its name
+KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
 
 logger = logging.getLogger("paceline.server")
 
@@ -29,6 +40,37 @@ class ModelNotFound(InvalidRequest):
             field="model",
             code="model_not_found",
         )
+
+
+class NotServed(InvalidRequest):
+    """There is no such endpoint here, though other servers have it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="not_found")
+
+
+class NotStored(InvalidRequest):
+    def __init__(self, response_id: str, field: str | None = None, code: str | None = None) -> None:
+        super().__init__(
+            f"The response {response_id!r} is not stored here: it never was, was deleted, or made room for newer ones.",
+            field=field,
+            code=code,
+        )
+
+
+class NotRunning(InvalidRequest):
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"No request {request_id!r} is running or waiting here: it never was, has ended, or is not yours.",
+            code="request_not_found",
+        )
+
+
+class Cancelled(PacelineError):
+    """Somebody cancelled the request. Not a 5xx: clients would send it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The request was cancelled.")
 
 
 class Forbidden(InvalidRequest):
@@ -71,7 +113,7 @@ def status_of(error: Exception) -> int:
             return 401
         case Forbidden():
             return 403
-        case ModelNotFound():
+        case ModelNotFound() | NotServed() | NotStored() | NotRunning():
             return 404
         case TooSlow():
             return 408
@@ -79,9 +121,15 @@ def status_of(error: Exception) -> int:
             return 413
         case HeadTooLarge():
             return 431
+        case Cancelled():
+            return CLIENT_CLOSED_REQUEST
         case InvalidRequest():
             return 400
-        case EngineUnavailable():
+        case QueueFull():
+            return 429
+        case DeadlineExceeded():
+            return 504
+        case EngineUnavailable() | Refused():
             return 503
         case HTTPException():
             return error.status_code
@@ -92,16 +140,22 @@ def status_of(error: Exception) -> int:
 def error_object(error: Exception) -> dict[str, Any]:
     """The body of an error response, and of an error inside a stream."""
     status = status_of(error)
-    kind = {500: "server_error", 503: "service_unavailable"}.get(status, "invalid_request_error")
+    kind = KINDS.get(status, "invalid_request_error")
     param = code = None
     if isinstance(error, InvalidRequest):
         message, param, code = str(error), error.field, error.code
+    elif isinstance(error, Refused):
+        message, code = str(error), error.cause
+    elif isinstance(error, Cancelled):
+        message, code = str(error), "request_cancelled"
     elif isinstance(error, PacelineError):
         message = str(error)
     elif isinstance(error, HTTPException):
         message = str(error.detail)
     else:  # not raised on purpose: its text is for the log, not for the client
         message = "The server failed on this request. Its log says why."
+    if len(message) > LONGEST_MESSAGE:  # what the client wrote is quoted, and may be anything
+        message = f"{message[:LONGEST_MESSAGE]}..."
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
@@ -122,7 +176,9 @@ def error_response(error: Exception, path: str = "") -> JSONResponse:
     """The answer to a request for `path`."""
     status = status_of(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    if status == 503:
+    if isinstance(error, Refused):
+        headers["retry-after"] = str(error.retry_after)
+    elif status == 503:
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="paceline"'
@@ -150,7 +206,10 @@ def install(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         if status_of(error) == 500:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
-        return error_response(error, request.url.path)
+        response = error_response(error, request.url.path)
+        if response.status_code == 405:  # Starlette names the methods of the first route with this path only
+            response.headers["allow"] = ", ".join(_methods_of(request))
+        return response
 
     async def answer_nobody(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -166,6 +225,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_middleware(LastResort)
+
+
+def _methods_of(request: Request) -> list[str]:
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+    return [method for method in METHODS if taken(method)]
 
 
 class LastResort:

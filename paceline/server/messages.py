@@ -16,7 +16,9 @@ from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
+from paceline.server.document import AssistantMessage, InputTokenCount, gives
 from paceline.server.errors import SHAPES
+from paceline.server.identity import current
 from paceline.server.messages_errors import message_error
 from paceline.server.messages_events import Blocks, StreamEvent, encoded, failed
 from paceline.server.messages_input import conversation
@@ -30,6 +32,7 @@ from paceline.server.messages_schema import (
     template_options,
     thinking_of,
     toolbox_of,
+    user_of,
 )
 from paceline.server.schema import refuse_unsupported
 from paceline.server.streaming import start_stream
@@ -42,7 +45,9 @@ SHAPES["/v1/messages"] = message_error
 def routes(serving: Serving) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/messages", openapi_extra=described_by(MessagesBody))
+    @router.post(
+        "/v1/messages", openapi_extra=described_by(MessagesBody), responses=gives(AssistantMessage, streams=True)
+    )
     async def create_message(request: Request) -> Response:
         body, fields = await read_body(request, MessagesBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
@@ -53,7 +58,7 @@ def routes(serving: Serving) -> APIRouter:
             return await start_stream(request.receive, message.events(), failed=failed, end=b"")
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
-    @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody))
+    @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))
     async def count_tokens(request: Request) -> Response:
         body, fields = await read_body(request, CountBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
@@ -92,7 +97,7 @@ class Message:
                 field="messages",
             )
         box = toolbox_of(body.tools, body.tool_choice)
-        self.blocks = Blocks(parallel=box.parallel, omitted=thinking_of(body.thinking).omitted)
+        self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)
         request = ChatRequest(
             messages=self.conversation.messages,
             sampling=sampling_of(body, serving),
@@ -101,6 +106,8 @@ class Message:
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
             grammar=grammar_of(body),
+            tenant=current().tenant(user_of(body)),
+            priority=body.priority or 0,
         )
         self.turn = Turn(serving, request, box)
 

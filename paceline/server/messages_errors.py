@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.server.errors import error_object, status_of
+from paceline.server.identity import current
 
 KINDS: Mapping[int, str] = {
     401: "authentication_error",
@@ -16,6 +17,7 @@ KINDS: Mapping[int, str] = {
     413: "request_too_large",
     429: "rate_limit_error",
     503: "overloaded_error",
+    504: "timeout_error",
     529: "overloaded_error",
 }
 
@@ -27,7 +29,7 @@ def message_error(error: Exception) -> dict[str, Any]:
     return {
         "type": "error",
         "error": {"type": kind, "message": _words(error)},
-        "request_id": f"req_{uuid.uuid4().hex}",
+        "request_id": current().id or f"req_{uuid.uuid4().hex}",
     }
 
 

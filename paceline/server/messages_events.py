@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from paceline.conversation.answers import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.envelope import encode_json
 from paceline.server.messages_errors import message_error
 
@@ -35,7 +35,7 @@ class Block:
     id: str = ""
     name: str = ""
     ended: bool = False  # of a call: it is whole
-    raw: str = ""  # of a call that never ended: how the model wrote it
+    raw: str = ""  # of a call that was cut: how the model wrote it
 
     @property
     def text(self) -> str:
@@ -43,21 +43,18 @@ class Block:
 
 
 class Blocks:
-    """Grows with the answer. `parallel`: whether calls after the first count; `omitted`: whether thoughts are kept
-    from the client's eyes, and travel in their signature instead."""
+    """Grows with the answer. `omitted`: thoughts are kept from the client's eyes, and travel in their signature."""
 
-    def __init__(self, *, parallel: bool = True, omitted: bool = False) -> None:
-        self._parallel = parallel
+    def __init__(self, *, omitted: bool = False) -> None:
         self._omitted = omitted
         self._blocks: list[Block] = []
         self._open: Block | None = None
-        self._left_out: Block | None = None  # the call that is being written, and does not count
 
     def push(self, events: Iterable[Event]) -> list[StreamEvent]:
         return [made for event in events for made in self._event(event)]
 
     def finish(self) -> list[StreamEvent]:
-        """The answer is over. A call that it breaks off is closed with what came of it."""
+        """The answer is over."""
         return self._close()
 
     @property
@@ -90,32 +87,27 @@ class Blocks:
 
     def _event(self, event: Event) -> list[StreamEvent]:
         match event:
-            case Content(text) if self._left_out is not None:
-                return []
-            case Content(text) if self._open is not None and self._open.kind == "tool_use":
-                self._open.raw += text
-                return []
             case Content(text):
                 return [*self._go_on("text"), self._delta("text_delta", "text", text)]
             case Reasoning(text):
                 begun = self._go_on("thinking")
                 delta = self._delta("thinking_delta", "thinking", text)
                 return begun if self._omitted else [*begun, delta]
-            case CallStart(index, id, name):
-                block = Block("tool_use", id=tool_use_id(id), name=name)
-                if index > 0 and not self._parallel:
-                    self._left_out = block
-                    return []
-                return self._begin(block)
+            case CallStart(_, id, name):
+                return self._begin(Block("tool_use", id=tool_use_id(id), name=name))
             case CallArguments(_, text):
-                return [] if self._left_out else [self._delta("input_json_delta", "partial_json", text)]
+                return [self._delta("input_json_delta", "partial_json", text)]
             case CallEnd():
-                if self._left_out is not None:
-                    self._left_out = None
-                    return []
                 assert self._open is not None
                 self._open.ended = True
                 return self._close()
+            case CallBroken(_, text, cut):
+                assert self._open is not None
+                if cut:
+                    self._open.raw = text
+                    return self._close()
+                closed = self._close()  # a stream cannot take it back; of a whole answer, nothing of it is told
+                return [*closed, *self._go_on("text"), self._delta("text_delta", "text", text)]
 
     def _go_on(self, kind: Literal["text", "thinking"]) -> list[StreamEvent]:
         if self._open is not None and self._open.kind == kind:

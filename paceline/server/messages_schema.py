@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
+from paceline.server.document import TURNS
 from paceline.server.reasoning import thinking_options
-from paceline.server.schema import Lenient
+from paceline.server.schema import Lenient, Priority
 from paceline.server.tools import Toolbox, checked_function, chosen, function_tools
 
 LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
@@ -40,7 +41,7 @@ class CountBody(Lenient):
     """/v1/messages/count_tokens."""
 
     model: str | None = None
-    messages: list[Any]
+    messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None
     tools: list[Any] | None = None
     tool_choice: dict[str, Any] | None = None
@@ -62,6 +63,15 @@ class MessagesBody(CountBody):
     speculation: Any = None  # the service knows what it may be
     cache: bool | None = None
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    priority: Priority | None = None
+
+
+def user_of(body: MessagesBody) -> str | None:
+    """Whom the client names as its user."""
+    user = (body.metadata or {}).get("user_id")
+    if user is not None and not isinstance(user, str):
+        raise InvalidRequest("metadata.user_id must be text.", field="metadata.user_id")
+    return user
 
 
 def sampling_of(body: MessagesBody, serving: Serving) -> Sampling:

@@ -24,8 +24,12 @@ from paceline.engine.request import Delta
 # vLLM's buckets, with finer ones where a fast machine's tokens fall.
 FIRST_TOKEN = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560"
 NEXT_TOKEN = "0.0025 0.005 0.0075 0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1 2.5 5 7.5 10 20 40 80"
+QUEUE = "0.001 0.005 0.01 0.05 0.1 0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960"
 WHOLE = "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680"
 LABELS = ("model_name",)
+# Shown as 0 before there are any: a rate needs a first value.
+REFUSALS = ("queue_full", "queue_timeout", "deadline", "slow_reader", "never_fits", "draining")
+REASONS = ("rows", "memory", "order", "policy", "suspect", "fault")
 
 
 class Metrics:
@@ -47,6 +51,9 @@ class Metrics:
             "inter_token_latency_seconds", "Between two deliveries of one choice.", NEXT_TOKEN, model_name
         )
         self.whole = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", WHOLE, model_name)
+        self.queue_time = self._histogram(
+            "request_queue_time_seconds", "From arrival until the request ran.", QUEUE, model_name
+        )
         success = Counter(
             "paceline_request_success",
             "Choices by how they ended.",
@@ -54,6 +61,10 @@ class Metrics:
             registry=self.registry,
         )
         self.finished = {reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
+        self.refused = {cause: 0 for cause in REFUSALS}  # requests; read at every scrape, and by /v1/status
+        self.registry.register(RefusalCollector(model_name, self.refused))
+        self.registry.register(SchedulerCollector(model_name, stats))
+        self.registry.register(MemoryCollector(model_name, stats))
         self.registry.register(SpeculationCollector(model_name, stats))
         self.registry.register(PrefixCacheCollector(model_name, stats))
 
@@ -62,6 +73,10 @@ class Metrics:
 
     def watch(self, choices: int) -> Watch:
         return Watch(self, choices)
+
+    def refuse(self, cause: str) -> None:
+        """A request was sent away."""
+        self.refused[cause] = self.refused.get(cause, 0) + 1
 
     def _counter(self, name: str, text: str, model_name: str) -> Counter:
         return Counter(f"paceline_{name}", text, LABELS, registry=self.registry).labels(model_name)
@@ -74,6 +89,90 @@ class Metrics:
 
 def _number(stats: Callable[[], Mapping[str, Any]], name: str) -> float:
     return float(stats()[name])
+
+
+class RefusalCollector(Collector):
+    def __init__(self, model_name: str, refused: Mapping[str, int]) -> None:
+        self.model_name = model_name
+        self.refused = refused
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "paceline_requests_refused", "Requests sent away, by cause.", labels=(*LABELS, "cause")
+        )
+        for cause, count in self.refused.items():
+            family.add_metric([self.model_name, cause], count)
+        yield family
+
+
+class SchedulerCollector(Collector):
+    """Who waits for what, who was set back, what went wrong; nothing while the service has no scheduler."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.model_name = model_name
+        self.stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self.stats()
+        if "policy" not in stats:
+            return
+        reasons = GaugeMetricFamily(
+            "paceline_num_requests_waiting_by_reason", "Requests waiting now, by reason.", labels=(*LABELS, "reason")
+        )
+        for reason, count in {**dict.fromkeys(REASONS, 0), **stats["waiting_by_reason"]}.items():
+            reasons.add_metric([self.model_name, reason], count)
+        yield reasons
+        preemptions = CounterMetricFamily(
+            "paceline_num_preemptions", "Running rows that were set back, by cause.", labels=(*LABELS, "cause")
+        )
+        for cause, count in stats["preemptions"].items():
+            preemptions.add_metric([self.model_name, cause], count)
+        yield preemptions
+        for name, text in (
+            ("failed_steps", "Steps of the engine that failed."),
+            ("out_of_memory", "Times that MLX had too little memory."),
+        ):
+            total = CounterMetricFamily(f"paceline_{name}", text, labels=LABELS)
+            total.add_metric([self.model_name], stats[name])
+            yield total
+
+
+class MemoryCollector(Collector):
+    """The budget by part, and our estimate beside what MLX reports; nothing while the service has no budget."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.model_name = model_name
+        self.stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self.stats()
+        budget, memory = stats.get("budget"), stats.get("memory")
+        if budget is not None:
+            parts = GaugeMetricFamily(
+                "paceline_memory_budget_bytes", "Memory that is held or promised, by part.", labels=(*LABELS, "part")
+            )
+            for part, count in budget["parts"].items():
+                parts.add_metric([self.model_name, part.replace(" ", "_")], count)
+            yield parts
+            yield self._gauge("memory_limit_bytes", "All that may be used.", budget["limit_bytes"])
+            yield self._gauge("memory_headroom_bytes", "Of that, what stays free.", budget["headroom_bytes"])
+            yield self._gauge("memory_free_bytes", "What nobody holds and nobody was promised.", budget["free_bytes"])
+        if memory is not None:
+            mlx = GaugeMetricFamily(
+                "paceline_mlx_memory_bytes", "Memory as MLX reports it, by kind.", labels=(*LABELS, "kind")
+            )
+            for kind in ("active", "peak", "cache"):
+                mlx.add_metric([self.model_name, kind], memory[f"{kind}_bytes"])
+            yield mlx
+            yield self._gauge("memory_estimate_bytes", "What we think is held.", memory["estimate_bytes"])
+            yield self._gauge(
+                "memory_estimate_error_ratio", "How far that is off; above 0: too much.", memory["error_ratio"]
+            )
+
+    def _gauge(self, name: str, text: str, value: float) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(f"paceline_{name}", text, labels=LABELS)
+        family.add_metric([self.model_name], value)
+        return family
 
 
 class SpeculationCollector(Collector):
@@ -172,6 +271,7 @@ class Watch:
         if delta.prompt is not None and not self.prompt_seen:
             self.prompt_seen = True
             metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
+            metrics.queue_time.observe(delta.prompt.queued)
         if delta.token_ids:
             self.generated[delta.index] = self.generated.get(delta.index, 0) + len(delta.token_ids)
             metrics.generation_tokens.inc(len(delta.token_ids))

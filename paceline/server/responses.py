@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -12,15 +13,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.conversation.answers import CallStart
 from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
 from paceline.server import responses_schema as schema
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
+from paceline.server.document import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject, gives
 from paceline.server.envelope import encode_json
-from paceline.server.errors import error_object
+from paceline.server.errors import Cancelled, NotServed, NotStored, error_object
+from paceline.server.identity import current
 from paceline.server.responses_input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.responses_output import Event, Output
 from paceline.server.responses_schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
@@ -50,30 +52,49 @@ class Desk:
             self.said.update(new)
             logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
 
+    async def responding(self, request: Request) -> Responding:
+        """A request, read and checked."""
+        body, fields = await read_body(request, ResponsesBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
+        schema.refuse_deep(fields)
+        self.serving.check_ready()
+        self.serving.check_model(body.model)
+        previous = None
+        if body.previous_response_id is not None:
+            previous = self.store.get(body.previous_response_id)
+            if previous is None:
+                raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
+        return Responding(self, body, fields, previous)
+
 
 def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
     router = APIRouter()
     desk = Desk(serving, ResponseStore() if store is None else store)
 
-    @router.post("/v1/responses", openapi_extra=described_by(ResponsesBody))
+    @router.post(
+        "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
+    )
     async def create_response(request: Request) -> Response:
-        body, fields = await read_body(request, ResponsesBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
-        schema.refuse_deep(fields)
-        serving.check_ready()
-        serving.check_model(body.model)
-        previous = None
-        if body.previous_response_id is not None:
-            previous = desk.store.get(body.previous_response_id)
-            if previous is None:
-                return missing(body.previous_response_id, "previous_response_id", "previous_response_not_found")
-        responding = Responding(desk, body, fields, previous)
-        if body.stream:
+        responding = await desk.responding(request)
+        if responding.body.stream:
             # The events tell their own errors, and the last of them is the end.
             return await start_stream(request.receive, responding.events(), end=b"")
         return JSONResponse(await unless_disconnected(request.receive, responding.whole()))
 
-    @router.get("/v1/responses/{response_id}")
+    @router.post(
+        "/v1/responses/input_tokens", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseInputTokens)
+    )
+    async def count_input_tokens(request: Request) -> Response:
+        responding = await desk.responding(request)
+        # In a thread: a long text would hold up every stream.
+        count = await asyncio.to_thread(responding.input_tokens)
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    @router.post("/v1/responses/compact", include_in_schema=False)
+    async def compact_response() -> Response:
+        raise NotServed("Conversations are not compacted here: ask the model for a summary, and go on from that.")
+
+    @router.get("/v1/responses/{response_id}", responses=gives(ResponseObject))
     async def retrieve_response(response_id: str, stream: bool = False) -> Response:
         if stream:
             raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
@@ -81,19 +102,21 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
         if running is not None and running.stored:
             return JSONResponse(running.so_far("in_progress"))
         kept = desk.store.get(response_id)
-        return missing(response_id) if kept is None else JSONResponse(dict(kept.response))
+        if kept is None:
+            raise NotStored(response_id)
+        return JSONResponse(dict(kept.response))
 
-    @router.delete("/v1/responses/{response_id}")
+    @router.delete("/v1/responses/{response_id}", responses=gives(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
         running = desk.running.get(response_id)
         if running is not None and running.stored:
             running.stored = False
             running.cancel()
         elif not desk.store.delete(response_id):
-            return missing(response_id)
+            raise NotStored(response_id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
-    @router.post("/v1/responses/{response_id}/cancel")
+    @router.post("/v1/responses/{response_id}/cancel", responses=gives(ResponseObject))
     async def cancel_response(response_id: str) -> Response:
         running = desk.running.get(response_id)
         if running is not None:
@@ -101,12 +124,12 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
             return JSONResponse(running.so_far("cancelled"))
         kept = desk.store.get(response_id)
         if kept is None:
-            return missing(response_id)
+            raise NotStored(response_id)
         if kept.response["status"] != "cancelled":
             raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
         return JSONResponse(dict(kept.response))
 
-    @router.get("/v1/responses/{response_id}/input_items")
+    @router.get("/v1/responses/{response_id}/input_items", responses=gives(ItemList))
     async def list_input_items(
         response_id: str,
         limit: Annotated[int, Query(ge=1, le=100)] = 20,
@@ -119,19 +142,10 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
         elif (kept := desk.store.get(response_id)) is not None:
             items = kept.input
         else:
-            return missing(response_id)
+            raise NotStored(response_id)
         return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
 
     return router
-
-
-def missing(response_id: str, field: str | None = None, code: str | None = None) -> Response:
-    error = InvalidRequest(
-        f"The response {response_id!r} is not stored here: it never was, was deleted, or made room for newer ones.",
-        field=field,
-        code=code,
-    )
-    return JSONResponse(error_object(error), status_code=404)
 
 
 def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
@@ -188,6 +202,8 @@ class Responding:
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
             grammar=schema.grammar(body, fields),
+            tenant=current().tenant(body.user),
+            priority=body.priority or 0,
         )
         self.turn = self._turn(self.talk)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
@@ -200,6 +216,14 @@ class Responding:
         """From another connection. The row leaves at its next step."""
         self.cancelled = True
         self.desk.serving.backend.abort(self.id)
+
+    def input_tokens(self) -> int:
+        """The tokens of the prompt that this request would make."""
+        try:
+            render = self.desk.serving.backend.render
+            return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
+        except InvalidRequest as error:
+            raise self.talk.renamed(error) from None
 
     # -- running
 
@@ -219,6 +243,7 @@ class Responding:
         """The stream's events as they come. What fails before the first token is raised; later it is told."""
         output, body = self.output, self.body
         self.desk.running[self.id] = self
+        current().on_cancel.append(self.cancel)
         counted = 0
         begun = False
         try:
@@ -230,8 +255,6 @@ class Responding:
                             output.event("response.created", response=self.so_far("in_progress")),
                             output.event("response.in_progress", response=self.so_far("in_progress")),
                         ]
-                    if body.parallel_tool_calls is False:
-                        piece = _up_to_a_second_call(piece)
                     count = self.turn.tally.usage()["completion_tokens"]
                     yield output.push(piece, count - counted)
                     counted = count
@@ -239,7 +262,8 @@ class Responding:
                         self.status = "incomplete" if piece.finish_reason == "length" else "completed"
                         break
         except Exception as error:
-            self.status = "cancelled" if self.cancelled and isinstance(error, EngineUnavailable) else "failed"
+            given_up = self.cancelled and isinstance(error, EngineUnavailable | Cancelled)
+            self.status = "cancelled" if given_up else "failed"
             if self.status == "failed" and not (begun and body.stream):
                 raise
             if self.status == "failed" and not isinstance(error, PacelineError):
@@ -340,14 +364,6 @@ class Responding:
             "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
             "total_tokens": usage["total_tokens"],
         }
-
-
-def _up_to_a_second_call(piece: Piece) -> Piece:
-    """Where only one call may be made, the answer ends before a second one."""
-    for place, event in enumerate(piece.events):
-        if isinstance(event, CallStart) and event.index:
-            return replace(piece, events=piece.events[:place], finish_reason="tool_calls")
-    return piece
 
 
 def _encoded(event: Event) -> bytes:

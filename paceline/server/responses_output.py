@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers import CallArguments, CallEnd, CallStart, Content, Reasoning
+from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Tokenizer
 from paceline.server.logprobs import chat_logprobs
@@ -62,15 +62,16 @@ class Output:
                 case Reasoning(text):
                     made += self._reason(text)
                 case Content(text):
-                    # What a length limit cut out of a call is in the call's item already.
-                    if not (self._is("function_call", "custom_tool_call") and piece.finish_reason == "length"):
-                        made += self._say(text, index == last_content)
+                    made += self._say(text, index == last_content)
                 case CallStart():
                     made += self._call(event)
                 case CallArguments(_, text):
                     made += self._argue(text)
                 case CallEnd():
                     made += self.close()
+                case CallBroken(_, text, cut):
+                    made += self.close(whole=False)
+                    made += [] if cut else self._say(text, False)
         if piece.events:
             if isinstance(piece.events[-1], Reasoning):
                 self.reasoning_tokens += self._tokens
@@ -80,7 +81,7 @@ class Output:
 
     def finish(self, *, whole: bool) -> list[Event]:
         """Nothing more comes. An answer of nothing is an empty message."""
-        made = [] if self._item is None else self.close(whole and not self._is("function_call", "custom_tool_call"))
+        made = [] if self._item is None else self.close(whole)
         if whole and not self.items:
             made += [*self._say("", False), *self.close()]
         return made
@@ -94,7 +95,7 @@ class Output:
         return self._item is not None and self._item["type"] in kinds
 
     def _open(self, item: dict[str, Any]) -> list[Event]:
-        made = [] if self._item is None else self.close(not self._is("function_call", "custom_tool_call"))
+        made = [] if self._item is None else self.close()
         self._item, self._texts, self._scores = item, [], []
         made.append(self.event("response.output_item.added", output_index=len(self.items), item=dict(item)))
         return made

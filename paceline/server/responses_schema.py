@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
-from paceline.server.reasoning import EFFORTS, thinking_options
+from paceline.server.document import ITEMS
+from paceline.server.reasoning import EFFORTS, thinking_options, verbosity_options
 from paceline.server.sampling import chat_sampling
-from paceline.server.schema import NOTHING, ChatBody, Lenient, SamplingFields
+from paceline.server.schema import NOTHING, ChatBody, Lenient, SamplingFields, TemplateOptions
 from paceline.server.structured import format_grammar, response_grammar
 
 LOGPROBS = "message.output_text.logprobs"
@@ -47,7 +47,7 @@ class TextField(Lenient):
 
 
 class ResponsesBody(SamplingFields):
-    input: Any = None
+    input: Annotated[Any, WithJsonSchema(ITEMS)] = None
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
@@ -65,7 +65,7 @@ class ResponsesBody(SamplingFields):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: TemplateOptions = None
     enable_thinking: bool | None = None
     structured_outputs: Any = None
 
@@ -155,16 +155,5 @@ def template_settings(body: ResponsesBody, serving: Serving) -> dict[str, Any]:
     if "reasoning_effort" not in template and "enable_thinking" not in template:
         effort = None
     options = thinking_options(serving, effort, body.enable_thinking)
-    verbosity = body.text.verbosity if body.text else None
-    if "verbosity" in template and verbosity is not None:
-        options["verbosity"] = verbosity
-    elif verbosity not in (None, "medium"):
-        raise InvalidRequest(
-            "text.verbosity: this model's chat template knows no levels of it; leave it out.", field="text.verbosity"
-        )
-    more = body.chat_template_kwargs or {}
-    if reserved := RESERVED_TEMPLATE_OPTIONS & more.keys():
-        raise InvalidRequest(
-            f"chat_template_kwargs: {sorted(reserved)[0]} cannot be set here.", field="chat_template_kwargs"
-        )
-    return {**options, **more}
+    options |= verbosity_options(serving, body.text.verbosity if body.text else None, "text.verbosity")
+    return {**options, **(body.chat_template_kwargs or {})}

@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
+from paceline.server.document import MESSAGES, PROMPT, STOP
 
 
-def _one_or_many(value: Any) -> Any:
+def one_or_many(value: Any) -> Any:
+    if not isinstance(value, str | list | None):
+        raise ValueError("must be text or a list of texts")
     return [value] if isinstance(value, str) else value
 
 
 def _template_options(value: Any) -> Any:
     if isinstance(value, dict) and (reserved := RESERVED_TEMPLATE_OPTIONS & value.keys()):
         raise ValueError(f"{sorted(reserved)[0]} cannot be set here")
+    if isinstance(value, dict) and not isinstance(value.get("enable_thinking"), bool | None):
+        field = "chat_template_kwargs.enable_thinking"  # any text is true to a template, "false" as well
+        raise InvalidRequest(f"{field} must be true or false.", field=field)
     return value
 
 
-def _prompts(value: Any) -> Any:
+TemplateOptions = Annotated[dict[str, Any] | None, BeforeValidator(_template_options)]
+
+
+def prompts(value: Any) -> Any:
     """Text, token ids, or a list of either: always as a list of prompts."""
     if isinstance(value, str):
         return [value]
@@ -48,6 +57,9 @@ def _speculation(value: Any) -> Any:
 
 def _are_token_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
+
+
+Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where the policy goes by it
 
 
 class Lenient(BaseModel):
@@ -72,7 +84,7 @@ class SamplingFields(Lenient):
     frequency_penalty: float | None = None
     logit_bias: Annotated[dict[str, float], Field(max_length=1024)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
-    stop: Annotated[list[str] | None, BeforeValidator(_one_or_many)] = None
+    stop: Annotated[list[str] | None, BeforeValidator(one_or_many), WithJsonSchema(STOP)] = None
     stop_token_ids: Annotated[list[int], Field(max_length=1024)] | None = None
     min_tokens: int | None = None
     max_tokens: int | None = None
@@ -81,32 +93,37 @@ class SamplingFields(Lenient):
     speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
     cache: bool | None = None  # false: neither use nor feed the prefix cache
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's
+    priority: Priority | None = None  # vLLM's
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
 
 class ChatBody(SamplingFields):
-    messages: list[Any]
+    messages: Annotated[list[Any], WithJsonSchema(MESSAGES)]
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
+    chat_template_kwargs: TemplateOptions = None
     tools: list[Any] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     response_format: Any = None
     structured_outputs: Any = None
     reasoning_effort: str | None = None
+    reasoning: Any = None  # OpenRouter's
+    thinking: Any = None  # GLM's
     enable_thinking: bool | None = None
+    verbosity: str | None = None
     user: str | None = None
 
 
 class CompletionBody(SamplingFields):
-    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(_prompts)]
+    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(prompts), WithJsonSchema(PROMPT)]
     logprobs: int | None = None
     echo: bool | None = None
     best_of: int | None = None
+    user: str | None = None
 
 
 class TokenizeBody(Lenient):
@@ -118,7 +135,7 @@ class TokenizeBody(Lenient):
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
     return_token_strs: bool | None = None
-    chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_template_options)] = None
+    chat_template_kwargs: TemplateOptions = None
 
 
 class DetokenizeBody(Lenient):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from paceline.errors import EngineUnavailable, InvalidRequest
+from paceline.server.auth import is_admin
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
+from paceline.server.document import ModelCard, ModelList, State, Statistics, Text, Tokens, gives
+from paceline.server.identity import current
 from paceline.server.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
 
 
@@ -21,25 +25,39 @@ def routes(serving: Serving) -> APIRouter:
     backend = serving.backend
     started = int(time.time())
 
-    @router.get("/health")
+    @router.get("/health", responses=gives(State))
     async def health() -> Response:
         """Alive: true while loading and while draining, false once the engine has given up."""
         if backend.failure is not None:
             raise EngineUnavailable(backend.failure)
         return JSONResponse({"status": "ok"})
 
-    @router.get("/ready")
+    @router.get("/ready", responses=gives(State))
     async def ready() -> Response:
         serving.check_ready()
         if serving.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
-    @router.get("/v1/status")
-    async def status() -> Response:
-        return JSONResponse(dict(backend.stats()))
+    @router.get("/v1/status", responses=gives(Statistics))
+    async def status(request: Request) -> Response:
+        stats = {**backend.stats(), "refused": dict(serving.metrics.refused)}
+        owners, mine = serving.requests.owners(), current().owner
+        everybodys = is_admin(request)
 
-    @router.get("/metrics")
+        def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+            """Whoever knows an id may ask for its end: those of others are not shown."""
+            call = owners.get(row["id"])
+            if everybodys or (mine is not None and call is not None and call.owner == mine):
+                return dict(row)
+            return {**row, "id": None}
+
+        for part in ("rows", "queue"):
+            if part in stats:
+                stats[part] = list(map(shown, stats[part]))
+        return JSONResponse(stats)
+
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(serving.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
@@ -47,18 +65,18 @@ def routes(serving: Serving) -> APIRouter:
         card = {"id": serving.model_name, "object": "model", "created": started, "owned_by": "paceline"}
         return {**card, "max_model_len": backend.context_length}
 
-    @router.get("/v1/models")
+    @router.get("/v1/models", responses=gives(ModelList))
     async def list_models() -> Response:
         serving.check_ready()
         return JSONResponse({"object": "list", "data": [model_card()]})
 
-    @router.get("/v1/models/{name:path}")
+    @router.get("/v1/models/{name:path}", responses=gives(ModelCard))
     async def retrieve_model(name: str) -> Response:
         serving.check_ready()
         serving.check_model(name)
         return JSONResponse(model_card())
 
-    @router.post("/tokenize", openapi_extra=described_by(TokenizeBody))
+    @router.post("/tokenize", openapi_extra=described_by(TokenizeBody), responses=gives(Tokens))
     async def tokenize(request: Request) -> Response:
         body, fields = await read_body(request, TokenizeBody)
         refuse_unsupported(fields, {})
@@ -71,7 +89,7 @@ def routes(serving: Serving) -> APIRouter:
             {"count": len(ids), "max_model_len": backend.context_length, "tokens": ids, "token_strs": strings}
         )
 
-    @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody))
+    @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody), responses=gives(Text))
     async def detokenize(request: Request) -> Response:
         body, _ = await read_body(request, DetokenizeBody)
         serving.check_ready()

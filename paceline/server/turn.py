@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.answers import AnswerParser, CallEnd, Content, Event, opens_reasoning
+from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
 from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
@@ -21,7 +21,11 @@ from paceline.service import ChatRequest
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one choice has produced since its last piece. `finish_reason` is OpenAI's, with the last one."""
+    """What one choice has produced since its last piece. `finish_reason` is OpenAI's, with the last one.
+
+    A call counts when it has ended. One that never ended is `CallBroken`, and `cut` where the answer's length did it:
+    that one is told as far as it came, beside the reason "length"; what the model itself broke off is text.
+    """
 
     index: int
     events: tuple[Event, ...] = ()
@@ -54,12 +58,16 @@ class Turn:
         )
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
+        """Where calls may not be parallel, a choice ends before its second one; when all have ended, so do the rows."""
         stream = self.serving.backend.stream_chat(self.request)
         parsers: dict[int, AnswerParser] = {}
         calling: set[int] = set()
+        over: set[int] = set()
         thinking = False
-        async with aclosing(follow(self.serving, stream, self.request.n)) as deltas:
+        async with aclosing(follow(self.serving, stream, self.request.n, self.request.request_id)) as deltas:
             async for delta in deltas:
+                if delta.index in over:
+                    continue
                 self.tally.add(0, delta)
                 if delta.prompt is not None:
                     thinking = opens_reasoning(delta.prompt.tail, self.serving.backend.answer_format)
@@ -67,17 +75,20 @@ class Turn:
                 if first:
                     parsers[delta.index] = self._parser(thinking)
                 events = _parsed(parsers[delta.index], delta)
-                if any(isinstance(event, CallEnd) for event in events):  # a call that was cut off is none
+                reason: str | None = delta.finish_reason
+                second = None if self.toolbox.parallel else _second_call(events)
+                if second is not None:
+                    events, reason = events[:second], "stop"
+                if any(isinstance(event, CallEnd) for event in events):
                     calling.add(delta.index)
-                reason = delta.finish_reason
-                yield Piece(
-                    delta.index,
-                    events,
-                    delta.logprobs,
-                    "tool_calls" if reason == "stop" and delta.index in calling else reason,
-                    delta.stop_reason,
-                    first,
-                )
+                if reason is not None:
+                    over.add(delta.index)
+                if reason == "stop" and delta.index in calling:
+                    reason = "tool_calls"
+                stop = delta.stop_reason if second is None else None
+                yield Piece(delta.index, events, delta.logprobs, reason, stop, first)
+                if len(over) == self.request.n:
+                    return
 
     def _parser(self, thinking: bool) -> AnswerParser:
         format = calls_format(self.toolbox, self.serving.backend.answer_format)
@@ -89,4 +100,10 @@ def _parsed(parser: AnswerParser, delta: Delta) -> tuple[Event, ...]:
     events = parser.push(delta.text) if delta.text else []
     if delta.finish_reason is not None:
         events += parser.finish()
+    if delta.finish_reason == "length" and events and isinstance(events[-1], CallBroken):
+        events[-1] = replace(events[-1], cut=True)
     return tuple(event for event in events if not isinstance(event, Content) or event.text)
+
+
+def _second_call(events: tuple[Event, ...]) -> int | None:
+    return next((place for place, event in enumerate(events) if isinstance(event, CallStart) and event.index), None)

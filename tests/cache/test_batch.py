@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import batch as batch_module
 from paceline.cache import grouping as grouping_module
 from paceline.cache import lane as lane_module
+from paceline.cache import slots as slots_module
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.cache.layers import AttentionCache, CacheGroup, StateCache, UnsupportedUse
@@ -29,9 +29,9 @@ from tests.cache.world import DEFERS, FOLDABLE, FULL, HEADS, MODELS, SIZE, World
 def small_steps() -> Iterator[None]:
     """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane_module, "STEP", 4)
+        patch.setattr(slots_module, "STEP", 4)
+        patch.setattr(slots_module, "MARGIN", 2)
         patch.setattr(lane_module, "MARGIN", 2)
-        patch.setattr(batch_module, "STEP", 4)
         patch.setattr(grouping_module, "SMALL", 6)
         yield
 

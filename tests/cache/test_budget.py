@@ -28,3 +28,16 @@ def test_what_is_told_is_a_copy() -> None:
     budget = Budget(10)
     budget.held()["rows"] = 5
     assert budget.held() == {}
+
+
+def test_the_headroom_is_nobodys() -> None:
+    assert Budget(1000, headroom=100).usable == 900
+    assert Budget(100, headroom=1000).usable == 0
+
+
+def test_parts_are_counted_together_by_name() -> None:
+    budget = Budget(1000)
+    budget.hold("weights", 400)
+    budget.hold("rows", 30)
+    assert budget.holding("weights") == 400
+    assert budget.holding("weights", "rows", "nobody") == 430

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import lane as module
+from paceline.cache import lane as lane_module
+from paceline.cache import slots as slots_module
 from paceline.cache.lane import Group, Lane
 
 STEPS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12)  # width, tokens kept of it
@@ -18,8 +19,9 @@ STEPS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12)
 def small_steps() -> Iterator[None]:
     """Buffers that grow by four slots, so that short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "STEP", 4)
-        patch.setattr(module, "MARGIN", 2)
+        patch.setattr(slots_module, "STEP", 4)
+        patch.setattr(slots_module, "MARGIN", 2)
+        patch.setattr(lane_module, "MARGIN", 2)
         yield
 
 
@@ -156,3 +158,20 @@ def test_room_that_is_there_is_not_made_again() -> None:
     slots = Slots(None, 2)
     slots.begin(3)
     assert slots.lane.reserve(slots.lengths, 3) == []
+
+
+def test_a_window_gives_back_what_a_wide_step_needed() -> None:
+    slots = Slots(8, 1)
+    slots.begin(40)
+    slots.commit([40])
+    (change,) = slots.lane.trim(slots.lengths)
+    assert change.drop == [40 - (8 - 1 + 2)] and slots.group.starts == change.drop
+    assert slots.group.capacity == change.capacity == slots.lane.capacity(8 - 1 + 2 + 1)
+    assert slots.lane.trim(slots.lengths) == []
+
+
+def test_what_looks_back_without_limit_has_nothing_to_give_back() -> None:
+    slots = Slots(None, 1)
+    slots.begin(40)
+    slots.commit([40])
+    assert slots.lane.trim(slots.lengths) == []

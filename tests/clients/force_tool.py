@@ -2,7 +2,8 @@
 
 `python -m tests.clients.force_tool PORT SERVER LOG TOOL ARGUMENTS [LAST]` listens on PORT. In every request that offers
 TOOL, its schema allows only ARGUMENTS (a JSON object); while no result has come back, `tool_choice` names it. Other
-requests are answered with LAST. Each answer is one JSON line in LOG, with counts but without any text.
+requests are answered with LAST. All else reaches the server as it was sent. Each answer is held against the SDKs' types
+and is one JSON line in LOG, with counts but without any text.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
+
+from tests.server.sdk_types import check
 
 PATHS = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
 HOP_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
@@ -86,6 +89,15 @@ def prompt(usage: dict[str, Any]) -> int:
     return int(usage.get("prompt_tokens", usage.get("input_tokens", 0))) + int(read)
 
 
+def wrong(path: str, answer: httpx.Response, text: str, *, beta: bool) -> str | None:
+    """How an answer differs from the SDKs' types, if it does."""
+    try:
+        check(path, answer.status_code, answer.headers.get("content-type", ""), text, beta=beta)
+    except (AssertionError, KeyError, ValueError) as error:
+        return str(error)[:500]
+    return None
+
+
 class Proxy:
     def __init__(self, server: str, log: Path, tool: str, arguments: dict[str, Any], last: str) -> None:
         self._client = httpx.AsyncClient(base_url=server, timeout=None)
@@ -101,11 +113,11 @@ class Proxy:
             narrow(tool, self._arguments)
         if offered and not results(body):
             body["tool_choice"] = choice(path, self._tool)
-            body.pop("thinking", None)  # Anthropic has no forced tools beside thinking
             return True
         # A random model may never end by itself, and agents take a length limit for an error.
         if path == "/v1/messages":
-            body["output_config"] = {"format": {"type": "json_schema", "schema": {"enum": [self._last]}}}
+            format = {"type": "json_schema", "schema": {"enum": [self._last]}}
+            body["output_config"] = {**(body.get("output_config") or {}), "format": format}
         else:
             body["structured_outputs"] = {"choice": [self._last]}
         return False
@@ -118,6 +130,7 @@ class Proxy:
             body = json.loads(raw)
             entry |= {
                 "bytes": len(raw),
+                "fields": sorted(body),
                 "offered": [function_of(tool).get("name") for tool in body.get("tools") or []],
                 "forced": self.force(path, body),
                 "results": results(body),
@@ -142,6 +155,7 @@ class Proxy:
                 text = b"".join(parts).decode(errors="replace")
                 found = usages(text)
                 entry.update(status=answer.status_code, seconds=round(time.monotonic() - began, 2))
+                entry["wrong"] = wrong(path, answer, text, beta="beta" in request.query_params)
                 if answer.status_code >= 400:
                     entry["error"] = text[:500]
                 if found:

@@ -199,5 +199,32 @@ def pydantic_ai() -> None:
         assert isinstance(result.output, Person), kind
 
 
+def llama_index() -> None:
+    from llama_index.core.llms import ChatMessage
+    from llama_index.core.tools import FunctionTool
+    from llama_index.llms.openai_like import OpenAILike
+
+    def weather(raining: bool) -> str:
+        """Tell the weather."""
+        return "Rain." if raining else "Sun."
+
+    model = OpenAILike(
+        model=MODEL,
+        api_base=f"{SERVER}/v1",
+        api_key=KEY,
+        is_chat_model=True,
+        is_function_calling_model=True,
+        context_window=8192,
+        max_tokens=200,
+    )
+    messages = [ChatMessage(role="user", content="Weather?")]
+    assert model.chat(messages).raw.usage.completion_tokens
+    assert list(model.stream_chat(messages))
+    assert model.complete("Hello").text is not None
+    tool = FunctionTool.from_defaults(weather)
+    called = model.chat_with_tools([tool], user_msg="Weather?", tool_required=True)
+    assert model.get_tool_calls_from_response(called)[0].tool_name == "weather"
+
+
 if __name__ == "__main__":
     globals()[NAME.replace("-", "_")]()

@@ -85,6 +85,7 @@ class Stepper:
             if tier is not None:
                 tier.open()
         self.engine._open = True
+        self.engine._runner = self.runner
         self.launched: Launched | None = None
         self.heard: dict[str, Heard] = {}
 

@@ -7,15 +7,20 @@ import sys
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
+from paceline.engine.pace import LEAST
+from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, ShortestFirst
 from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.routing import Route
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Plan, Scheduler
+from tests.engine import simulator
+from tests.engine.simulator import Guest, Script, Simulator, admission
 
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
 
@@ -58,8 +63,8 @@ def test_without_rows_the_plan_is_empty() -> None:
 
 
 def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_count() -> None:
-    plain, two, prefilling = row(1), row(1), row(9)
-    two.prompt, two.prefilled, two.route = Prompt((0, 0)), 1, Route(2, "")
+    plain, two, prefilling = row(1), row(2), row(9)
+    two.prefilled, two.route = 1, Route(2, "")
     prefilling.route = Route(5, "")
     plan = scheduler(plain, two, prefilling, budget=4).plan()
     assert (plan.decode, plan.depth) == ((plain, two), 2)
@@ -279,3 +284,471 @@ def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_ro
     assert sorted(map(id, ended)) == sorted(map(id, rows))
     assert all(each.launched == each.limit for each in rows if each.finished == "length")
     assert entered == [each for each in rows if each in entered]  # in order of arrival
+
+
+# -- policies and ageing: `asked` runs the scheduler as the engine does, and time is what the test says
+
+
+def asked(queue: Scheduler, now: float = 0.0) -> Plan:
+    """A plan, after all that it asks for first is done."""
+    for _ in range(100):
+        plan = queue.plan(now)
+        if plan.outgrown is not None:
+            plan.outgrown.finished = "length"
+            queue.remove(plan.outgrown)
+        elif plan.preempt:
+            for each in plan.preempt:
+                each.restart()
+                queue.set_back(each, plan.cause)
+        else:
+            return plan
+    raise AssertionError("planning never ends")
+
+
+def speak(*rows: Row, tokens: int = 1) -> None:
+    """They have read their prompts, and say something."""
+    for each in rows:
+        each.prefilled = len(each.context) - 1
+        each.generated += [0] * tokens
+        each.launched = len(each.generated)
+
+
+def limited(usable: int, *, policy: PolicyName = "fifo", max_rows: int = 64, starvation: float = 30.0) -> Scheduler:
+    """A byte a slot: a row that will have up to 512 tokens takes 512 bytes."""
+    queue = Scheduler(max_rows, 512, policy=POLICIES[policy](), starvation=starvation)
+    queue.admission = admission(usable)
+    return queue
+
+
+def small(**rules: Any) -> Row:
+    return simulator.row(100, **rules)  # 512 bytes, with what it is expected to say
+
+
+def giant(**rules: Any) -> Row:
+    return simulator.row(1700, **rules)  # 2048 bytes
+
+
+def test_a_row_waits_until_the_memory_is_there_and_comes_in_then() -> None:
+    queue = limited(1024)
+    first, second, third = small(), small(), small()
+    for each in (first, second, third):
+        queue.add(each)
+    asked(queue)
+    assert queue.running == [first, second] and third.waits == "memory"
+    queue.remove(first)
+    asked(queue)
+    assert queue.running == [second, third] and not third.waits
+
+
+def test_fifo_lets_a_small_one_past_a_giant_only_while_the_giant_has_not_waited_too_long() -> None:
+    queue = limited(2048)
+    running, large, early, late = small(), giant(), small(), small()
+    queue.add(running)
+    asked(queue)  # it says nothing yet, so that it is not asked to make room
+    queue.add(large, 1.0)
+    queue.add(early, 2.0)
+    asked(queue, 30.9)
+    assert queue.running == [running, early] and large.waits == "memory"
+    queue.add(late, 30.9)
+    asked(queue, 31.0)
+    assert late.waits == "order"
+    queue.remove(early)
+    asked(queue, 31.1)
+    assert queue.running == [running]  # there would be room for the late one
+    queue.remove(running)
+    asked(queue, 31.2)
+    assert queue.running == [large]
+
+
+def test_shortest_first_lets_in_who_has_least_to_compute() -> None:
+    queue = Scheduler(1, 512, policy=ShortestFirst())
+    long, cached = row(50), row(500)
+    cached.uncached = 3
+    queue.add(long, 0.0)
+    queue.add(cached, 1.0)
+    asked(queue, 2.0)
+    assert queue.running == [cached]
+
+
+def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -> None:
+    queue = Scheduler(2, 512, policy=Priority())
+    first, second = simulator.row(10, priority=5), simulator.row(10, priority=5)
+    queue.add(first, 0.0)
+    queue.add(second, 1.0)
+    asked(queue, 1.0)
+    speak(first, second, tokens=7)
+    urgent = simulator.row(10)
+    queue.add(urgent, 2.0)
+    plan = queue.plan(2.0)
+    assert (plan.preempt, plan.cause) == ((second,), "policy")
+    asked(queue, 2.0)
+    assert queue.running == [first, urgent]
+    assert second.waits == "rows" and len(second.context) == 17 and second.setbacks == 1
+    queue.remove(urgent)
+    asked(queue, 3.0)
+    assert second in queue.running
+
+
+def test_as_many_lower_ones_go_as_a_higher_one_needs_and_no_more() -> None:
+    queue = limited(2048, policy="priority")
+    rows = [small(priority=5) for _ in range(4)]
+    for place, each in enumerate(rows):
+        queue.add(each, place)
+    asked(queue, 4.0)
+    assert queue.running == rows
+    speak(*rows)
+    urgent = simulator.row(600)  # 1024 bytes
+    queue.add(urgent, 5.0)
+    plan = queue.plan(5.0)
+    assert plan.preempt == (rows[3], rows[2])
+    asked(queue, 5.0)
+    assert queue.running == [*rows[:2], urgent]
+
+
+def test_nobody_is_set_back_where_that_would_not_be_enough() -> None:
+    queue = limited(2048, policy="priority")
+    peers, lower = [small() for _ in range(3)], small(priority=5)
+    for each in (*peers, lower):
+        queue.add(each)
+    asked(queue)
+    speak(*peers, lower)
+    large = giant()
+    queue.add(large, 1.0)
+    asked(queue, 1.0)
+    assert queue.running == [*peers, lower] and large.waits == "memory"
+
+
+def test_one_users_fifty_do_not_starve_anothers_one() -> None:
+    queue = Scheduler(4, 512, policy=Fair())
+    many = [simulator.row(10, tenant="many") for _ in range(50)]
+    for each in many:
+        queue.add(each, 0.0)
+    asked(queue, 0.0)
+    speak(*queue.running)
+    queue.policy.served(many[0], 4)
+    one = simulator.row(10, tenant="one")
+    queue.add(one, 1.0)
+    asked(queue, 1.0)
+    assert one in queue.running and len(queue.running) == 4
+
+
+def test_fair_shares_bytes_not_rows_when_memory_is_short() -> None:
+    queue = limited(2048 + 512, policy="fair")
+    large, other = giant(tenant="large"), small(tenant="large")
+    queue.add(large)
+    queue.add(other)
+    asked(queue)
+    speak(large, other)
+    mine = small(tenant="mine")
+    queue.add(mine, 1.0)
+    asked(queue, 1.0)
+    assert queue.running == [large, mine]
+
+
+def test_whoever_is_made_room_for_comes_in_even_if_others_are_before_it_in_the_order() -> None:
+    """Of two users who were served alike, the one who holds more gives way: its row must not come back at once."""
+    queue = Scheduler(3, 512, policy=Fair())
+    busy = [simulator.row(10, tenant="a") for _ in range(3)]
+    for each in busy:
+        queue.add(each, 0.0)
+    asked(queue, 0.0)
+    mine = simulator.row(10, tenant="b")
+    queue.add(mine, 1.0)
+    asked(queue, 1.0)
+    assert mine in queue.running
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_under_every_policy_a_row_that_waits_too_long_comes_next(policy: PolicyName) -> None:
+    queue = Scheduler(1, 512, policy=POLICIES[policy](), starvation=10.0)
+    running, last = row(10), row(5000)
+    last.priority, last.tenant = 9, "busy"
+    queue.add(running, 0.0)
+    asked(queue, 0.0)
+    queue.add(last, 1.0)
+    for number in range(200):
+        queue.add(simulator.row(1, tenant=f"user {number}"), 2.0)
+    asked(queue, 5.0)
+    queue.remove(running)
+    running.finished = "stop"
+    if policy == "fifo":
+        assert asked(queue, 5.0).prefill[0].row is last
+        return
+    asked(queue, 5.0)
+    (before,) = queue.running
+    assert before is not last or policy == "fair"
+    queue.remove(before)
+    asked(queue, 11.0)
+    assert queue.running == [last] or before is last
+
+
+def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long() -> None:
+    queue = Scheduler(1, 512, starvation=10.0)
+    long, waiting = row(10), row(10)
+    queue.add(long, 0.0)
+    asked(queue, 0.0)
+    speak(long, tokens=5)
+    queue.add(waiting, 1.0)
+    asked(queue, 10.9)
+    assert queue.running == [long]
+    asked(queue, 11.0)
+    assert queue.running == [waiting]
+    asked(queue, 20.9)
+    assert queue.running == [waiting]  # its own time is not over, and it has not spoken yet
+    speak(waiting)
+    asked(queue, 21.0)
+    assert queue.running == [long]
+
+
+def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None:
+    queue = Scheduler(1, 512, starvation=10.0)
+    reading, waiting = row(100_000), row(10)
+    queue.add(reading, 0.0)
+    asked(queue, 0.0)
+    queue.add(waiting, 0.0)
+    asked(queue, 1000.0)
+    assert queue.running == [reading]
+    speak(reading)
+    asked(queue, 1000.1)
+    assert queue.running == [waiting]
+
+
+def test_a_row_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
+    queue = Scheduler(1, 512, policy=Priority(), starvation=10.0)
+    urgent, last = simulator.row(10), simulator.row(10, priority=9)
+    queue.add(urgent, 0.0)
+    queue.add(last, 0.0)
+    asked(queue, 0.0)
+    speak(urgent)
+    asked(queue, 10.0)
+    assert queue.running == [last] and last.aged
+    speak(last)
+    queue.add(simulator.row(10), 11.0)
+    asked(queue, 19.9)
+    assert queue.running == [last]
+    asked(queue, 20.0)
+    assert queue.running != [last]
+
+
+def test_the_queue_turns_away_the_newest_that_never_ran() -> None:
+    queue = scheduler(*[row(1) for _ in range(5)], max_rows=1)
+    asked(queue)
+    first, second, third, fourth = queue.waiting
+    assert queue.overflow(4) == []
+    assert queue.overflow(2) == [third, fourth]
+    fourth.started = True  # it was set back: it has been promised an end
+    assert queue.overflow(2) == [second, third]
+    third.company = [third, fourth]  # another choice of its request runs
+    assert queue.overflow(2) == [first, second]
+
+
+def test_who_waits_says_why() -> None:
+    queue = limited(512, max_rows=1)
+    queue.add(small())
+    large = giant()
+    queue.add(large)
+    queue.add(small())
+    asked(queue)
+    assert [each.waits for each in queue.waiting] == ["rows", "rows"]
+    queue.max_rows = 9
+    asked(queue, 1.0)
+    assert [each.waits for each in queue.waiting] == ["memory", "memory"]
+
+
+# -- when memory runs short
+
+
+def test_the_chunk_shrinks_before_anybody_is_set_back() -> None:
+    queue = limited(2048 + 512 + 5120)
+    assert queue.admission is not None
+    queue.admission.prices = simulator.admission(0, chunk_token=10.0).prices
+    talker, reading = small(limit=412), giant(limit=300)
+    queue.add(talker)
+    asked(queue)
+    speak(talker)
+    queue.add(reading)
+    assert chunks(asked(queue)) == [(reading, 512)]
+    queue.admission.budget.limit -= 1000
+    queue._changed = True
+    plan = asked(queue)
+    assert chunks(plan) == [(reading, 256)] and talker in plan.decode
+    queue.admission.budget.limit = 2048 + 256 + 10 * LEAST  # the talker needs no more in the next steps
+    queue._changed = True
+    assert chunks(asked(queue)) == [(reading, LEAST)]
+    assert queue.running == [talker, reading]
+    queue.admission.budget.limit -= 1
+    assert asked(queue).prefill == () and queue.running == [talker]
+    assert queue.setbacks["memory"] == 1 and reading.waits == "memory"
+
+
+def test_the_first_chunk_after_idling_fits_the_memory_too() -> None:
+    queue = limited(2048 + 100 * 10)
+    assert queue.admission is not None
+    queue.admission.prices = simulator.admission(0, chunk_token=10.0).prices
+    queue.add(giant())
+    assert sum(chunk.tokens for chunk in asked(queue).prefill) <= 100
+
+
+def test_when_rows_outgrow_what_was_expected_the_newest_is_set_back_and_comes_again() -> None:
+    queue = limited(1024)
+    old, new = small(), small()
+    queue.add(old, 0.0)
+    queue.add(new, 1.0)
+    asked(queue, 1.0)
+    now = 1.0
+    while new in queue.running:
+        now += 0.1
+        speak(old, new)
+        asked(queue, now)
+        assert len(old.generated) < 400
+    assert queue.running == [old] and new.waits == "memory"
+    assert 512 - len(old.generated) - 100 >= 90  # in time: there is room for the tokens of many steps
+    queue.remove(old)
+    asked(queue, now)
+    assert queue.running == [new] and len(new.context) == 100 + len(new.generated)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_row_alone_that_outgrows_the_memory_ends_and_not_before(policy: PolicyName) -> None:
+    queue = limited(1024, policy=policy)
+    only = small(limit=100_000)
+    queue.add(only)
+    for number in range(2000):
+        plan = queue.plan(number * 0.1)
+        if plan.outgrown is not None:
+            break
+        assert only in plan.decode or plan.prefill
+        speak(only)
+    assert plan.outgrown is only
+    assert 1000 < only.length <= 1024
+
+
+def test_what_does_not_even_fit_alone_is_named() -> None:
+    queue = limited(1024)
+    large, little = giant(), small()
+    queue.add(large)
+    queue.add(little)
+    assert queue.plan().outgrown is large
+    asked(queue)
+    assert queue.running == [little]
+
+
+def test_when_the_load_goes_everybody_is_let_in_again() -> None:
+    queue = limited(1024)
+    queue.crowd = 1
+    for _ in range(4):
+        queue.pace.squeeze()
+    rows = [small() for _ in range(8)]
+    for each in rows:
+        queue.add(each)
+    served = []
+    for _ in range(70):
+        asked(queue)
+        queue.recover()
+        for each in list(queue.running):
+            queue.remove(each)
+            served.append(each)
+    assert served == rows
+    assert (queue.crowd, queue.pace.squeezed) == (None, 0)
+    assert queue.admission is not None and sum(queue.admission.budget.held().values()) == 0
+    again = [small(), small()]
+    for each in again:
+        queue.add(each)
+    asked(queue)
+    assert queue.running == again
+
+
+def test_after_memory_ran_out_fewer_run_and_more_are_tried_little_by_little() -> None:
+    queue = scheduler(*[row(1) for _ in range(6)], max_rows=6)
+    queue.crowd = 2
+    counts = []
+    for _ in range(6):
+        asked(queue)
+        counts.append(len(queue.running))
+        queue.recover()
+    assert counts == [2, 3, 4, 5, 6, 6] and queue.crowd is None
+
+
+def test_nothing_stays_reserved_when_the_last_row_goes() -> None:
+    for leave in (Scheduler.remove, lambda queue, each: queue.set_back(each, "fault")):
+        queue = limited(4096)
+        only = small()
+        queue.add(only)
+        asked(queue)
+        assert queue.admission is not None and queue.admission.budget.holding("promised") > 0
+        leave(queue, only)
+        assert sum(queue.admission.budget.held().values()) == 0
+
+
+# -- all together
+
+
+def starvation_bound(script: Script, failures: int) -> float:
+    """Seconds that a row can wait at a stretch, at most.
+
+    When it has waited for S (the starvation seconds), nobody passes it any more; ahead of it are only rows that began
+    to wait before it, at most n, the rows of the script. Each of them, and then the row itself, comes in as soon as
+    those that run have had their time, which is S from when they came in, and have said a token, for which they may
+    first have to read a prompt: T, all prompts of the script by the least chunk, and all pictures, one a step. Rows
+    under suspicion have their trial first, one after another: that is a T more for each time that a step failed, and
+    for each row. So S + (n + 1) (S + T) + (n + 1) T f.
+    """
+    scheduler, guests = script.scheduler, script.guests
+    least = min(LEAST, scheduler.pace.most)
+    contexts = sum(len(guest.row.prompt.token_ids) + min(guest.says, guest.row.limit) for guest in guests)
+    pictures = sum(len(guest.row.patches) for guest in guests)
+    reading = (contexts / least + len(guests) + pictures + 2) * simulator.LONGEST
+    slices = (len(guests) + 1) * (scheduler.starvation + reading)
+    return scheduler.starvation + slices + (len(guests) + 1) * reading * failures
+
+
+def simulate(seed: int, policy: PolicyName) -> Simulator:
+    dice = simulator.random.Random(seed)
+    run = Simulator(simulator.random_script(dice, policy), dice)
+    run.run()
+    queue = run.scheduler
+    assert all(len(endings) == 1 for endings in run.endings.values()), run.endings
+    assert len(run.endings) == len(run.script.guests)
+    assert not queue.running and not queue.waiting and not queue.suspects.trial
+    assert queue.admission is not None
+    parts = queue.admission.budget.held()
+    assert all(parts.get(name, 0) == 0 for name in ("rows", "promised", "activations", "pictures of rows"))
+    longest = max((seconds for seconds, _ in run.spells), default=0.0)
+    assert longest <= starvation_bound(run.script, run.failures)
+    return run
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**32))
+def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy: PolicyName, seed: int) -> None:
+    """10,000 random scripts (four policies, 50 examples, 50 scripts each): arrivals, growth, cancellations, faults,
+    steps that run out of memory, preemption, over random budgets, prices and layouts. `Simulator` checks the bytes
+    before and after every step, and that planning ends."""
+    for number in range(50):
+        simulate(seed * 50 + number, policy)
+
+
+def test_the_random_scripts_are_hard_enough() -> None:
+    causes: dict[str, int] = {}
+    setbacks: dict[str, int] = {}
+    for seed in range(60):
+        for policy in POLICIES:
+            run = simulate(seed, policy)
+            for endings in run.endings.values():
+                causes[endings[0]] = causes.get(endings[0], 0) + 1
+            for cause, count in run.scheduler.setbacks.items():
+                setbacks[cause] = setbacks.get(cause, 0) + count
+    assert set(causes) == {"answered", "outgrown", "cancelled", "failed", "queue full", "never fits"}
+    assert min(causes.values()) >= 5 and causes["answered"] > sum(causes.values()) / 3
+    assert min(setbacks.values()) >= 20, setbacks
+
+
+def test_a_stream_of_urgent_requests_does_not_stop_the_others() -> None:
+    queue = Scheduler(2, 64, policy=Priority(), starvation=1.0)
+    queue.admission = admission(4096)
+    guests = [Guest(simulator.row(50, limit=40, priority=9), 0.0, 40) for _ in range(3)]
+    guests += [Guest(simulator.row(50, limit=40), 0.3 * number, 40) for number in range(200)]
+    run = Simulator(Script(queue, guests, tokens=4), simulator.random.Random(1))
+    run.run()
+    assert max(run.ended_at[guest.row.number] for guest in guests[:3]) < run.now / 2

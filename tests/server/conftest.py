@@ -9,6 +9,7 @@ import pytest
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import Address, serve
+from tests.server.sdk_types import TypedClient
 
 SETTINGS = Settings(max_body_mb=4, max_image_pixels=1_000_000, max_choices=4)
 
@@ -32,7 +33,7 @@ def address(service: FakeService) -> Iterator[Address]:
 
 @pytest.fixture(scope="session")
 def http(address: Address) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, timeout=30) as client:
+    with TypedClient(base_url=address, timeout=30) as client:
         yield client
 
 

@@ -6,15 +6,28 @@ import asyncio
 import codecs
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
+
+import numpy as np
 
 from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import Loader
-from paceline.conversation.messages import checked
+from paceline.conversation.messages import Part, checked
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
-from paceline.errors import InvalidRequest, LoadError, PromptTooLong
-from paceline.service import ChatRequest, GenerateRequest
+from paceline.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    LoadError,
+    NeverFits,
+    PromptTooLong,
+    QueueFull,
+    QueueTimeout,
+    Refused,
+    SlowReader,
+)
+from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
 
 END, BEGIN = 256, 257
@@ -46,6 +59,38 @@ PREFIX_CACHE: Mapping[str, Any] = {  # the counts of a service that caches in me
     "largest": [{"tokens": 40, "bytes": 900, "hits": 2, "tier": "memory", "in_use": True, "idle_seconds": 1.5}],
 }
 
+ROW: Mapping[str, Any] = {
+    "choice": 0,
+    "prompt_tokens": 12,
+    "cached_tokens": 1,
+    "generated_tokens": 3,
+    "age_seconds": 0.5,
+    "tenant": "key-1",
+    "priority": 0,
+    "setbacks": 1,
+}
+SCHEDULING: Mapping[str, Any] = {  # what an engine says of its rows, its memory and its pace
+    "waiting_by_reason": {"memory": 2, "rows": 1},
+    "policy": {"name": "fair", "starvation_seconds": 30.0, "max_queue": 256},
+    "preemptions": {"memory": 3, "policy": 1, "fault": 0},
+    "failed_steps": 2,
+    "out_of_memory": 1,
+    "budget": {
+        "limit_bytes": 1000,
+        "headroom_bytes": 100,
+        "free_bytes": 300,
+        "parts": {"weights": 400, "pictures of rows": 200},
+        "expected_output_tokens": 256,
+    },
+    "memory": {
+        "estimate_bytes": 550,
+        "active_bytes": 500,
+        "peak_bytes": 700,
+        "cache_bytes": 50,
+        "error_ratio": 0.1,
+    },
+}
+
 
 class ByteTokenizer:
     vocab_size = 258
@@ -68,8 +113,9 @@ class ByteTokenizer:
 
 class FakeService:
     """A prompt may hold a command, given after so many tokens: `!hang 3` (until aborted or released),
-    `!fail 3`, `!abort 3`; or `!crash`. A row told to draft k tokens reports k accepted and 2k rejected.
-    Of a prompt, one token was cached for the first choice, and all for the others."""
+    `!fail 3`, `!abort 3`, `!refuse-deadline 3` (or another cause of refusing); or `!crash`. A row told to draft k
+    tokens reports k accepted and 2k rejected. Of a prompt, one token was cached for the first choice, and all for the
+    others."""
 
     def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
         self.settings = settings or Settings()
@@ -79,9 +125,11 @@ class FakeService:
         self.model_name = "fake/model"
         self.context_length = 4096
         self.takes_images = True
+        self.embedding_size: int | None = 4
         self.answer_format = AnswerFormat()
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
         self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
+        self.scheduling: Mapping[str, Any] = {}  # what else the engine says of itself
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
         self.running: dict[RequestId, asyncio.Event] = {}
@@ -116,7 +164,7 @@ class FakeService:
     def stats(self) -> dict[str, Any]:
         counts = {"speculation": self.speculation, "prefix_cache": self.prefix_cache}
         given = {name: count for name, count in counts.items() if count is not None}
-        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **given}
+        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **given, **self.scheduling}
 
     async def clear_cache(self) -> dict[str, Any]:
         self.clears += 1
@@ -140,16 +188,32 @@ class FakeService:
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         return self._stream(lambda: self._text(request), request, "prompt")
 
+    async def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
+        """Four numbers that depend on the length only."""
+        asked = GenerateRequest(request.input, Sampling(max_tokens=1), request_id=request.request_id)
+        async with aclosing(self._stream(lambda: self._text(asked, "input"), asked, "input")) as stream:
+            async for delta in stream:
+                if delta.prompt is None:  # it failed, or was aborted
+                    yield delta
+                    return
+                count = len(delta.prompt.token_ids)
+                vector = np.array([count, 1, 2, 3], dtype=np.float32)
+                usage = Usage(count)
+                yield Delta(
+                    finish_reason="stop", usage=usage, prompt=delta.prompt, vector=vector / np.linalg.norm(vector)
+                )
+
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
+            assert isinstance(part, Part)  # it takes no video
             Loader.of(self.settings).load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 
-    def _text(self, request: GenerateRequest) -> list[int]:
+    def _text(self, request: GenerateRequest, field: str = "prompt") -> list[int]:
         prompt = request.prompt
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         if not all(0 <= token_id < self.tokenizer.vocab_size for token_id in ids):
-            raise InvalidRequest("tokens are 0 to 257", field="prompt")
+            raise InvalidRequest("tokens are 0 to 257", field=field)
         return ids
 
     async def _stream(
@@ -176,6 +240,8 @@ class FakeService:
                     reason: Any = {"fail": "error", "abort": "abort"}[command]
                     yield Delta(finish_reason=reason, error="the sampler broke" if command == "fail" else None)
                     return
+                if step == after and command.startswith("refuse-"):
+                    raise refusal(command.removeprefix("refuse-"))
                 if step == after and command == "hang":
                     self.hanging.set()
                     await self.running[request.request_id].wait()
@@ -244,6 +310,14 @@ def _scored(token: int, top: int) -> TokenLogprob:
     if chosen == -1.5:
         others.insert(0, ((token + 32) % 256, -0.5))
     return TokenLogprob(token, chosen, tuple(others[:top]))
+
+
+def refusal(cause: str) -> Refused | NeverFits:
+    """What the engine says, with the seconds after which to come back."""
+    if cause == "never_fits":
+        return NeverFits(5000, 9_000_000_000, 1_000_000_000)
+    kinds: list[type[Refused]] = [QueueFull, QueueTimeout, DeadlineExceeded, SlowReader]
+    return next(kind("not now", 7) for kind in kinds if kind.cause == cause)
 
 
 def _command(text: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from paceline.server.app import create_app, listen
+from paceline.server.app import configured, create_app, listen
 from paceline.server.backend import Backend
 from paceline.settings import Settings
 
@@ -24,11 +24,11 @@ def serve(backend: Backend, settings: Settings) -> Iterator[Address]:
     listener = listen(settings.model_copy(update={"port": 0}))
     started = threading.Event()
     app = create_app(backend, settings, started=lambda failure: started.set())
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(configured(app, settings))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        assert started.wait(WAIT)
+        assert started.wait(6 * WAIT)  # a model is loaded and checked, maybe on a busy machine
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True

@@ -247,7 +247,7 @@ PREFLIGHT = {
 async def test_web_pages_are_not_helped_unless_asked_for() -> None:
     async with asking(settings()) as http:
         answer = await http.options("/v1/chat/completions", headers=PREFLIGHT)
-        assert answer.status_code == 405
+        assert answer.status_code == 403
         assert not [name for name in answer.headers if name.startswith("access-control")]
         answer = await http.get("/v1/models", headers={"origin": PAGE})
         assert not [name for name in answer.headers if name.startswith("access-control")]

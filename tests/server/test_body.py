@@ -27,7 +27,7 @@ def post(http: httpx.Client, content: bytes | Iterator[bytes]) -> httpx.Response
         b'{"temperature": Infinity}',
         b'{"temperature": -Infinity}',
         b'{"messages": [{"role": "user", "content": "\\ud83d"}]}',
-        b'{"n": ' + b"9" * 5000 + b"}",
+        b'{"logit_bias": [' + b"9, " * 5 + b"9" * 5000 + b"]}",
     ],
 )
 def test_what_is_not_json_is_refused(http: httpx.Client, body: bytes) -> None:
@@ -80,5 +80,11 @@ def test_a_field_of_the_wrong_kind_is_refused_by_name(http: httpx.Client, fields
 
 def test_a_seed_of_5000_digits_is_refused_in_words_for_clients(http: httpx.Client) -> None:
     body = b'{"messages": [{"role": "user", "content": "hi"}], "seed": %s}' % (b"9" * 5000)
-    error = refused(post(http, body), 400, None, "4300 digits")
+    error = refused(post(http, body), 400, "seed", "seed has more than 4300 digits")
     assert "sys." not in error["message"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "br, gzip"])
+def test_a_compressed_body_is_refused_in_words(http: httpx.Client, encoding: str) -> None:
+    answer = http.post("/v1/chat/completions", content=b"\x1f\x8b", headers={"content-encoding": encoding})
+    refused(answer, 400, None, encoding, "uncompressed")

@@ -8,6 +8,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from paceline.engine.request import Sampling
+from paceline.service import ChatRequest
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import events, post_chat, refused, user
 
@@ -384,3 +385,82 @@ def test_a_crash_is_a_500_that_keeps_its_detail_to_the_log(http: httpx.Client) -
         error = refused(post_chat(http, "!crash", stream=stream), 500, None)
         assert "secret" not in error["message"]
     assert post_chat(http, "hi").status_code == 200
+
+
+# --- what clients of other servers say ---------------------------------------------------------------
+
+
+def options_of(service: FakeService) -> dict[str, Any]:
+    request = service.requests[-1]
+    assert isinstance(request, ChatRequest)
+    return dict(request.template_options)
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({"reasoning": {"effort": "low"}}, {"reasoning_effort": "low"}),
+        ({"reasoning": {"effort": "low"}, "reasoning_effort": "high"}, {"reasoning_effort": "high"}),
+        ({"reasoning": {"enabled": False}}, {"enable_thinking": False}),
+        ({"reasoning": {"exclude": False}}, {}),
+        ({"thinking": {"type": "enabled"}}, {"enable_thinking": True}),
+        ({"thinking": {"type": "auto"}}, {}),
+        ({"verbosity": "high"}, {"verbosity": "high"}),
+        ({"verbosity": None, "reasoning": None, "thinking": None}, {}),
+    ],
+)
+def test_thinking_and_verbosity_are_told_to_the_template_however_they_are_said(
+    http: httpx.Client,
+    service: FakeService,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(service.tokenizer, "chat_template", "{{ reasoning_effort }} {{ verbosity }}")
+    assert post_chat(http, **fields).status_code == 200
+    assert options_of(service) == options
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"verbosity": "high"}, "verbosity"),
+        ({"verbosity": "loud"}, "verbosity"),
+        ({"reasoning": {"max_tokens": 100}}, "reasoning.max_tokens"),
+        ({"reasoning": {"exclude": True}}, "reasoning.exclude"),
+        ({"reasoning": {"effort": 5}}, "reasoning"),
+        ({"reasoning": "high"}, "reasoning"),
+        ({"reasoning": {"effort": "high"}}, "reasoning_effort"),
+        ({"thinking": {"type": "on"}}, "thinking"),
+        ({"thinking": True}, "thinking"),
+    ],
+)
+def test_what_the_template_has_no_word_for_is_refused(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
+    refused(post_chat(http, **fields), 400, param)
+
+
+def function(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def allowed(mode: Any, *names: str) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [function(name) for name in names]}}
+
+
+def test_only_allowed_tools_are_offered(http: httpx.Client, service: FakeService) -> None:
+    tools = [function("one"), function("two")]
+    assert post_chat(http, tools=tools, tool_choice=allowed("auto", "two")).status_code == 200
+    request = service.requests[-1]
+    assert isinstance(request, ChatRequest)
+    assert [tool["function"]["name"] for tool in request.tools or ()] == ["two"] and request.grammar is None
+    assert post_chat(http, tools=tools, tool_choice=allowed("required", "one")).status_code == 200
+    assert service.requests[-1].grammar is not None
+    for choice in (allowed("auto", "three"), allowed("none", "one"), allowed("required"), {"type": "allowed_tools"}):
+        refused(post_chat(http, tools=tools, tool_choice=choice), 400, "tool_choice")
+
+
+def test_a_tools_result_of_nothing_is_empty(http: httpx.Client) -> None:
+    call = {"id": "a", **function("f")}
+    messages = [*user("x"), {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a"}]
+    assert http.post("/v1/chat/completions", json={"messages": messages}).status_code == 200
+    refused(http.post("/v1/chat/completions", json={"messages": [{"role": "user"}]}), 400, "messages[0].content")

@@ -74,6 +74,8 @@ def test_sigterm_lets_running_requests_finish_and_refuses_new_ones() -> None:
             until_draining(http)
             response = post_chat(http)
             refused(response, 503, None, "shutting down")
+            anthropics = http.post("/v1/messages", json={})
+            assert (anthropics.status_code, anthropics.json()["error"]["type"]) == (503, "overloaded_error")
             assert response.headers["retry-after"] and response.headers["connection"] == "close"
             assert http.get("/health").status_code == 200
             server.release()

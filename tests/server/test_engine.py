@@ -13,11 +13,13 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.conversation.messages import OTHER_MEDIA
+from paceline.conversation.messages import AUDIO_PARTS
+from paceline.conversation.video_part import VIDEO_PARTS
 from paceline.server.backend import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.server.harness import WAIT, events, post_chat, post_completion, refused, serve, user
+from tests.server.sdk_types import TypedClient
 from tests.server.test_completions import lm_eval_parse, score
 from tests.server.test_images import png, url
 
@@ -26,7 +28,7 @@ from tests.server.test_images import png, url
 def http(hybrid: Path) -> Iterator[httpx.Client]:
     settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
     backend: Backend = Service(settings)
-    with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with serve(backend, settings) as address, TypedClient(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -34,7 +36,7 @@ def http(hybrid: Path) -> Iterator[httpx.Client]:
 def blind(llama: Path) -> Iterator[httpx.Client]:
     """A model without vision."""
     settings = Settings(model=str(llama), max_rows=4)
-    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -118,8 +120,10 @@ def test_a_bad_picture_is_refused_and_named(http: httpx.Client) -> None:
     refused(post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url")
 
 
-@pytest.mark.parametrize("server", ["http", "blind"])
-@pytest.mark.parametrize("kind", OTHER_MEDIA)
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [("blind", kind) for kind in VIDEO_PARTS] + [(s, k) for s in ("http", "blind") for k in AUDIO_PARTS],
+)
 def test_sound_and_film_are_refused_and_named(request: pytest.FixtureRequest, server: str, kind: str) -> None:
     word = "audio" if "audio" in kind else "video"
     parts = [{"type": "text", "text": "What?"}, {"type": kind, kind: {"url": "data:,x"}}]

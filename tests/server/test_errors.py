@@ -1,15 +1,29 @@
 from __future__ import annotations
 
+import anthropic.types
 import pytest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed
+from paceline.errors import (
+    DeadlineExceeded,
+    EngineUnavailable,
+    InvalidRequest,
+    NeverFits,
+    PromptTooLong,
+    QueueFull,
+    QueueTimeout,
+    Refused,
+    RequestFailed,
+    SlowReader,
+)
 from paceline.server.errors import (
     BodyTooLarge,
+    Cancelled,
     Forbidden,
     HeadTooLarge,
     ModelNotFound,
+    NotRunning,
     TooSlow,
     Unauthorized,
     error_object,
@@ -17,6 +31,7 @@ from paceline.server.errors import (
     field_path,
     invalid_fields,
 )
+from paceline.server.messages_errors import message_error
 from paceline.server.schema import ChatBody
 
 
@@ -25,6 +40,13 @@ from paceline.server.schema import ChatBody
     [
         (InvalidRequest("bad", field="n", code="c"), 400, "invalid_request_error"),
         (PromptTooLong(10, 5), 400, "invalid_request_error"),
+        (NeverFits(9000, 2_000_000_000, 1_000_000_000), 400, "invalid_request_error"),
+        (NotRunning("chatcmpl-1"), 404, "invalid_request_error"),
+        (Cancelled(), 499, "invalid_request_error"),
+        (QueueFull("full", 3), 429, "rate_limit_error"),
+        (QueueTimeout("late", 3), 503, "service_unavailable"),
+        (SlowReader("slow", 3), 503, "service_unavailable"),
+        (DeadlineExceeded("late", 3), 504, "timeout_error"),
         (Unauthorized("no key"), 401, "invalid_request_error"),
         (Forbidden("no"), 403, "invalid_request_error"),
         (ModelNotFound("a", "b"), 404, "invalid_request_error"),
@@ -40,11 +62,34 @@ from paceline.server.schema import ChatBody
 def test_each_error_has_its_status_and_openais_object(error: Exception, status: int, kind: str) -> None:
     response = error_response(error)
     assert response.status_code == status
-    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("retry-after" in response.headers) == (status in (429, 503, 504))
+    if isinstance(error, Refused):
+        assert response.headers["retry-after"] == "3"
+        assert error_object(error)["error"]["code"] == error.cause
     assert ("www-authenticate" in response.headers) == (status == 401)
     body = error_object(error)["error"]
     assert body["type"] == kind
     assert set(body) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (QueueFull("full"), "rate_limit_error"),
+        (QueueTimeout("late"), "overloaded_error"),
+        (DeadlineExceeded("late"), "timeout_error"),
+        (NeverFits(9000, 2, 1), "invalid_request_error"),
+    ],
+)
+def test_anthropics_clients_read_their_own_words_for_a_refusal(error: Exception, kind: str) -> None:
+    body = message_error(error)
+    assert body["error"]["type"] == kind
+    anthropic.types.ErrorResponse.model_validate(body, strict=True)
+
+
+def test_what_never_fits_is_told_with_its_numbers() -> None:
+    message = error_object(NeverFits(9000, 2_000_000_000, 1_000_000_000))["error"]["message"]
+    assert all(number in message for number in ("9000 tokens", "2.00 GB", "1.00 GB"))
 
 
 def test_an_error_that_nobody_wrote_for_the_user_is_not_shown() -> None:

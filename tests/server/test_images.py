@@ -12,7 +12,8 @@ import httpx
 import pytest
 from PIL import Image
 
-from paceline.conversation.messages import OTHER_MEDIA
+from paceline.conversation.messages import AUDIO_PARTS
+from paceline.conversation.video_part import VIDEO_PARTS
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused
 
@@ -71,7 +72,7 @@ def test_a_picture_needs_an_address(http: httpx.Client, picture: Any) -> None:
 
 
 @pytest.mark.parametrize("takes_images", [True, False])
-@pytest.mark.parametrize("kind", OTHER_MEDIA)
+@pytest.mark.parametrize("kind", (*AUDIO_PARTS, *VIDEO_PARTS))
 def test_other_media_are_refused_with_and_without_eyes(
     http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, kind: str, takes_images: bool
 ) -> None:

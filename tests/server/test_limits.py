@@ -24,7 +24,7 @@ from tests.server.fake_service import FakeService
 from tests.server.harness import WAIT, post_chat, refused
 
 PATIENCE = 0.5
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
 BODY = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
 
 

@@ -20,6 +20,7 @@ from paceline.service import ChatRequest
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import Address, serve, user
+from tests.server.sdk_types import TypedClient
 from tests.server.test_images import png
 
 LENGTH = len(REPLY.encode()) + 1
@@ -77,7 +78,7 @@ def actor(scripted: Scripted) -> Scripted:
 
 @pytest.fixture(scope="module")
 def stage(scripted_address: Address) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=scripted_address, timeout=30) as http:
+    with TypedClient(base_url=scripted_address, timeout=30) as http:
         yield http
 
 

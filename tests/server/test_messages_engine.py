@@ -16,6 +16,7 @@ from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.prefixes import ENOUGH, SMALLEST
 from tests.server.harness import serve, user
+from tests.server.sdk_types import TypedClient
 from tests.server.test_images import png
 from tests.server.test_messages import events, message, picture, post, refused
 
@@ -37,7 +38,7 @@ FIELDS: dict[str, Any] = {"model": "tiny", "max_tokens": 300}
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model = tiny("hybrid", **SMALLEST)
     settings = Settings(model=str(model), served_model_name="tiny", max_rows=4, prefill_chunk=256)
-    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
         yield client
 
 

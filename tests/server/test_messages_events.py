@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.messages_events import Blocks, thought_in
 
 ANSWER: list[Event] = [
@@ -60,35 +60,24 @@ def test_an_empty_answer_has_no_blocks() -> None:
     assert whole([]) == streamed([]) == []
 
 
-BROKEN_OFF: list[Event] = [
-    *(Content("I "), CallStart(0, "call_a", "look"), CallArguments(0, '{"at":'), Content('<tool_call>{"at":')),
-]
+def broken_off(cut: bool) -> list[Event]:
+    call = (CallStart(0, "call_a", "look"), CallArguments(0, '{"at":'), CallBroken(0, '<tool_call>{"at":', cut))
+    return [Content("I "), *call]
 
 
-def test_a_call_that_is_broken_off_is_text() -> None:
-    assert whole(BROKEN_OFF) == [{"type": "text", "text": 'I <tool_call>{"at":'}]
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_call_that_is_broken_off_is_text(cut: bool) -> None:
+    assert whole(broken_off(cut)) == [{"type": "text", "text": 'I <tool_call>{"at":'}]
 
 
-def test_a_streamed_call_that_is_broken_off_is_closed_with_what_came() -> None:
+def test_a_streamed_call_that_is_cut_is_closed_with_what_came() -> None:
     blocks = Blocks()
-    events = blocks.push(BROKEN_OFF) + blocks.finish()
+    events = blocks.push(broken_off(cut=True)) + blocks.finish()
     assert [event["type"] for event in events[3:]] == [
         *("content_block_start", "content_block_delta", "content_block_stop")
     ]
     assert events[4]["delta"]["partial_json"] == '{"at":'
     assert not blocks.calls
-
-
-@pytest.mark.parametrize("last", [[CallEnd(1)], [Content("raw")]])
-def test_where_one_call_is_asked_for_the_others_are_left_out(last: list[Event]) -> None:
-    events: list[Event] = [
-        *(CallStart(0, "call_a", "look"), CallArguments(0, "{}"), CallEnd(0)),
-        *(CallStart(1, "call_b", "rest"), CallArguments(1, "{}"), *last),
-    ]
-    assert [block["id"] for block in whole(events, parallel=False)] == ["toolu_a"]
-    assert [event["type"] for event in streamed(events, parallel=False)] == [
-        *("content_block_start", "content_block_delta", "content_block_stop")
-    ]
 
 
 @pytest.mark.parametrize("arguments", ['{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 9999 + "]" * 9999 + "}"])

@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.settings import Settings
-from tests.server.fake_service import PREFIX_CACHE, REPLY, FakeService
+from tests.server.fake_service import PREFIX_CACHE, REPLY, SCHEDULING, FakeService
 from tests.server.harness import WAIT, post_chat, post_completion, serve, user
 
 LENGTH = len(REPLY.encode()) + 1
@@ -113,6 +113,67 @@ def test_a_cache_in_memory_only_has_no_gauges_of_a_disk() -> None:
         after = scrape(http)
     assert after["paceline_prefix_cache_entries memory"] == 3
     assert [name for name in after if name.endswith(" disk")] == ["paceline_prefix_cache_evictions_total disk"]
+
+
+def test_a_refusal_is_counted_by_its_cause_and_is_no_end_of_a_request() -> None:
+    with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:
+        before = scrape(http)
+        for cause, times in (("queue_full", 2), ("queue_timeout", 1), ("deadline", 1), ("never_fits", 1)):
+            for _ in range(times):
+                assert post_chat(http, f"!refuse-{cause}", n=2).status_code >= 400
+        post_chat(http, "!refuse-slow_reader 2", stream=True)
+        after = scrape(http)
+        status = http.get("/v1/status").json()
+    name = "paceline_requests_refused_total"
+    counts = {key.split()[1]: value for key, value in after.items() if key.startswith(f"{name} ")}
+    expected = {"queue_full": 2, "queue_timeout": 1, "deadline": 1, "slow_reader": 1, "never_fits": 1, "draining": 0}
+    assert counts == status["refused"] == expected
+    assert all(before[f"{name} {cause}"] == 0 for cause in expected)
+    ends = [value for key, value in after.items() if key.startswith("paceline_request_success_total ")]
+    assert len(ends) == 4 and sum(ends) == 0
+    assert after["paceline_e2e_request_latency_seconds_count"] == 0
+
+
+def test_the_time_in_the_queue_is_counted_for_who_ran() -> None:
+    with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:
+        post_chat(http, n=2)
+        post_chat(http, "!refuse-queue_timeout")
+        after = scrape(http)
+    assert after["paceline_request_queue_time_seconds_count"] == 1
+    assert after["paceline_request_queue_time_seconds_sum"] == 0
+
+
+def test_scheduling_and_memory_are_read_off_the_engine() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert not any("memory_budget" in name or "preemptions" in name for name in scrape(http))
+        service.scheduling = SCHEDULING
+        after = scrape(http)
+    names = ("waiting_by_reason", "preemptions", "failed_steps", "out_of_memory", "_memory_")
+    assert {
+        name.removeprefix("paceline_"): value
+        for name, value in after.items()
+        if any(part in name for part in names) and not name.startswith("process_")
+    } == {
+        "num_requests_waiting_by_reason rows": 1,
+        "num_requests_waiting_by_reason memory": 2,
+        **{f"num_requests_waiting_by_reason {reason}": 0 for reason in ("order", "policy", "suspect", "fault")},
+        "num_preemptions_total memory": 3,
+        "num_preemptions_total policy": 1,
+        "num_preemptions_total fault": 0,
+        "failed_steps_total": 2,
+        "out_of_memory_total": 1,
+        "memory_budget_bytes weights": 400,
+        "memory_budget_bytes pictures_of_rows": 200,
+        "memory_limit_bytes": 1000,
+        "memory_headroom_bytes": 100,
+        "memory_free_bytes": 300,
+        "mlx_memory_bytes active": 500,
+        "mlx_memory_bytes peak": 700,
+        "mlx_memory_bytes cache": 50,
+        "memory_estimate_bytes": 550,
+        "memory_estimate_error_ratio": 0.1,
+    }
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -16,6 +16,7 @@ from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.prefixes import ENOUGH, SMALLEST, Message, says, words
 from tests.server.harness import Address, events, refused, serve
+from tests.server.sdk_types import TypedClient
 
 OPTIONS: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 8}
 
@@ -32,7 +33,7 @@ def running(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
 @pytest.fixture(scope="module")
 def http(running: tuple[Service, Address, Path]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=running[1], timeout=60) as client:
+    with TypedClient(base_url=running[1], timeout=60) as client:
         yield client
 
 

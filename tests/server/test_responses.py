@@ -597,3 +597,31 @@ def test_a_conversation_that_is_too_long_is_refused_or_cut(http: httpx.Client, s
     assert kept[1:-1] == [turn["content"] for turn in turns[-len(kept) + 2 :]]
     assert 4096 * 3 / 4 < sum(map(len, kept)) < 4096
     refused(respond(http, "x" * 5000, truncation="auto"), 400, "input", "4096")
+
+
+# -- counting
+
+
+def test_input_tokens_are_those_of_the_same_request(client: openai.OpenAI, says: Any) -> None:
+    says("Sunny.")
+    first = client.responses.create(model="fake/model", input="Weather?")
+    fields: dict[str, Any] = {"input": "And tomorrow?", "instructions": "Be brief.", "tools": [WEATHER]}
+    for more in ({}, {"previous_response_id": first.id}):
+        fields |= more
+        counted = client.responses.input_tokens.count(**fields)
+        assert counted.object == "response.input_tokens"
+        usage = client.responses.create(model="fake/model", **fields).usage
+        assert usage is not None and counted.input_tokens == usage.input_tokens
+
+
+def test_a_request_that_cannot_be_made_cannot_be_counted(http: httpx.Client) -> None:
+    def count(**fields: Any) -> httpx.Response:
+        return http.post("/v1/responses/input_tokens", json=fields)
+
+    refused(count(), 400, "input")
+    refused(count(input="x", previous_response_id="resp_x"), 404, "previous_response_id")
+    refused(count(input="x", background=True), 400, "background")
+
+
+def test_compacting_is_not_served_and_says_so(http: httpx.Client) -> None:
+    refused(http.post("/v1/responses/compact", json={"input": "x"}), 404, None, "summary")

@@ -19,6 +19,7 @@ from tests.conftest import Tiny
 from tests.prefixes import SMALLEST
 from tests.server.harness import serve
 from tests.server.responses import PARAMETERS, WEATHER, checked, respond, response_of, stream_of
+from tests.server.sdk_types import TypedClient
 from tests.server.test_engine import until_idle
 from tests.server.test_images import png, url
 
@@ -59,7 +60,7 @@ def said(role: str, text: str) -> dict[str, Any]:
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model: Path = tiny("hybrid", **SMALLEST)
     settings = Settings(model=str(model), served_model_name="tiny", max_rows=4)
-    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
         yield client
 
 

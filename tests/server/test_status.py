@@ -5,7 +5,7 @@ import openai
 import pytest
 
 from paceline.settings import Settings
-from tests.server.fake_service import BEGIN, PREFIX_CACHE, FakeService
+from tests.server.fake_service import BEGIN, PREFIX_CACHE, ROW, SCHEDULING, FakeService
 from tests.server.harness import post_chat, refused, serve, user
 
 
@@ -53,6 +53,46 @@ def test_status_shows_what_is_cached() -> None:
         assert "prefix_cache" not in http.get("/v1/status").json()
         service.prefix_cache = PREFIX_CACHE
         assert http.get("/v1/status").json()["prefix_cache"] == PREFIX_CACHE
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -> None:
+    settings = Settings.load({"api_key": ["sk-one", "sk-two"], "admin_key": "sk-admin"}, None, {})
+    service = FakeService(settings)
+    body = {"messages": user("!hang 1"), "stream": True}
+    with (
+        serve(service, settings) as address,
+        httpx.Client(base_url=address) as http,
+        http.stream("POST", "/v1/chat/completions", json=body, headers=bearer("sk-one")) as response,
+    ):
+        assert b'"H"' in next(response.iter_bytes())
+        [running] = service.running
+        service.scheduling = {
+            **SCHEDULING,
+            "rows": [{**ROW, "id": running, "state": "decode"}],
+            "queue": [{**ROW, "id": "chatcmpl-other", "state": "waiting", "position": 1, "reason": "memory"}],
+        }
+
+        def ids(key: str) -> list[str | None]:
+            status = http.get("/v1/status", headers=bearer(key)).json()
+            assert status["rows"][0] == {**ROW, "id": status["rows"][0]["id"], "state": "decode"}
+            return [row["id"] for row in (*status["rows"], *status["queue"])]
+
+        assert ids("sk-one") == [running, None]
+        assert ids("sk-two") == [None, None]
+        assert ids("sk-admin") == [running, "chatcmpl-other"]
+
+
+def test_without_keys_the_servers_own_machine_sees_all_ids() -> None:
+    service = FakeService()
+    service.scheduling = {**SCHEDULING, "rows": [{**ROW, "id": "chatcmpl-1", "state": "decode"}], "queue": []}
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        status = http.get("/v1/status").json()
+    assert [row["id"] for row in status["rows"]] == ["chatcmpl-1"]
+    assert status["policy"] == SCHEDULING["policy"] and status["budget"] == SCHEDULING["budget"]
 
 
 def test_the_model_list_validates_as_openais_type(client: openai.OpenAI) -> None:

@@ -13,7 +13,7 @@ def open_request(address: Address, body: bytes) -> socket.socket:
     """A request on a bare socket, which can be closed at any moment."""
     host, port = address.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     connection.sendall(head.encode() + body)
     return connection
 

@@ -16,6 +16,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.server.harness import events, post_chat, post_completion, refused, serve, user
+from tests.server.sdk_types import TypedClient
 
 CITY: dict[str, Any] = {
     "type": "object",
@@ -31,7 +32,7 @@ NAMED = {"type": "function", "function": {"name": "weather"}}
 @pytest.fixture(scope="module")
 def http(hybrid: Path) -> Iterator[httpx.Client]:
     settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
-    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
         yield client
 
 

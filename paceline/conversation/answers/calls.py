@@ -27,7 +27,7 @@ class Calls:
         self, source: Source, writer: Writer, tools: Sequence[Mapping[str, Any]] | None, new_id: Callable[[], str]
     ) -> None:
         self.source = source
-        self.ended = 0
+        self.ended = 0  # calls that are over, whole or broken
         self._writer = writer
         self._new_id = new_id
         self._open: State | None = None  # what was before the call that has started
@@ -75,8 +75,8 @@ class Calls:
         if text:
             self._writer.event(CallArguments(self.ended, text))
 
-    def end(self, *, repaired: bool = False) -> None:
-        self._writer.event(CallEnd(self.ended, repaired))
+    def end(self) -> None:
+        self._writer.event(CallEnd(self.ended))
         self._open = None
         self.ended += 1
         self.source.checkpoint()
@@ -86,18 +86,15 @@ class Calls:
         self.arguments(arguments)
         self.end()
 
-    def give_up(self, closing: str) -> NotACall:
-        """A started call cannot go on: `closing` completes its arguments, and the rest of the text is text."""
-        self.arguments(closing)
-        self.end(repaired=True)
-        return NotACall()
+    def give_up(self) -> None:
+        """The started call cannot go on, or the text is over: what was taken of it is how it was written.
 
-    def incomplete(self) -> None:
-        """The text ended inside a started call, which stays without an end: its raw text is content."""
+        Closing its brackets would make a call of it that the model never made.
+        """
         assert self._open is not None
-        self._writer.unmark(self._open)
+        self._writer.broken(self._open, self.ended, self.source.raw())
         self._open = None
-        self._writer.content(self.source.raw())
+        self.ended += 1
         self.source.checkpoint()
 
     # -- what several formats have
@@ -111,8 +108,8 @@ class Calls:
         self.start(name)
         try:
             yield from copy_value(self.source, self.arguments)
-        except NotJSON as broken:
-            raise self.give_up(broken.closing) from None
+        except NotJSON:
+            raise NotACall from None
         self.end()
 
     def held_arguments(self) -> Steps[str]:

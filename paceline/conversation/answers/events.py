@@ -39,26 +39,37 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The call is whole. `repaired`: the model broke off its JSON, and closing brackets are ours."""
+    """The call is whole."""
 
     index: int
-    repaired: bool = False
 
 
-Event = Content | Reasoning | CallStart | CallArguments | CallEnd
+@dataclass(frozen=True, slots=True)
+class CallBroken:
+    """The call will never be whole: the text ended inside it, or stopped being one. Its arguments are no JSON.
+
+    `text` is the call as the model wrote it. `cut`: not the model broke it off but the limit on the answer's length,
+    which only the one who knows that limit can say.
+    """
+
+    index: int
+    text: str
+    cut: bool = False
+
+
+Event = Content | Reasoning | CallStart | CallArguments | CallEnd | CallBroken
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     id: str
     name: str
-    arguments: str  # JSON, an object
-    repaired: bool = False
+    arguments: str  # JSON, an object; of a call that was cut, the beginning of one
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. A call that never ended is not in `calls`: its raw text is in `content`."""
+    """A whole answer. A call that the model broke off is not in `calls`: its raw text is in `content`."""
 
     content: str = ""
     reasoning: str = ""
@@ -80,7 +91,9 @@ def merge(events: Iterable[Event]) -> Answer:
                 started[index] = (event, [])
             case CallArguments(index, text):
                 started[index][1].append(text)
-            case CallEnd(index, repaired):
+            case CallEnd(index) | CallBroken(index, _, True):
                 start, pieces = started[index]
-                calls.append(Call(start.id, start.name, "".join(pieces), repaired))
+                calls.append(Call(start.id, start.name, "".join(pieces)))
+            case CallBroken(_, text):
+                content.append(text)
     return Answer("".join(content), "".join(reasoning), tuple(calls))

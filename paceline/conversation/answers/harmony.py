@@ -51,7 +51,7 @@ def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: 
                 yield from _body(source, writer, writer.content)
         except (NotACall, Incomplete):
             if calls and calls.is_open:
-                calls.incomplete()
+                calls.give_up()
                 continue
             source.rewind()
             if not calls or calls.ended == before:

@@ -24,11 +24,7 @@ _words = {"true": "true", "false": "false", "null": "null", "True": "true", "Fal
 
 
 class NotJSON(Exception):
-    """The text goes on as no JSON does; `closing`, put behind what was written out, completes the value."""
-
-    def __init__(self, closing: str) -> None:
-        super().__init__(closing)
-        self.closing = closing
+    """The text goes on as no JSON does."""
 
 
 class Incomplete(Exception):
@@ -53,7 +49,7 @@ def copy_value(source: Source, write: Callable[[str], None]) -> Steps[None]:
         if character in "}]":
             closes = brackets and brackets[-1] == ("{" if character == "}" else "[")
             if not closes or expected == "colon" or (expected == "value" and brackets[-1] == "{"):
-                raise NotJSON(_closing(brackets, expected))
+                raise NotJSON
             source.take(1)
             write(held[1:] + character)  # without a comma too many
             held = ""
@@ -63,24 +59,24 @@ def copy_value(source: Source, write: Callable[[str], None]) -> Steps[None]:
             expected = "comma"
         elif expected == "comma":
             if character != ",":
-                raise NotJSON(_closing(brackets, expected))
+                raise NotJSON
             held = source.take(1)
             expected = "key" if brackets[-1] == "{" else "value"
         elif expected == "colon":
             if character != ":":
-                raise NotJSON(_closing(brackets, expected))
+                raise NotJSON
             write(source.take(1))
             expected = "value"
         elif expected in ("key", "first key"):
             if character != '"':
-                raise NotJSON(_closing(brackets, expected))
+                raise NotJSON
             write(held)
             held = ""
             yield from _copy_string(source, write)
             expected = "colon"
         elif character in "{[":
             if len(brackets) == DEPTH:
-                raise NotJSON(_closing(brackets, expected))
+                raise NotJSON
             write(held + source.take(1))
             held = ""
             brackets.append(character)
@@ -92,7 +88,7 @@ def copy_value(source: Source, write: Callable[[str], None]) -> Steps[None]:
             else:
                 word = yield from _scalar(source)
                 if word is None:
-                    raise NotJSON(_closing(brackets, expected))
+                    raise NotJSON
                 write(held + word)
             held = ""
             if not brackets:
@@ -154,10 +150,3 @@ def _scalar(source: Source) -> Steps[str | None]:
 def _need(source: Source, count: int = 1) -> Steps[None]:
     if not (yield from source.want(count)):
         raise Incomplete
-
-
-def _closing(brackets: list[str], expected: str) -> str:
-    missing = ""
-    if brackets and brackets[-1] == "{":  # behind a key
-        missing = {"colon": ":null", "value": "null"}.get(expected, "")
-    return missing + "".join("}" if bracket == "{" else "]" for bracket in reversed(brackets))

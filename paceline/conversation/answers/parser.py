@@ -26,9 +26,8 @@ class AnswerParser:
     """One choice of one request.
 
     Nothing that the model writes raises. What is not a call of one of `tools` (None: of any tool whose name is an
-    identifier) is content, as it was written. So is a call that the end of the text cuts off: if it had started, it
-    stays without an end, and its raw text is content. A call whose arguments stop being JSON is closed, marked as
-    `repaired`, and the rest is content.
+    identifier) is content, as it was written. A call that had started when the text ended, or stopped being a call, is
+    a `CallBroken` with its raw text; what follows is read as before.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class AnswerParser:
             yield from reader
         except (NotACall, Incomplete):
             if calls.is_open:
-                calls.incomplete()
+                calls.give_up()
                 return
             self._source.rewind()
             if calls.ended == before:

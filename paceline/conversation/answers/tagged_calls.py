@@ -98,7 +98,7 @@ def _read(calls: Calls, tags: Tags) -> Steps[None]:
         key = (yield from _read_key(calls, tags)) if tag else None
         if key is None:
             source.rewind(here)
-            raise calls.give_up("{}" if opening == "{" else "}")
+            raise NotACall
         calls.arguments(f"{opening}{json.dumps(key, ensure_ascii=False)}: ")
         if schema.is_text(parameters.get(key), key in parameters):
             calls.arguments('"')

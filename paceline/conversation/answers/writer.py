@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from paceline.conversation.answers.events import CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.answers.events import CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 
 NEWLINES = "\r\n"
 
@@ -39,7 +39,7 @@ class Writer:
         joined: list[Event] = []
         pieces: list[str] = []
         for event, following in zip(events, [*events[1:], None], strict=True):
-            if isinstance(event, CallStart | CallEnd):
+            if isinstance(event, CallStart | CallEnd | CallBroken):
                 joined.append(event)
                 continue
             pieces.append(event.text)
@@ -55,13 +55,18 @@ class Writer:
         self._write(Reasoning, text)
 
     def mark(self) -> State:
-        """A mark stands here. Returns what `unmark` needs if it turns out to be none."""
+        """A mark stands here. Returns what `broken` needs if it turns out to be none."""
         before = self._state
         self._state = State(Content, "", True, True)
         return before
 
-    def unmark(self, before: State) -> None:
+    def broken(self, before: State, index: int, raw: str) -> None:
+        """A call began where `mark` returned `before`, and was none: its text is like other text there."""
         self._state = before
+        place = len(self._events)
+        self._write(Content, raw)
+        text = "".join(event.text for event in self._events[place:] if isinstance(event, Content))
+        self._events[place:] = [CallBroken(index, text)]
 
     def event(self, event: Event) -> None:
         self.begun = True

@@ -19,6 +19,7 @@ from paceline.models.files import one_line
 OPTIONS = {"whitespace_pattern": r"[ \t\n\r]{0,20}"}
 MOST_CALLS = 32  # in one answer
 ANYTHING = "/(?s:.*)/"
+UNFORCED = '%llguidance {"no_forcing": true}'
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 Part = dict[str, Any]
@@ -29,7 +30,29 @@ def write(spec: GrammarSpec, marks: Mapping[str, int]) -> str:
     parts = _ANSWERS[spec.kind](spec, marks)
     if spec.after is not None:
         parts = [_afterwards(spec.after, marks), *parts]
+    if _may_spell_a_mark(spec, marks):
+        parts = _unforced(parts)
     return json.dumps({"grammars": parts})
+
+
+def _may_spell_a_mark(spec: GrammarSpec, marks: Mapping[str, int]) -> bool:
+    """Whether "</tool_call>" or the like may stand in the answer as plain text: in a value, a name, a pattern."""
+    text = spec.text
+    if spec.kind == "tool_calls":  # the marks around the calls are tokens
+        text = json.dumps(json.loads(text)["tools"], ensure_ascii=False)
+    escapes = spec.kind in ("regex", "lark") or '"pattern"' in text
+    spelled = (form for mark in marks for form in (mark, _quoted(mark)[1:-1]))
+    return (escapes and "\\" in text) or any(form in text for form in spelled)
+
+
+def _unforced(parts: list[Part]) -> list[Part]:
+    """Where only one text can follow, llguidance allows nothing but its tokens, as the tokenizer cuts it. That makes a
+    token of a mark that is plain text, which the grammar then refuses (llguidance 1.x): so any tokens will do here.
+    """
+    first, *others = parts
+    if first["name"] == "main":
+        return [_lark("main", f"{UNFORCED}\n{first['lark_grammar']}"), *others]
+    return [_lark("main", f"{UNFORCED}\nstart: @{first['name']}"), *parts]
 
 
 def _json_object(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:

@@ -13,6 +13,7 @@ from paceline.conversation.answers import (
     AnswerFormat,
     AnswerParser,
     CallArguments,
+    CallBroken,
     CallEnd,
     CallStart,
     Event,
@@ -164,7 +165,7 @@ def named(answer: Answer) -> list[tuple[str, Any]]:
 
 
 def check_order(events: Iterable[Event]) -> None:
-    """Calls follow each other: a start, arguments, an end, with the next number. The last may lack its end."""
+    """Calls follow each other: a start, arguments, an end or a break, with the next number."""
     current = -1
     is_open = False
     for event in events:
@@ -174,8 +175,9 @@ def check_order(events: Iterable[Event]) -> None:
                 current, is_open = index, True
             case CallArguments(index, text):
                 assert is_open and index == current and text
-            case CallEnd(index):
+            case CallEnd(index) | CallBroken(index):
                 assert is_open and index == current
                 is_open = False
             case _:
-                assert event.text
+                assert event.text and not is_open
+    assert not is_open

@@ -55,22 +55,6 @@ def test_an_object_that_is_cut_off_is_incomplete_wherever_it_is(value: dict[str,
             copy([text[:end]])
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.text('{}[],:"\\ue1-.tfn\n ab', max_size=20))
-def test_what_was_written_and_the_closing_are_json_wherever_it_breaks(tail: str) -> None:
-    source = Source()
-    written: list[str] = []
-    source.feed("{" + tail + "\x00" * 8)
-    source.ended = True
-    try:
-        list(copy_value(source, written.append))
-    except NotJSON as broken:
-        written.append(broken.closing)
-    except Incomplete:
-        return
-    assert isinstance(json.loads("".join(written)), dict)
-
-
 @pytest.mark.parametrize(
     ("slip", "meant"),
     [
@@ -91,24 +75,23 @@ def test_a_slip_with_one_meaning_is_put_right(slip: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "written"),
     [
-        ('{"a" 1}', '{"a" :null}'),
-        ('{"a": }', '{"a": null}'),
-        ('{"a": 01}', '{"a": null}'),
-        ('{"a": NaN}', '{"a": null}'),
-        ('{"a": [1, 2}', '{"a": [1, 2]}'),
-        ('{"a": [1, x]}', '{"a": [1]}'),
-        ('{"a": 1, b: 2}', '{"a": 1}'),
-        ('{"a": "b"c"}', '{"a": "b"}'),
-        ("{a: 1}", "{}"),
-        ('{"a": ' + "9" * 5000 + "}", '{"a": null}'),
-        ('{"a": ' + "[" * 200, '{"a": ' + "[" * 127 + "]" * 127 + "}"),
+        ('{"a" 1}', '{"a" '),
+        ('{"a": }', '{"a": '),
+        ('{"a": 01}', '{"a": '),
+        ('{"a": NaN}', '{"a": '),
+        ('{"a": [1, 2}', '{"a": [1, 2'),
+        ('{"a": [1, x]}', '{"a": [1'),
+        ('{"a": 1, b: 2}', '{"a": 1'),
+        ('{"a": "b"c"}', '{"a": "b"'),
+        ("{a: 1}", "{"),
+        ('{"a": ' + "9" * 5000 + "}", '{"a": '),
+        ('{"a": ' + "[" * 200, '{"a": ' + "[" * 127),
     ],
 )
-def test_what_breaks_off_is_closed(broken: str, written: str) -> None:
+def test_what_is_no_json_is_written_up_to_there(broken: str, written: str) -> None:
     pieces: list[str] = []
     source = Source()
     source.feed(broken)
-    with pytest.raises(NotJSON) as caught:
+    with pytest.raises(NotJSON):
         next(copy_value(source, pieces.append))
-    assert "".join(pieces) + caught.value.closing == written
-    json.loads(written)
+    assert "".join(pieces) == written

@@ -16,6 +16,7 @@ from paceline.conversation.answers import (
     AnswerFormat,
     AnswerParser,
     CallArguments,
+    CallBroken,
     CallEnd,
     CallStart,
     Content,
@@ -96,7 +97,6 @@ def test_wherever_the_text_ends_nothing_is_lost(case: Format) -> None:
         events = stream(text[:end], case.format)
         assert merge(events) == answer
         assert named(answer) == [BONN, NOW][: len(answer.calls)]
-        assert not any(call.repaired for call in answer.calls)
         assert answer.content == text[:end] or answer.calls
         assert text[:end].endswith(answer.content)
 
@@ -232,11 +232,16 @@ def test_without_a_reasoning_parser_the_marks_stay() -> None:
 # -- what goes wrong
 
 
-def test_arguments_that_stop_being_json_are_closed_and_the_rest_is_text() -> None:
-    text = '<tool_call>{"name": "get_weather", "arguments": {"city": "a"b", "days": 3}}</tool_call>\nx'
+def test_a_call_whose_arguments_stop_being_json_is_no_call_but_text() -> None:
+    """Closed where it breaks it would be another call: think of a command that deletes "/tmp/x"."""
+    text = 'So:\n<tool_call>{"name": "get_weather", "arguments": {"city": "a"b", "days": 3}}</tool_call>\nx'
     answer = read(text, QWEN)
-    assert [(call.arguments, call.repaired) for call in answer.calls] == [('{"city": "a"}', True)]
-    assert answer.content == 'b", "days": 3}}</tool_call>\nx'
+    assert (answer.calls, answer.content) == ((), text)
+    events = stream(text + FORMATS["qwen"].calls(NOW), QWEN)
+    broken = [event for event in events if isinstance(event, CallBroken)]
+    assert broken == [CallBroken(0, '\n<tool_call>{"name": "get_weather", "arguments": {"city": "a"')]
+    assert [event.index for event in events if isinstance(event, CallStart)] == [0, 1], "the next is another call"
+    assert named(merge(events)) == [NOW]
 
 
 def test_arguments_twice_are_the_first_and_the_rest_is_text() -> None:
@@ -250,19 +255,17 @@ def test_arguments_twice_are_the_first_and_the_rest_is_text() -> None:
 def test_a_message_behind_a_broken_call_is_a_message() -> None:
     call = '<|channel|>commentary to=functions.get_weather<|message|>{"city": '
     answer = read(call + "<|start|>assistant<|channel|>final<|message|>Yes.", AnswerFormat("gpt_oss", "gpt_oss"))
-    assert [(one.arguments, one.repaired) for one in answer.calls] == [('{"city": null}', True)]
-    assert answer.content == "Yes."
+    assert answer.calls == ()
+    assert answer.content == call + "Yes."
 
 
-def test_a_tag_that_breaks_off_closes_the_call() -> None:
-    text = "<function=get_weather>\n<parameter=city>\nBonn\n</parameter>\nand so on"
-    answer = read(text, CODER)
-    assert [(call.arguments, call.repaired) for call in answer.calls] == [('{"city": "Bonn"}', True)]
-    assert answer.content == "and so on"
-    text = "<function=get_weather>\n<parameter=city\n</function>"
-    answer = read(text, CODER)
-    assert [(call.arguments, call.repaired) for call in answer.calls] == [("{}", True)]
-    assert answer.content == "<parameter=city\n</function>"
+def test_a_tag_that_breaks_off_makes_text_of_the_call() -> None:
+    for text in (
+        "<function=get_weather>\n<parameter=city>\nBonn\n</parameter>\nand so on",
+        "<function=get_weather>\n<parameter=city\n</function>",
+    ):
+        answer = read(text, CODER)
+        assert (answer.calls, answer.content) == ((), text)
 
 
 def test_a_started_call_that_is_cut_off_has_no_end_and_comes_back_as_text() -> None:
@@ -272,7 +275,7 @@ def test_a_started_call_that_is_cut_off_has_no_end_and_comes_back_as_text() -> N
         Content("So:"),
         CallStart(0, "call_0", "get_weather"),
         CallArguments(0, '{"city": "Bo'),
-        Content("\n" + text.removeprefix("So:\n")),
+        CallBroken(0, "\n" + text.removeprefix("So:\n")),
     ]
     assert merge(events).calls == ()
 
@@ -406,7 +409,7 @@ def test_cut_anywhere_the_answer_is_the_same_and_no_text_is_lost_doubled_or_move
             assert isinstance(json.loads(call.arguments), dict), said
         if not merged.calls and case.reasoning == "none":
             assert merged.content == text, said
-        shown = "".join(event.text for event in events if isinstance(event, Content | Reasoning))
+        shown = "".join(event.text for event in events if isinstance(event, Content | Reasoning | CallBroken))
         assert is_subsequence(shown, text), said
         if case in STREAMED:
             parts = [merged.content, merged.reasoning, *(call.arguments for call in merged.calls)]
@@ -479,11 +482,10 @@ def test_long_and_hostile_answers_take_no_time(case: Format) -> None:
     assert time.monotonic() - start < 5
 
 
-def test_deep_nesting_is_closed_and_does_not_exhaust_the_stack() -> None:
+def test_deep_nesting_is_text_and_does_not_exhaust_the_stack() -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {"a": ' + "[" * 5_000
     answer = read(text, QWEN)
-    assert [call.repaired for call in answer.calls] == [True]
-    json.loads(answer.calls[0].arguments)
+    assert (answer.calls, answer.content) == ((), text)
 
 
 def test_many_random_cuts_of_a_long_answer() -> None:

@@ -64,6 +64,26 @@ def test_it_takes_what_fits_and_nothing_else(
     assert [text for text in refused if takes(compiled, tokenizer, text)] == []
 
 
+@pytest.mark.parametrize("mark", ["</tool_call>", "<|im_end|>", "<think>"])
+def test_a_mark_that_is_plain_text_is_written_in_pieces(grammars: Grammars, tokenizer: Tokenizer, mark: str) -> None:
+    """llguidance would force the mark's token, and then refuse it."""
+    said = {"type": "object", "properties": {mark: {"const": mark}}, "required": [mark], "additionalProperties": False}
+    written = json.dumps({mark: mark})
+    call = f'<tool_call>\n{{"name": "say", "arguments": {written}}}\n</tool_call>'
+    forced = tool_call_spec([Tool("say", said)], "say", "<tool_call>\n", "\n</tool_call>", False)
+    escaped = "".join(f"\\x{ord(letter):02x}" for letter in mark)
+    for spec, text in (
+        (GrammarSpec.json_schema(said), written),
+        (GrammarSpec.choice([mark]), mark),
+        (GrammarSpec.regex(escaped), mark),
+        (GrammarSpec.json_schema({"type": "string", "pattern": f"^{escaped}$"}), json.dumps(mark)),
+        (forced, call),
+    ):
+        for seed in range(3):
+            said_text = wander(grammars.compile(spec), tokenizer, seed) or ""
+            assert re.sub(r"\s", "", said_text) == re.sub(r"\s", "", text)
+
+
 def test_a_list_of_calls_in_one_pair_of_marks(grammars: Grammars, tokenizer: Tokenizer) -> None:
     form = {"opening": "[TOOL_CALLS] [", "closing": "]", "between": ", "}
     compiled = grammars.compile(tool_call_spec(TOOLS, "required", "", "", True, **form))

@@ -1,0 +1,105 @@
+"""What rows cost in bytes: the one price list, for admission, chunk sizing, preemption and status alike. No MLX.
+
+The numbers are read off the model at start (engine/measure); here is only the arithmetic. It follows what buffers
+really do: they grow in steps (cache/slots), a window bounds them, and rows of one group are padded to its longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.cache.grouping import ROWS, Grouping
+from paceline.cache.slots import MARGIN, capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """All layers that look back equally far; `token` is what a slot costs in all of them together."""
+
+    window: int | None
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    attention: tuple[Attention, ...] = ()
+    state: int = 0  # recurrent states of a row
+    fixed: int = 0  # of a row, besides: sampling, pairs that the head is owed
+    chunk_token: float = 0.0  # activations, for each token of a prefill chunk
+    chunk_pair: float = 0.0  # and for each such token and each token before it
+    decode_token: float = 0.0  # activations, for each token of a decode step
+    patch: float = 0.0  # features that a row keeps until they are read, for each patch of its pictures
+    tower_patch: float = 0.0  # the tower's activations, for each patch of the picture it looks at
+    tower_pair: float = 0.0  # and for each pair of its patches
+    grouping: Grouping = ROWS
+
+    def row(self, tokens: int) -> int:
+        """A row in buffers of its own."""
+        return self.state + self.fixed + self._slots_of(tokens)
+
+    def stretch(self, tokens: int, chunk: int) -> int:
+        """What the windows of a row of so many tokens take besides, as long as it is read in such chunks."""
+        total = 0
+        for layer in self.attention:
+            if layer.window is not None:
+                kept = layer.window - 1 + MARGIN
+                wide = capacity(layer.window, min(tokens, kept + chunk))
+                total += layer.token * max(wide - capacity(layer.window, min(tokens, kept)), 0)
+        return total
+
+    def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
+        """Rows that decode together; `groups` says which share a buffer (see `groups`), if that is known."""
+        if self.grouping.skew == 0:
+            slots = sum(self._slots_of(length) for length in lengths)
+        else:
+            shared = self.groups([(None, length) for length in lengths]) if groups is None else groups
+            slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
+        return (self.state + self.fixed) * len(lengths) + slots
+
+    def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
+        """Which rows share a buffer, by their places in `rows`: those that have joined the batch say which group they
+        are in (groups are for life, whatever lengths become), the others will join the first that accepts them.
+
+        Each row is (its group or None, its length, or the one that it will join with).
+        """
+        grouping = self.grouping
+        if grouping.skew == 0:
+            return [[place] for place in range(len(rows))]
+        if grouping.skew == float("inf"):
+            return [list(range(len(rows)))] if rows else []
+        known: dict[int, list[int]] = {}
+        for place, (group, _) in enumerate(rows):
+            if group is not None:
+                known.setdefault(group, []).append(place)
+        groups = list(known.values())
+        for place, (group, length) in enumerate(rows):
+            if group is None:
+                for members in groups:
+                    if grouping.accepts([rows[member][1] for member in members], length):
+                        members.append(place)
+                        break
+                else:
+                    groups.append([place])
+        return groups
+
+    def chunk(self, tokens: int, before: int) -> int:
+        """Activations of a prefill chunk of a row that has `before` tokens."""
+        return int(tokens * (self.chunk_token + self.chunk_pair * (before + tokens)))
+
+    def step(self, rows: int, width: int) -> int:
+        """Activations of a decode step."""
+        return int(rows * width * self.decode_token)
+
+    def pictures(self, sizes: Sequence[int]) -> int:
+        """Pictures of so many patches, encoded one after another."""
+        largest = max(sizes, default=0)
+        return int(sum(sizes) * self.patch + largest * (self.tower_patch + self.tower_pair * largest))
+
+    def _slots_of(self, tokens: int) -> int:
+        """Bytes of a decoding row's slots."""
+        total = 0
+        for layer in self.attention:
+            window = layer.window
+            total += layer.token * capacity(window, tokens if window is None else min(tokens, window - 1 + MARGIN))
+        return total

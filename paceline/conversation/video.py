@@ -1,0 +1,161 @@
+"""Videos: from a file's bytes to frames with their times. Hostile bytes end in `InvalidRequest`.
+
+ffmpeg, through OpenCV, decodes in a process of its own (`video_decoder`), bounded in time, memory and pixels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image as Picture
+
+from paceline.conversation.media import Loading
+from paceline.conversation.video_part import VideoPart
+from paceline.errors import InvalidRequest
+from paceline.settings import Settings
+
+DECODER = Path(__file__).with_name("video_decoder.py")
+DECODE_SECONDS = 60.0
+AT_ONCE = 2  # decoders beside the engine
+KINDS = "MP4, MOV, MKV, WebM or AVI"
+
+_decoders = BoundedSemaphore(AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Frames (count, height, width, 3) of a video, and the second at which each stands."""
+
+    frames: NDArray[np.uint8]
+    seconds: tuple[float, ...]
+
+    def times(self, together: int) -> list[float]:
+        """Of each group of so many frames: the middle between its first and its last one."""
+        padded = self.seconds + self.seconds[-1:] * (-len(self.seconds) % together)
+        return [(padded[at] + padded[at + together - 1]) / 2 for at in range(0, len(padded), together)]
+
+
+@dataclass(frozen=True, slots=True)
+class VideoLimits:
+    fps: float = 2.0  # frames taken of a second
+    frames: int = 64  # most frames of a video; of a longer one they are taken further apart
+    seconds: float = 300.0  # longest video
+    pixels: int = 64_000_000  # of a frame; and of all frames that are kept of a video
+    videos: int = 4  # in a request
+
+    @classmethod
+    def of(cls, settings: Settings) -> VideoLimits:
+        return cls(
+            settings.video_fps,
+            settings.video_max_frames,
+            settings.max_video_seconds,
+            settings.max_image_pixels,
+            settings.max_videos,
+        )
+
+
+def load(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
+    """The clip that a part of a message names: a video by its address, or frames by theirs."""
+    if part.frames:
+        return _of_frames(part, loading, limits)
+    return decode(loading.bytes_of(part.urls[0], part.place, "video"), limits, part.place, part.fps)
+
+
+def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = None) -> Clip:
+    """Frames spread evenly over the video. Blocks its thread while the decoder runs."""
+    if not _is_video(data):
+        raise InvalidRequest(f"{field} is not a video in a format that is read here ({KINDS}).", field=field)
+    asked = {
+        "fps": fps or limits.fps,
+        "frames": limits.frames,
+        "seconds": limits.seconds,
+        "pixels": limits.pixels,
+        "kept": limits.pixels,
+    }
+    with tempfile.NamedTemporaryFile(prefix="paceline-video-") as file, _decoders:
+        file.write(data)
+        file.flush()
+        header, pixels = _run(file.name, asked, field)
+    if "error" in header:
+        raise InvalidRequest(f"{field} {header['error']}.", field=field)
+    count, height, width = header["shape"]
+    frames = np.frombuffer(pixels, dtype=np.uint8).reshape(count, height, width, 3)
+    return Clip(frames, tuple(place / header["rate"] for place in header["places"]))
+
+
+def _run(path: str, asked: dict[str, Any], field: str) -> tuple[dict[str, Any], memoryview]:
+    damaged = InvalidRequest(f"{field} is a damaged video: its decoder failed.", field=field)
+    environment = {
+        # A playlist or a reference inside of a file must not make ffmpeg open anything else.
+        "OPENCV_FFMPEG_CAPTURE_OPTIONS": "protocol_whitelist;file",
+        "OPENCV_LOG_LEVEL": "SILENT",
+        "OPENBLAS_NUM_THREADS": "1",
+        **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TMPDIR") if name in os.environ},
+    }
+    command = [sys.executable, "-I", str(DECODER), path, json.dumps(asked)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=DECODE_SECONDS,
+            check=True,
+        )
+        line, _, _ = done.stdout.partition(b"\n")
+        header: dict[str, Any] = json.loads(line)
+    except subprocess.TimeoutExpired:
+        raise InvalidRequest(
+            f"{field} takes more than {DECODE_SECONDS:g} seconds to decode; send a shorter or smaller video.",
+            field=field,
+        ) from None
+    except (subprocess.CalledProcessError, ValueError):
+        raise damaged from None
+    return header, memoryview(done.stdout)[len(line) + 1 :]
+
+
+def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
+    if len(part.urls) > limits.frames:
+        raise InvalidRequest(
+            f"{part.place} has {len(part.urls)} frames; at most {limits.frames} are taken.", field=part.place
+        )
+    pictures: list[Picture] = []
+    for index, url in enumerate(part.urls):
+        picture = loading.load(url, f"{part.place}[{index}]")
+        if pictures and picture.size != pictures[0].size:
+            raise InvalidRequest(f"{part.place}[{index}] has another size than the first frame.", field=part.place)
+        pictures.append(picture)
+        if len(part.urls) * picture.width * picture.height > limits.pixels:
+            raise InvalidRequest(
+                f"{part.place} has {len(part.urls)} frames of {picture.width} x {picture.height} pixels, and at most "
+                f"{limits.pixels} pixels are allowed together.",
+                field=part.place,
+            )
+    rate = part.fps or limits.fps
+    return Clip(_stacked(pictures), tuple(index / rate for index in range(len(pictures))))
+
+
+def _stacked(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
+    return np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures])
+
+
+def _is_video(data: bytes) -> bool:
+    """By its first bytes. Lists of other files, which ffmpeg also plays, are none of these."""
+    head = data[:16]
+    return (
+        head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+        or head[:4] == b"\x1aE\xdf\xa3"
+        or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
+    )

@@ -1,0 +1,64 @@
+"""Who asks, and by which ids the request is known: the same object wherever its work is done."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.engine.request import RequestId
+
+_SECRET = secrets.token_bytes(16)  # users' names could be guessed from bare hashes
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One HTTP request, while it is answered. `rows` are its requests to the engine."""
+
+    id: str
+    state: dict[str, Any] = field(default_factory=dict)  # the ASGI scope's: who asks is known after it has begun
+    names: set[str] = field(default_factory=set)
+    rows: set[RequestId] = field(default_factory=set)
+    cancelled: bool = False
+    on_cancel: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def owner(self) -> str | None:
+        """The name of the key that was shown; None where none is needed."""
+        owner: str | None = self.state.get("user")
+        return owner
+
+    def goes_by(self, *names: str) -> None:
+        """The client may read these in its answer."""
+        self.names.update(names)
+
+    def tenant(self, user: str | None) -> str:
+        """On whose account it runs: the key's, and only where nobody needs one the user's whom the client names.
+
+        So one key cannot become many to get a larger share.
+        """
+        if self.owner is not None:
+            return self.owner
+        return f"user-{hashlib.blake2s(user.encode(), key=_SECRET, digest_size=6).hexdigest()}" if user else ""
+
+
+# A task's context goes wherever the request's work is done.
+_call: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def current() -> Call:
+    """The request that is being answered; outside of one, a call that nobody knows."""
+    return _call.get() or Call("")
+
+
+@contextmanager
+def answering(call: Call) -> Iterator[None]:
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.cache.disk import (
+    Disk,
+    Entry,
+)
+from tests.cache.disks import LIMIT, MODEL, floats, stored
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., tuple[Disk, list[Entry]]]]:
+    disks: list[Disk] = []
+
+    def open_(limit: int = LIMIT, fingerprint: str = MODEL, **options: Any) -> tuple[Disk, list[Entry]]:
+        for disk in disks:
+            disk.close()
+        disks.append(Disk(tmp_path, fingerprint, limit, "org/model", **options))
+        return disks[-1], disks[-1].open()
+
+    yield open_
+    for disk in disks:
+        disk.close()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 1 <- 2 <- 3 and 4, closed."""
+    folder = tmp_path_factory.mktemp("chain")
+    disk = Disk(folder, MODEL, LIMIT)
+    disk.open()
+    for name, parent in [(1, None), (2, 1), (3, 2), (4, None)]:
+        stored(disk, name, parent, floats(40, name), stop=8)
+    disk.close()
+    return folder

@@ -1,0 +1,316 @@
+"""An engine without a model: it keeps the contract that `Engine.step` keeps with the scheduler, on a clock of its own.
+
+A script (`random_script`) says who comes when, how long prompts and answers are, who leaves early, and which steps
+fail. Rows advance as a runner would advance them, and join groups as a batch would place them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paceline.cache.budget import Budget
+from paceline.cache.grouping import LAYOUTS
+from paceline.cache.prices import Attention, Prices
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.admission import Admission
+from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
+from paceline.engine.request import Image, Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.scheduler import Cause, Plan, Scheduler
+from paceline.errors import NeverFits
+
+STUBBORN = 3  # as in engine/engine
+RECOVERY = 32
+LONGEST = 0.1  # seconds of the longest step
+GIVEN = (1, 2, 3, 4)  # priorities and tenants
+NEVER = 1_000_000
+
+
+def picture(patches: int) -> Image:
+    return Image(np.zeros((0,), dtype=np.float32), (1, 1, patches), "picture")
+
+
+def row(
+    prompt: int,
+    *,
+    limit: int = 1000,
+    tenant: str = "",
+    priority: int = 0,
+    patches: Iterable[int] = (),
+    name: str = "row",
+) -> Row:
+    text = TextStream(ByteDetokenizer(lambda token: b""))
+    images = tuple(picture(size) for size in patches)
+    made = Row(RequestId(name), Prompt((0,) * prompt, images), Sampling(seed=0), limit, text, lambda delta: None)
+    made.tenant, made.priority = tenant, priority
+    return made
+
+
+def admission(usable: int, *, token: int = 1, width: int = 1, weights: int = 0, **prices: float) -> Admission:
+    """Plain prices: so many bytes a slot, and nothing else unless it is said."""
+    budget = Budget(usable + weights)
+    budget.hold("weights", weights)
+    return Admission(budget, Prices((Attention(None, token),), **prices), width=width)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Guest:
+    """A request of a script. `says`: tokens after which it ends by itself; `leaves`: steps until its caller goes."""
+
+    row: Row
+    comes: float
+    says: int
+    leaves: int = NEVER
+    poisoned: int = NEVER  # every step fails in which it has this many tokens or more
+
+
+@dataclass(slots=True)
+class Script:
+    scheduler: Scheduler
+    guests: list[Guest]
+    tokens: int = 1  # most tokens that a row gets in a step
+    queue: int | None = None  # how many may wait
+    faults: float = 0.0  # share of the steps that fail for no reason that lasts
+    lost: float = 0.0  # of those: the batch cannot be trusted any more
+    presses: float = 0.0  # share of the steps that run out of memory
+
+
+@dataclass(slots=True)
+class Simulator:
+    script: Script
+    dice: random.Random
+    now: float = 0.0
+    plans: int = 0
+    steps: int = 0
+    failures: int = 0  # of steps
+    endings: dict[int, list[str]] = field(default_factory=dict)  # by the row's number: how it ended, each time
+    ended_at: dict[int, float] = field(default_factory=dict)
+    spells: list[tuple[float, Row]] = field(default_factory=list)  # how long rows waited at a stretch
+    most: int = 0  # bytes in use at most
+    refused: list[Row] = field(default_factory=list)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.script.scheduler
+
+    @property
+    def idle(self) -> bool:
+        return not self.scheduler.running and not self.scheduler.waiting
+
+    def run(self, most_plans: int = 20_000) -> None:
+        """To the end of the script, and of all its rows."""
+        self.scheduler.on_enter = lambda row: self.spells.append((self.now - row.since, row))
+        coming = sorted(self.script.guests, key=lambda guest: guest.comes)
+        guests: dict[int, Guest] = {}
+        while coming or not self.idle:
+            if self.idle and coming:
+                self.now = max(self.now, coming[0].comes)
+            while coming and coming[0].comes <= self.now:
+                guest = coming.pop(0)
+                guests[guest.row.number] = guest
+                self._arrive(guest.row)
+            self.step(guests)
+            assert self.plans < most_plans, "livelock"
+
+    def _arrive(self, new: Row) -> None:
+        self.endings[new.number] = []
+        if self.scheduler.admission is not None:
+            try:
+                self.scheduler.admission.check(len(new.prompt.token_ids), new.patches)
+            except NeverFits:
+                self.end(new, "never fits")
+                return
+        self.scheduler.add(new, self.now)
+
+    def step(self, guests: dict[int, Guest]) -> None:
+        """As `Engine.step`: plan, make room as long as the plan asks for it, run, deliver."""
+        plan = self._plan()
+        rounds = 0
+        while plan.preempt or plan.outgrown is not None:
+            rounds += 1
+            assert rounds <= 2 * (len(self.scheduler.running) + len(self.scheduler.waiting)) + 8, "planning never ends"
+            if plan.outgrown is not None:
+                self.end(plan.outgrown, "outgrown")
+            self.set_back(plan.preempt, plan.cause)
+            plan = self._plan()
+        if self.script.queue is not None:
+            for each in self.scheduler.overflow(self.script.queue):
+                self.refused.append(each)
+                self.end(each, "queue full")
+        self._check(plan)
+        self._ride(plan, guests)
+        self._check(plan)
+        self.steps += 1
+        if plan.decode and self.steps % RECOVERY == 0:
+            self.scheduler.recover()
+        self.now += self.dice.uniform(0.2, 1.0) * LONGEST
+        for number, guest in list(guests.items()):
+            guest.leaves -= 1
+            if guest.row.finished is not None:
+                del guests[number]
+            elif guest.leaves <= 0:
+                self.end(guest.row, "cancelled")
+
+    def _plan(self) -> Plan:
+        self.plans += 1
+        return self.scheduler.plan(self.now)
+
+    def _check(self, plan: Plan) -> None:
+        """What the rows hold, with all that is read in this step, is never more than there is."""
+        admission = self.scheduler.admission
+        if admission is not None:
+            chunk = sum(chunk.tokens for chunk in plan.prefill)
+            used = admission.used(self.scheduler.running, chunk)
+            assert used <= admission.budget.usable, (used, admission.budget.usable)
+            self.most = max(self.most, used)
+
+    def _ride(self, plan: Plan, guests: dict[int, Guest]) -> None:
+        scheduler, script = self.scheduler, self.script
+        for chunk in plan.prefill:
+            chunk.row.prefilled += chunk.tokens
+            scheduler.policy.served(chunk.row, chunk.tokens)
+        if plan.encode is not None:
+            plan.encode.pictured += 1
+        rows = list(plan.decode)
+        if not rows:
+            return
+        poisoned = any(guests[row.number].poisoned <= len(row.generated) for row in rows)
+        if script.presses and self.dice.random() < script.presses:
+            self._pressed(rows)
+        elif poisoned or (script.faults and self.dice.random() < script.faults):
+            self._failed(rows)
+        else:
+            self._join(rows)
+            for each in rows:
+                count = min(self.dice.randint(1, script.tokens), each.limit - each.launched)
+                each.generated += [0] * count
+                each.launched += count
+                scheduler.policy.served(each, OUTPUT_WEIGHT * count)
+            scheduler.suspects.succeeded(rows)
+            for each in rows:
+                if len(each.generated) >= min(guests[each.number].says, each.limit):
+                    self.end(each, "answered")
+
+    def _join(self, rows: list[Row]) -> None:
+        """As a batch places rows: in the first group that accepts them, at the length that they come with."""
+        present = [each for each in self.scheduler.running if each.group is not None]
+        for new in rows:
+            if new.group is None:
+                grouping = self._prices().grouping
+                groups: dict[int, list[int]] = {}
+                for each in present:
+                    assert each.group is not None
+                    groups.setdefault(each.group, []).append(each.length)
+                fitting = (name for name, lengths in groups.items() if grouping.accepts(lengths, new.length))
+                new.group = next(fitting, new.number)
+                present.append(new)
+
+    def _prices(self) -> Prices:
+        return Prices() if self.scheduler.admission is None else self.scheduler.admission.prices
+
+    def _failed(self, rows: list[Row]) -> None:
+        self.failures += 1
+        if self.dice.random() < self.script.lost:
+            self.set_back(rows, "fault")
+        verdict = self.scheduler.suspects.failed(rows)
+        if verdict.culprit is not None:
+            self.end(verdict.culprit, "failed")
+        self.set_back(verdict.apart, "fault")
+
+    def _pressed(self, rows: list[Row]) -> None:
+        scheduler = self.scheduler
+        self.failures += 1
+        scheduler.pace.squeeze()
+        scheduler.crowd = max(len(rows) // 2, 1)
+        while len(scheduler.running) > scheduler.crowd:
+            self.set_back([scheduler.policy.least(scheduler.running)], "memory")
+        if len(rows) == 1:
+            rows[0].troubles += 1
+            if rows[0].troubles > STUBBORN:
+                self.end(rows[0], "failed")
+
+    def set_back(self, rows: Iterable[Row], cause: Cause) -> None:
+        for each in rows:
+            if each in self.scheduler.running:
+                each.restart()
+                self.scheduler.set_back(each, cause)
+
+    def end(self, row: Row, how: str) -> None:
+        if row.finished is None:
+            self.endings[row.number].append(how)
+            self.ended_at[row.number] = self.now
+        row.finished = "stop"
+        self.scheduler.remove(row)
+        if how == "answered" and self.scheduler.admission is not None:
+            self.scheduler.admission.outputs.learn(len(row.generated))
+
+
+def random_script(dice: random.Random, policy: PolicyName) -> Script:
+    """Small, so that there can be many: a few rows that contend for a little memory."""
+    longest = dice.choice((300, 1000, 3000))
+    attention = [Attention(None, dice.randint(1, 8))]
+    if dice.random() < 0.4:
+        attention.append(Attention(dice.choice((24, 300, 1024)), dice.randint(1, 8)))
+    if dice.random() < 0.1:
+        del attention[0]
+    width = dice.choice((1, 4, 8))
+    prices = Prices(
+        tuple(attention),
+        state=dice.choice((0, 0, 3000)),
+        fixed=dice.choice((0, 100)),
+        chunk_token=dice.choice((0.0, 2.0, 10.0)),
+        chunk_pair=dice.choice((0.0, 0.01)),
+        decode_token=dice.choice((0.0, 20.0)),
+        patch=dice.choice((0.0, 4.0)),
+        tower_patch=8.0,
+        tower_pair=0.01,
+        grouping=dice.choice(list(LAYOUTS.values())),
+    )
+    weights = dice.choice((0, 5000))
+    alone = prices.row(longest + 100)
+    budget = Budget(weights + int(alone * dice.choice((0.3, 0.6, 1.1, 2.5))) + 2000, dice.choice((0, 1000)))
+    budget.hold("weights", weights)
+    scheduler = Scheduler(
+        dice.choice((1, 2, 4, 16)),
+        dice.choice((16, 64, 256, 512)),
+        policy=POLICIES[policy](),
+        starvation=dice.choice((0.5, 2.0, 30.0)),
+    )
+    scheduler.admission = Admission(budget, prices, width=width)
+    if dice.random() < 0.5:  # rows say more than is expected
+        for _ in range(64):
+            scheduler.admission.outputs.learn(1)
+    troubled = dice.random() < 0.4
+    guests = []
+    for _ in range(dice.randint(1, 10)):
+        guest = row(
+            int(longest ** dice.random()) + 1,
+            limit=dice.choice((1, 8, 64, 500)),
+            tenant=str(dice.choice(GIVEN)),
+            priority=dice.choice(GIVEN),
+            patches=[dice.randint(1, 60) for _ in range(dice.choice((0, 0, 0, 0, 1, 2)))],
+        )
+        guest.uncached = dice.randint(1, len(guest.prompt.token_ids))
+        guests.append(
+            Guest(
+                guest,
+                dice.choice((0.0, 0.0, 0.5, 2.0)) * dice.random(),
+                int(500 ** dice.random()),
+                dice.randint(1, 60) if dice.random() < 0.2 else NEVER,
+                dice.randint(0, 20) if troubled and dice.random() < 0.15 else NEVER,
+            )
+        )
+    return Script(
+        scheduler,
+        guests,
+        tokens=width,
+        queue=dice.choice((None, None, 0, 3)),
+        faults=0.05 if troubled else 0.0,
+        lost=0.5,
+        presses=0.03 if troubled else 0.0,
+    )

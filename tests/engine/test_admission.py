@@ -1,0 +1,226 @@
+"""Whether the memory suffices, in numbers. Unless a test says otherwise, a slot costs a byte and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.cache.grouping import PADDED, SIMILAR
+from paceline.cache.prices import Attention, Prices
+from paceline.engine.admission import AHEAD, GROWTH
+from paceline.engine.outputs import PRIOR
+from paceline.engine.pace import LEAST
+from paceline.engine.row import Row
+from paceline.errors import NeverFits
+from tests.engine.simulator import admission, row
+
+GIGABYTE = 10**9
+
+
+def say(each: Row, tokens: int) -> Row:
+    """As if it had read its prompt and said so much."""
+    each.prefilled = len(each.context) - 1
+    each.generated, each.launched = [0] * tokens, tokens
+    return each
+
+
+# -- never
+
+
+def test_a_prompt_that_can_never_fit_is_refused_with_the_numbers() -> None:
+    tight = admission(2 * GIGABYTE, token=1_000_000, weights=5 * GIGABYTE)
+    with pytest.raises(NeverFits) as refusal:
+        tight.check(3000, place="prompt")
+    assert "3000 tokens needs 3.07 GB" in str(refusal.value)
+    assert "has 2.00 GB beside the model" in str(refusal.value)
+    assert (refusal.value.field, refusal.value.code) == ("prompt", "memory_limit_exceeded")
+
+
+def test_what_others_hold_now_does_not_matter_for_never() -> None:
+    full = admission(1024)
+    full.budget.hold("rows", 1024)
+    full.budget.hold("prefixes", 1024)
+    full.check(1000)
+
+
+def test_the_headroom_is_not_for_requests() -> None:
+    full = admission(1024)
+    full.budget.headroom = 1
+    with pytest.raises(NeverFits):
+        full.check(1000)
+
+
+def test_the_least_chunk_and_the_pictures_count_too() -> None:
+    assert admission(1024).check(1000) is None
+    with pytest.raises(NeverFits):
+        admission(1024, chunk_token=1.0).check(1000)
+    admission(1024 + LEAST, chunk_token=1.0).check(1000)
+    with pytest.raises(NeverFits):
+        admission(1024, patch=1.0).check(1000, [5])
+    admission(1029, patch=1.0).check(1000, [5])
+
+
+@pytest.mark.parametrize("prompt", [1, 2, 31, 500, 5000])
+@pytest.mark.parametrize("window", [None, 24, 512])
+def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, window: int | None) -> None:
+    """The numbers of `check`, of letting in and of going on agree: to the byte."""
+    rules = admission(0, width=4, chunk_token=3.0, chunk_pair=0.1, decode_token=50.0, patch=1.0, tower_patch=2.0)
+    rules.prices = Prices(
+        (Attention(None, 2), Attention(window, 3)),
+        state=100,
+        chunk_token=3.0,
+        chunk_pair=0.1,
+        decode_token=50.0,
+        patch=1.0,
+        tower_patch=2.0,
+    )
+    new = row(prompt, patches=[7])
+    low, high = 0, 10**7
+    while low < high:  # the least memory with which it is not refused
+        rules.budget.limit = (low + high) // 2
+        try:
+            rules.check(prompt, new.patches)
+            high = rules.budget.limit
+        except NeverFits:
+            low = rules.budget.limit + 1
+    rules.budget.limit = low
+    assert rules.fits([], new)
+    assert not rules.outgrown(new)
+    assert not rules.outgrown(say(new, 1))
+
+
+# -- how long rows become
+
+
+def test_a_row_is_priced_by_what_it_is_expected_to_say_and_never_by_max_tokens_alone() -> None:
+    rules = admission(1)
+    assert rules.reach(row(100, limit=100_000)) == 100 + PRIOR
+    assert rules.reach(row(100, limit=5)) == 105
+
+
+def test_what_is_expected_is_learnt() -> None:
+    rules = admission(1)
+    for _ in range(64):
+        rules.outputs.learn(700)
+    assert rules.reach(row(100, limit=100_000)) == 800
+
+
+def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
+    rules = admission(1)
+    assert rules.reach(say(row(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
+    assert rules.reach(say(row(100, limit=1010), 1000)) == 100 + 1010
+
+
+# -- now
+
+
+def test_a_row_fits_beside_others_if_all_can_become_as_long_as_expected() -> None:
+    rules = admission(3 * 512)
+    running = [row(100), row(100)]  # each will have 356 tokens: 512 slots
+    assert rules.fits(running, row(100))
+    assert not rules.fits([*running, row(100)], row(100))
+    assert not rules.fits(running, row(300))
+
+
+def test_prefixes_count_as_free() -> None:
+    rules = admission(512)
+    rules.budget.hold("prefixes", 512)
+    assert rules.fits([], row(100))
+
+
+def test_alone_a_row_may_begin_even_if_it_may_outgrow_the_memory() -> None:
+    rules = admission(512)
+    assert rules.fits([], row(500))
+    assert not rules.fits([], row(520))
+    assert not rules.fits([row(1, limit=1)], row(500))
+
+
+def test_padding_is_paid_for() -> None:
+    rules = admission(2 * 4096)
+    long = row(3800)
+    assert rules.fits([long], row(10))
+    rules.prices = Prices((Attention(None, 1),), grouping=PADDED)
+    assert rules.fits([long], row(10))
+    assert not rules.fits([long, row(10)], row(10))
+    rules.prices = Prices((Attention(None, 1),), grouping=SIMILAR)
+    assert rules.fits([long, row(10)], row(10))
+
+
+def test_rows_that_share_a_buffer_pay_for_its_longest_though_their_lengths_differ_by_now() -> None:
+    rules = admission(10_000)
+    rules.prices = Prices((Attention(None, 1),), grouping=SIMILAR)
+    short, long = say(row(10), 20), say(row(500), 1000)
+    apart = rules.used([short, long], 0)
+    short.group = long.group = 1
+    assert (apart, rules.used([short, long], 0)) == (256 + 1536, 2 * 1536)
+
+
+def test_what_is_still_to_be_read_is_counted_before_it_is_read() -> None:
+    rules = admission(3000)
+    reading = row(2900)
+    assert rules.used([reading], 0) == 0
+    assert rules.left([reading]) == 3000 - 3072
+    assert rules.left([row(100), reading]) < rules.left([reading])
+
+
+def test_no_row_is_taken_to_become_longer_than_it_may() -> None:
+    rules = admission(256)
+    assert rules.left([say(row(250, limit=6), 1)]) == 0
+    assert rules.left([say(row(250, limit=1000), 1)]) < 0
+
+
+def test_who_is_let_in_is_not_at_once_too_much() -> None:
+    rules = admission(0)
+    for prompt in range(1, 1500, 7):
+        running, new = [say(row(prompt), 300)], row(prompt // 2 + 1)
+        rules.budget.limit = rules.promised([*running, new], LEAST)
+        assert rules.fits(running, new)
+        assert rules.left([*running, new]) >= rules.reading([*running, new], LEAST)
+    assert AHEAD < GROWTH
+
+
+# -- chunks
+
+
+def test_the_chunk_shrinks_by_halves_until_it_fits_but_not_below_the_least() -> None:
+    rules = admission(1_000_000, chunk_token=10.0)
+    reading = [row(3000)]
+    assert rules.chunk(reading, 512, 5120) == 512
+    assert rules.chunk(reading, 512, 5119) == 256
+    assert rules.chunk(reading, 512, 700) == 64
+    assert rules.chunk(reading, 512, 0) == LEAST
+    assert rules.chunk(reading, 8, 0) == 8
+
+
+def test_rows_that_only_decode_do_not_shrink_the_chunk() -> None:
+    rules = admission(10, chunk_token=10.0)
+    assert rules.chunk([say(row(10), 1)], 512, 0) == 512
+
+
+# -- the account
+
+
+def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_take() -> None:
+    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
+    rules.account([say(row(100), 200), row(50, patches=[9])], 64)
+    parts = rules.budget.held()
+    assert parts["rows"] == 512
+    assert parts["promised"] == 512 + 512 - 512
+    assert parts["activations"] == 2 * 3 + 50 * 2
+    assert parts["pictures of rows"] == 9
+
+
+def test_when_nobody_is_there_nothing_is_held() -> None:
+    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
+    rules.account([row(50, patches=[9])], 64)
+    rules.account([], 64)
+    assert set(rules.budget.held().values()) == {0}
+
+
+def test_the_status_has_every_part() -> None:
+    rules = admission(1000, weights=24)
+    rules.account([say(row(100), 1)], 64)
+    stats = rules.stats()
+    assert stats["limit_bytes"] == 1024
+    assert stats["parts"]["rows"] == 256
+    assert stats["free_bytes"] == 1000 - 512
+    assert stats["expected_output_tokens"] == PRIOR

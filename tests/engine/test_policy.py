@@ -1,0 +1,202 @@
+"""Who comes next, and who gives way, by each policy alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.engine.policy import (
+    CREDIT,
+    MARGIN,
+    OUTPUT_WEIGHT,
+    POLICIES,
+    Fair,
+    Fifo,
+    PolicyName,
+    Priority,
+    ShortestFirst,
+)
+from paceline.engine.row import Row
+from tests.engine.simulator import row
+
+
+def one(row: Row) -> int:
+    return 1
+
+
+def rows(*arrivals: float) -> list[Row]:
+    made = [row(10) for _ in arrivals]
+    for each, arrival in zip(made, arrivals, strict=True):
+        each.arrived = arrival
+    return made
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_each_policy_bears_its_name_and_orders_everybody_once(name: PolicyName) -> None:
+    policy = POLICIES[name]()
+    assert policy.name == name
+    waiting = rows(3, 1, 2)
+    assert sorted(each.number for each in policy.order(waiting)) == sorted(each.number for each in waiting)
+    assert policy.order([]) == []
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_without_any_difference_all_go_by_arrival_and_then_by_number(name: PolicyName) -> None:
+    late, first, second = waiting = rows(2, 1, 1)
+    assert POLICIES[name]().order(waiting) == [first, second, late]
+
+
+def test_fifo_displaces_nobody_and_loses_the_newest() -> None:
+    old, new, waiting = rows(1, 2, 0)
+    assert Fifo().victim(waiting, [old, new], one) is None
+    assert Fifo().least([new, old]) is new
+
+
+def test_shortest_first_goes_by_the_tokens_that_must_be_computed() -> None:
+    long, cached, short = rows(1, 2, 3)
+    long.uncached, cached.uncached, short.uncached = 10, 3, 5
+    assert ShortestFirst().order([long, cached, short]) == [cached, short, long]
+    assert ShortestFirst().victim(cached, [long], one) is None
+
+
+def test_priority_goes_by_the_lowest_number_and_then_by_arrival() -> None:
+    first, second, urgent = rows(1, 2, 3)
+    urgent.priority = -1
+    assert Priority().order([second, first, urgent]) == [urgent, first, second]
+
+
+def test_a_lower_priority_gives_way_the_newest_of_the_lowest_first() -> None:
+    old, new, middle, urgent = rows(1, 2, 3, 4)
+    old.priority = new.priority = 5
+    middle.priority = 3
+    assert Priority().victim(urgent, [old, new, middle], one) is new
+    assert Priority().least([old, new, middle]) is new
+    assert Priority().victim(urgent, [], one) is None
+
+
+def test_an_equal_priority_does_not_give_way() -> None:
+    running, waiting = rows(1, 2)
+    assert Priority().victim(waiting, [running], one) is None
+
+
+def tenants(policy: Fair, *names: str) -> list[Row]:
+    made = []
+    for place, name in enumerate(names):
+        each = row(10, tenant=name)
+        each.arrived = place
+        policy.arrived(each, made)
+        made.append(each)
+    return made
+
+
+def test_fair_takes_users_in_turn_however_many_one_of_them_has() -> None:
+    policy = Fair()
+    waiting = tenants(policy, *["many"] * 50, "one")
+    assert policy.order(waiting).index(waiting[-1]) == 1
+
+
+def test_fair_takes_first_who_was_served_least() -> None:
+    policy = Fair()
+    a, b = tenants(policy, "a", "b")
+    policy.served(a, OUTPUT_WEIGHT * 10)
+    assert policy.order([a, b]) == [b, a]
+    policy.served(b, 100)
+    assert policy.order([a, b]) == [a, b]
+
+
+def test_fair_counts_what_a_waiting_row_will_cost_before_its_users_next_one() -> None:
+    policy = Fair()
+    long, again, other, third = tenants(policy, "a", "a", "b", "b")
+    long.uncached, again.uncached, other.uncached, third.uncached = 100, 1, 10, 10
+    assert policy.order([long, again, other, third]) == [long, other, third, again]
+
+
+def test_absence_saves_up_no_more_than_a_short_visit() -> None:
+    policy = Fair()
+    here, away = tenants(policy, "here", "away")
+    policy.served(here, 100_000)
+    for _ in range(2):
+        policy.arrived(row(10, tenant="away"), [here])
+        assert policy.accounts == {"here": 100_000, "away": 100_000 - CREDIT}
+
+
+def test_a_debt_is_not_forgotten_while_others_are_there() -> None:
+    policy = Fair()
+    here, away = tenants(policy, "here", "away")
+    policy.served(away, 100_000)
+    policy.arrived(row(10, tenant="away"), [here])
+    assert policy.accounts["away"] == 100_000
+
+
+def test_whoever_comes_to_an_empty_server_starts_afresh() -> None:
+    policy = Fair()
+    (alone,) = tenants(policy, "a")
+    policy.served(alone, 1000)
+    policy.arrived(row(10, tenant="b"), [])
+    assert policy.accounts == {"b": 0}
+
+
+def test_accounts_of_users_long_gone_are_forgotten() -> None:
+    policy = Fair()
+    (here,) = tenants(policy, "here")
+    policy.served(here, 10_000)
+    for number in range(5000):
+        policy.arrived(row(1, tenant=f"user {number}"), [here])
+    assert len(policy.accounts) < 3000
+    assert policy.accounts["here"] == 10_000
+
+
+def test_who_holds_more_than_another_gives_way_its_latest() -> None:
+    policy = Fair()
+    first, second, third, mine = tenants(policy, "a", "a", "a", "b")
+    assert policy.victim(mine, [first, second, third], one) is third
+    assert policy.victim(mine, [first, second], one) is second
+    assert policy.victim(mine, [first], one) is None  # an exchange would change nothing
+
+
+def test_nobody_gives_way_to_a_user_who_was_served_more() -> None:
+    policy = Fair()
+    first, second, third, mine = tenants(policy, "a", "a", "a", "b")
+    policy.served(mine, 1)
+    assert policy.victim(mine, [first, second, third], one) is None
+
+
+def test_a_user_who_was_served_much_more_gives_way_whatever_the_two_hold() -> None:
+    policy = Fair()
+    first, mine = tenants(policy, "a", "b")
+    assert policy.victim(mine, [first], one) is None
+    policy.served(first, mine.uncached + MARGIN - 1)
+    assert policy.victim(mine, [first], one) is None
+    policy.served(first, 1)
+    assert policy.victim(mine, [first], one) is first
+    assert policy.victim(first, [mine], one) is None
+
+
+def test_nobody_gives_way_to_a_user_who_holds_as_much() -> None:
+    policy = Fair()
+    first, second, own, mine = tenants(policy, "a", "a", "b", "b")
+    assert policy.victim(mine, [first, second, own], one) is None
+
+
+def test_two_users_do_not_displace_each_other_in_turn() -> None:
+    policy = Fair()
+    first, second, third, mine = tenants(policy, "a", "a", "a", "b")
+    victim = policy.victim(mine, [first, second, third], one)
+    assert victim is third
+    assert policy.victim(third, [first, second, mine], one) is None
+
+
+def test_when_memory_is_short_the_user_who_holds_most_loses_the_latest() -> None:
+    policy = Fair()
+    long, short, other = tenants(policy, "a", "a", "b")
+    long.prefilled, short.prefilled, other.prefilled = 9, 5, 8
+    assert policy.least([long, short, other]) is short
+
+
+def test_prompts_are_read_in_the_order_of_arrival_of_priority_or_of_what_was_served() -> None:
+    policy = Fair()
+    first, second = tenants(policy, "a", "b")
+    assert Fifo().foremost([first, second]) is first
+    second.priority = -1
+    assert Priority().foremost([first, second]) is second
+    policy.served(first, 1)
+    assert policy.foremost([first, second]) is second

@@ -1,0 +1,71 @@
+"""What is not served says so; the front page says what is."""
+
+from __future__ import annotations
+
+import httpx
+import openai
+import pytest
+
+from paceline.settings import Settings
+from tests.server.fake_service import FakeService
+from tests.server.harness import refused, serve
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("POST", "/v1/audio/speech", "Speech"),
+        ("POST", "/v1/audio/transcriptions", "transcription"),
+        ("POST", "/v1/images/generations", "not generated"),
+        ("POST", "/v1/images/edits", "not generated"),
+        ("POST", "/v1/moderations", "moderation"),
+        ("POST", "/v1/fine_tuning/jobs", "not trained"),
+        ("GET", "/v1/fine_tuning/jobs/ftjob-1/events", "not trained"),
+        ("GET", "/v1/files", "not stored"),
+        ("DELETE", "/v1/files/file-1", "not stored"),
+        ("GET", "/v1/batches", "no batch jobs"),
+        ("POST", "/v1/batches", "no batch jobs"),
+        ("POST", "/v1/rerank", "/v1/score"),
+        ("POST", "/rerank", "/v1/score"),
+        ("POST", "/v1/assistants", "/v1/responses"),
+    ],
+)
+def test_what_is_not_served_is_a_404_that_says_so(http: httpx.Client, method: str, path: str, words: str) -> None:
+    error = refused(http.request(method, path), 404, None, words, f"{method} {path}")
+    assert error["code"] == "not_found" and error["type"] == "invalid_request_error"
+
+
+def test_openais_client_shows_the_words(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="no moderation model"):
+        client.moderations.create(input="a")
+    with pytest.raises(openai.NotFoundError, match="not generated"):
+        client.images.generate(prompt="a bird")
+    with pytest.raises(openai.NotFoundError, match="not stored"):
+        client.files.list()
+
+
+def test_a_model_is_found_by_its_whole_name_and_no_other_is(client: openai.OpenAI, http: httpx.Client) -> None:
+    assert client.models.retrieve("fake/model").id == "fake/model"
+    assert http.get("/v1/models/fake/model").json()["id"] == "fake/model"
+    assert http.get("/v1/models/fake%2Fmodel").json()["id"] == "fake/model"
+    for name in ("gpt-4o", "fake", "fake/model/more", "a/b/c", "%20"):
+        error = refused(http.get(f"/v1/models/{name}"), 404, "model", "fake/model")
+        assert error["code"] == "model_not_found"
+
+
+def test_the_front_page_names_the_server_and_the_model(http: httpx.Client) -> None:
+    page = http.get("/")
+    assert page.status_code == 200
+    assert page.json()["server"].startswith("paceline ") and page.json()["model"] == "fake/model"
+    assert http.get(page.json()["docs"]).status_code == 200
+    head = http.head("/")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def test_a_key_is_needed_for_these_paths_too() -> None:
+    settings = Settings.model_validate({"api_key": "secret"})
+    with serve(FakeService(settings), settings) as address, httpx.Client(base_url=address) as http:
+        for path in ("/v1/embeddings", "/v1/score", "/v1/audio/speech", "/v1/files"):
+            assert http.post(path, json={}).status_code == 401
+        answer = http.post("/v1/embeddings", json={"input": "a"}, headers={"Authorization": "Bearer secret"})
+        assert answer.status_code == 200

