@@ -40,8 +40,6 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Engine": {
         "max_rows": "N",
-        "memory_limit_gb": "GB|auto",
-        "scheduler_headroom_gb": "GB|auto",
         "prefill_chunk": "N|auto",
         "kv_layout": "LAYOUT",
         "dtype": "TYPE",
@@ -53,6 +51,10 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "chat_template": "FILE",
         "embedding_pooling": "KIND",
         "blas": "PATH|none",
+    },
+    "Memory": {
+        "memory_limit_gb": "GB|auto",
+        "scheduler_headroom_gb": "GB|auto",
     },
     "Scheduling": {
         "scheduler_policy": "POLICY",

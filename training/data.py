@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import tarfile
@@ -26,7 +27,7 @@ from training import data_long, facts_find, facts_forms, facts_talk, pictures, p
 from training.data_chat import Chat, Picture, Split, held, segments
 from training.data_long import HAYSTACK, Corpus
 from training.data_pack import Document, Stage, cut, pack, write_index
-from training.sources import OUT, SEPARATOR
+from training.sources import MANIFEST, OUT, SEPARATOR
 
 Draw = Callable[[Random, Split], Chat]
 TEXT = "text"  # the kind of rows that are plain text
@@ -95,12 +96,22 @@ def read_corpus(folder: Path, split: Split) -> Iterator[tuple[str, str]]:
         for place, document in enumerate(path.read_text(encoding="utf-8").split(SEPARATOR)):
             # A novel is one document: such are held out by their pages.
             if len(document) > 200_000:
-                pages = re.findall(r"(?s).{1,20000}(?:\n\n|\n|\Z)", document)
-                for page, text in enumerate(pages):
+                for page, text in enumerate(_pages(document, 20_000)):
                     if _held_text(path.stem, place, page) == (split == "held"):
                         yield path.stem, text
             elif _held_text(path.stem, place) == (split == "held"):
                 yield path.stem, document
+
+
+def _pages(text: str, size: int) -> Iterator[str]:
+    """Pieces of at most `size` characters that end where a line or a word does; joined, they are the text."""
+    start = 0
+    while len(text) - start > size:
+        ends = (text.rfind("\n", start, start + size) + 1, text.rfind(" ", start, start + size), start + size)
+        end = next(end for end in ends if end > start + size // 2)
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def _held_text(*place: object) -> bool:
@@ -117,7 +128,7 @@ def corpus_tokens(folder: Path, split: Split, words: Tokenizer) -> tuple[NDArray
     documents = list(read_corpus(folder, split))
     pieces, owners = [], []
     for number, (_, text) in enumerate(documents):
-        for piece in re.findall(r"(?s).{1,30000}(?:\n|\Z)|.{1,30000}", text):
+        for piece in _pages(text, 30_000):
             pieces.append(piece)
             owners.append(number)
     encoded: list[list[NDArray[np.uint16]]] = [[] for _ in documents]
@@ -294,6 +305,28 @@ def build(
     return {name: entry | {"about": recipe.about, "tokens_by_kind": tokens, "seed": seed}}
 
 
+def write_shares(out: Path) -> None:
+    """How many tokens of the training data each source and each generator gives, into the manifest."""
+    counts = json.loads((out / "index.json").read_text())["corpus_train"]
+    known = json.loads(MANIFEST.read_text())
+    drawn = {
+        f"{stage}: {kind}": int(share * 1e6)
+        for stage, recipe in STAGES.items()
+        for kind, share in recipe.shares.items()
+        if kind != TEXT
+    }
+    total = sum(counts.values()) + sum(drawn.values())
+    for entry in known["sources"]:
+        tokens = counts.get(entry["package"].replace("@", "").replace("/", "-"), 0)
+        entry |= {"tokens": tokens, "share": round(tokens / total, 4)}
+    known["generated"] = {
+        "licence": "this project's own",
+        "about": "drawn by the generators in training/, with the words of training/facts.py and the records above",
+        "kinds": {kind: {"tokens": tokens, "share": round(tokens / total, 4)} for kind, tokens in drawn.items()},
+    }
+    MANIFEST.write_text(json.dumps(known, indent=1) + "\n")
+
+
 def sample_chats(size: int, rng: Random) -> Iterator[str]:
     """Text of chats without their marks, for the tokenizer; about `size` characters."""
     marks = re.compile("|".join(re.escape(mark) for mark in tokenizer.SPECIAL + tokenizer.MARKUP))
@@ -317,7 +350,11 @@ def main() -> None:
     parser.add_argument("--stage", nargs="+", default=[*STAGES], choices=[*STAGES], help="default: all")
     parser.add_argument("--split", nargs="+", default=["train", "held"], choices=["train", "held"])
     parser.add_argument("--compress", action="store_true", help="smaller files, more time")
+    parser.add_argument("--manifest", action="store_true", help="only write the shares into manifest.json")
     arguments = parser.parse_args()
+    if arguments.manifest:
+        write_shares(arguments.out)
+        return
     if not (arguments.source / "corpus").exists():
         with tarfile.open(arguments.source / "raw.tar.xz") as bundle:
             bundle.extractall(arguments.source, filter="data")

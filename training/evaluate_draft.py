@@ -73,14 +73,18 @@ class Draft:
         mx.eval(logits, batch.arrays(), [layer.seen[-1] for layer in self.watched])
         return logits
 
-    def keeps(self, prompt: Sequence[int], first: int, last: int) -> bool:
-        """Whether all chunks with the prompt's tokens [first, last) are among the best fifth."""
+    def kept(self, prompt: Sequence[int]) -> set[int]:
+        """The chunks of the prompt that are among the best fifth."""
         scores = self.scores(prompt)
         chunks = -(-len(scores) // CHUNK)
         padded = np.pad(scores, (0, chunks * CHUNK - len(scores)), constant_values=np.nan)
         ranked = np.argsort(-np.nanmean(padded.reshape(chunks, CHUNK), axis=1), kind="stable")
-        kept = set(ranked[: max(1, round(chunks * KEPT))].tolist())
-        return all(chunk in kept for chunk in range(first // CHUNK, (last - 1) // CHUNK + 1))
+        return set(ranked[: max(1, round(chunks * KEPT))].tolist())
+
+
+def chunks_of(first: int, last: int) -> set[int]:
+    """The chunks that hold the tokens [first, last)."""
+    return set(range(first // CHUNK, (last - 1) // CHUNK + 1))
 
 
 def _attention(layer: Watched, prompt: int) -> mx.array:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from training import facts
+from training import facts, facts_talk
 from training.data_chat import Chat, Phrases, Split, Turn, held
-from training.facts_find import ATTRIBUTES, PERSON_ATTRIBUTES, draw_facts
+from training.facts_find import draw_facts
 from training.facts_talk import SYSTEMS
 
 Value = Callable[[Random], Any]
@@ -166,9 +166,12 @@ class Tool:
     result: Callable[[Random, dict[str, Any]], dict[str, Any]]
     final: str  # the answer, from arguments and result
 
-    @property
-    def signature(self) -> dict[str, Any]:
+    def signature(self, described: bool = False) -> dict[str, Any]:
+        """As clients send it; some describe every parameter."""
         properties = {name: {"type": kind} for name, (_, kind) in self.parameters.items()}
+        if described:
+            for name, entry in properties.items():
+                entry["description"] = f"The {name} of the {self.name.split('_')[-1]}."
         parameters = {"type": "object", "properties": properties, "required": list(self.parameters)}
         function = {"name": self.name, "description": self.about, "parameters": parameters}
         return {"type": "function", "function": function}
@@ -297,7 +300,9 @@ _generic = Phrases(
     "{verb} one {noun} where {pairs}.",
     "Could you please {verb} the {noun} where {pairs}?",
 )  # fmt: skip
-_no_tool = ("I have no tool for that.",)
+
+
+NO_TOOL = (facts_talk.small_talk, facts_talk.explain, facts_talk.opposite, facts_talk.introduction)
 
 
 def _generic_tool(rng: Random) -> Tool:
@@ -340,8 +345,9 @@ def tool_call(rng: Random, split: Split, finish: bool | None = None) -> Chat:
     tools = [tool, *others.values()]
     rng.shuffle(tools)
     turns: list[Turn] = []
-    if split == "train" and rng.random() < 0.12:  # a tool is there, and nobody needs it
-        turns += [Turn("user", "Hello!"), Turn("assistant", "Hello! How can I help you?")]
+    if split == "train" and rng.random() < 0.2:  # a tool is there, and nobody needs it
+        other_talk = facts_talk.draw(rng.choice(NO_TOOL), rng, split)
+        turns += [Turn("user", other_talk.user), Turn("assistant", other_talk.answer)]
     turns += [Turn("user", _request(tool, given, rng, split)), Turn("assistant", calls=[(tool.name, given)])]
     expect: Any = (tool.name, given)
     if finish if finish is not None else rng.random() < 0.7:
@@ -358,7 +364,5 @@ def tool_call(rng: Random, split: Split, finish: bool | None = None) -> Chat:
                 ]
                 expect = (again.name, given)
     system = SYSTEMS.pick(rng, split) if rng.random() < 0.4 else ""
-    return Chat(turns, "tools", (tool.name,), system, [one.signature for one in tools], expect)
-
-
-__all__ = ["ATTRIBUTES", "PERSON_ATTRIBUTES", "json_answer", "tool_call"]
+    described = rng.random() < 0.35
+    return Chat(turns, "tools", (tool.name,), system, [one.signature(described) for one in tools], expect)

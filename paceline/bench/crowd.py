@@ -173,6 +173,8 @@ class Crowd:
             outcome = Outcome("broken", ask.manner, detail=f"nothing came for {self.timeout:g} s")
         except httpx.TransportError as error:
             outcome = Outcome("broken", ask.manner, detail=f"{type(error).__name__}: {error}")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            outcome = Outcome("broken", ask.manner, detail=f"no answer of OpenAI's shape: {error!r}")
         finally:
             if cancelling is not None:
                 cancelling.cancel()
@@ -199,7 +201,7 @@ class Crowd:
                 if "error" in event:
                     return _broken_off(event["error"], ask, first)
                 for choice in event["choices"]:
-                    reason = choice["finish_reason"] or reason
+                    reason = choice.get("finish_reason") or reason
                 if ask.manner == "dawdles" and seen == GLIMPSE:
                     await asyncio.sleep(DAWDLING)
             return _answered(ask, reason, first)

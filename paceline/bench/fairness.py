@@ -1,8 +1,8 @@
 """`paceline bench fairness`: a user with few short requests beside one who sends fifty long ones at once.
 
 The guest's wait is from its request's arrival to its first token: alone, beside the hog under the policy `fair`, and
-beside it under `fifo`, in one process on one model. The hog's requests are there and running before the guest's come;
-what is left of them is cancelled when the guest is done. The engine has a prefix cache, as a server has.
+beside it under `fifo`, in one process on one model. The hog's requests are there, and hold all places, before the
+guest's come; what is left of them is cancelled when the guest is done. The engine has a prefix cache, as a server has.
 """
 
 from __future__ import annotations
@@ -97,14 +97,16 @@ class _Waits:
     first: dict[str, float] = field(default_factory=dict)
     arrived: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
-    running: threading.Event = field(default_factory=threading.Event)  # the first token of all came
+    running: threading.Event = field(default_factory=threading.Event)  # so many rows have brought a token
     done: threading.Event = field(default_factory=threading.Event)
     open_rows: int = 0
+    enough: int = 1
 
     def sink(self, name: str, delta: Delta) -> None:
         if delta.token_ids and name not in self.first:
             self.first[name] = time.perf_counter()
-            self.running.set()
+            if len(self.first) >= self.enough:
+                self.running.set()
         if delta.error is not None:
             self.failures.append(delta.error)
             self.running.set()
@@ -161,7 +163,7 @@ class FairnessBench(Bench):
     def run(self, policy: PolicyName, guest: Requests, hog: Requests | None, seed: int) -> tuple[list[float], int]:
         """The guest's waits in seconds, and how often a row was set back for the policy's sake."""
         self.begin(policy)
-        others, waits = _Waits(), _Waits()
+        others, waits = _Waits(enough=min(self.scheduler.max_rows, 0 if hog is None else hog.count)), _Waits()
         rows = [] if hog is None else self.submit("hog", hog, others, 2 * seed)
         if rows and not others.running.wait(PATIENCE):
             raise BenchError("The hog's requests did not start.")
@@ -187,7 +189,8 @@ def compare(
 ) -> list[Line]:
     """Alone, then under each policy, in turns, after a short run that warms up."""
     watch("warming up")
-    bench.run("fair", Requests(2, guest.prompt, 4), Requests(2, hog.prompt, 4), 1_000_000)
+    few = bench.scheduler.max_rows
+    bench.run("fair", Requests(2, guest.prompt, 4), Requests(few, hog.prompt, 4), 1_000_000)
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in (ALONE, *policies)}
     preempted: dict[str, int] = dict.fromkeys(found, 0)
     for turn in range(turns):

@@ -101,7 +101,9 @@ class Startup:
         budget = budget_for(settings, model.nbytes)
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        engine.scheduler.admission = self.admission = Admission(budget, measure(runner), width=drafts + 1)
+        engine.scheduler.admission = self.admission = Admission(
+            budget, measure(runner, head=drafts > 0), width=drafts + 1
+        )
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
         return runner
 

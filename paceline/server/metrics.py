@@ -36,12 +36,14 @@ class Metrics:
     """One registry an app, so that two apps in one process do not share counters."""
 
     def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self._ask = stats
+        self._latest: Mapping[str, Any] = {"running": 0, "waiting": 0}
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         for state in ("running", "waiting"):
             gauge = Gauge(f"paceline_num_requests_{state}", f"Requests {state} now.", LABELS, registry=self.registry)
-            gauge.labels(model_name).set_function(partial(_number, stats, state))
+            gauge.labels(model_name).set_function(partial(_number, self._stats, state))
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of started requests.", model_name)
         self.generation_tokens = self._counter("generation_tokens", "Tokens generated.", model_name)
         self.first_token = self._histogram(
@@ -63,16 +65,21 @@ class Metrics:
         self.finished = {reason: success.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
         self.refused = {cause: 0 for cause in REFUSALS}  # requests; read at every scrape, and by /v1/status
         self.registry.register(RefusalCollector(model_name, self.refused))
-        self.registry.register(SchedulerCollector(model_name, stats))
-        self.registry.register(MemoryCollector(model_name, stats))
-        self.registry.register(SpeculationCollector(model_name, stats))
-        self.registry.register(PrefixCacheCollector(model_name, stats))
+        self.registry.register(SchedulerCollector(model_name, self._stats))
+        self.registry.register(MemoryCollector(model_name, self._stats))
+        self.registry.register(SpeculationCollector(model_name, self._stats))
+        self.registry.register(PrefixCacheCollector(model_name, self._stats))
 
     def exposition(self) -> bytes:
+        self._latest = self._ask()
         return generate_latest(self.registry)
 
     def watch(self, choices: int) -> Watch:
         return Watch(self, choices)
+
+    def _stats(self) -> Mapping[str, Any]:
+        """As of this scrape: they list every row, so they are asked for once."""
+        return self._latest
 
     def refuse(self, cause: str) -> None:
         """A request was sent away."""

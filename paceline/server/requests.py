@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -100,7 +100,8 @@ class Identified:
                 self.requests.leave(call)  # before the client can know that it is over
             await send(message)
 
-        with answering(call), self.requests.inside(call):
+        works = scope["method"] == "POST"  # who cancels is nobody to be cancelled
+        with answering(call), self.requests.inside(call) if works else nullcontext():
             await self.app(scope, receive, named)
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import batch as batch_module
 from paceline.cache import grouping as grouping_module
 from paceline.cache import lane as lane_module
 from paceline.cache import pieces
+from paceline.cache import slots as slots_module
 from paceline.cache.batch import Batch
 from paceline.cache.grouping import LAYOUTS
 from paceline.cache.layers import UnsupportedUse
@@ -27,9 +27,9 @@ from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vect
 def small_steps() -> Iterator[None]:
     """As in test_batch: short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane_module, "STEP", 4)
+        patch.setattr(slots_module, "STEP", 4)
+        patch.setattr(slots_module, "MARGIN", 2)
         patch.setattr(lane_module, "MARGIN", 2)
-        patch.setattr(batch_module, "STEP", 4)
         patch.setattr(grouping_module, "SMALL", 6)
         yield
 

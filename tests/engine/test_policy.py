@@ -79,7 +79,7 @@ def test_an_equal_priority_does_not_give_way() -> None:
 
 
 def tenants(policy: Fair, *names: str) -> list[Row]:
-    made = []
+    made: list[Row] = []
     for place, name in enumerate(names):
         each = row(10, tenant=name)
         each.arrived = place

@@ -1,4 +1,4 @@
-"""A row that is set back and comes again says what it would have said, whatever it was doing, and nobody else notices."""
+"""A row that is set back and comes again says what it would have said, whatever it did, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from paceline.engine.request import Sampling, Speculation
 from paceline.engine.row import Row
 from tests.engine.stepper import Stepper
+from tests.engine.test_images import ask, expected
 from tests.engine.watched import SMALL
+from tests.models.test_vision import AFTER, ONE, TURNS, TWO
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -119,3 +121,18 @@ def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
     assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (60, 20, 0)
     assert stepper.reuse.cache.counts.restores == 1
+
+
+@pytest.mark.parametrize("cache", [None, PLENTY])
+@pytest.mark.parametrize("speculation", ["off", 2])
+def test_rows_with_pictures_are_not_disturbed(hybrid: Path, speculation: Speculation, cache: int | None) -> None:
+    conversations = {"one": ONE, "two": TWO, "turns": TURNS, "after": AFTER}
+    for seed in range(2):
+        stepper = Stepper(hybrid, "similar", chunk=16, speculation=speculation, cache=cache, features=PLENTY)
+        heard = {name: ask(stepper, hybrid, messages, name) for name, messages in conversations.items()}
+        text = stepper.greedy("text", prompt(50), 12)
+        disturb(stepper, seed, 0.3)
+        assert sum(stepper.engine.scheduler.setbacks.values()) > 1
+        for name, messages in conversations.items():
+            assert heard[name].tokens == expected(hybrid, messages).tokens, name
+        assert text.tokens == greedy_text(hybrid, prompt(50), 12)

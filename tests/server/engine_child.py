@@ -33,7 +33,7 @@ class Breakable(Service):
             def decode(*arguments: Any) -> Launched:
                 raise RuntimeError("the device is gone")
 
-            self._running.engine._runner.decode = decode  # type: ignore[method-assign]
+            setattr(self._running.engine._runner, "decode", decode)  # noqa: B010
 
 
 commands = typer.Typer(cls=cli._Commands)

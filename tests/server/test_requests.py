@@ -93,6 +93,10 @@ def test_every_answer_has_an_id_of_its_own(http: httpx.Client) -> None:
     assert all(ids) and len(set(ids)) == len(ids)
 
 
+def test_a_request_to_cancel_is_nothing_that_can_be_cancelled(http: httpx.Client) -> None:
+    refused(http.delete("/v1/requests/mine", headers={"x-request-id": "mine"}), 404, None)
+
+
 @pytest.mark.parametrize("odd", ["", "with space", "x" * 129, "-dash", "semi;colon"])
 def test_an_odd_id_is_not_repeated(http: httpx.Client, odd: str) -> None:
     assert http.get("/health", headers={"x-request-id": odd}).headers["x-request-id"].startswith("req_")

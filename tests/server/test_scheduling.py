@@ -124,3 +124,22 @@ def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path) -> No
         error = refused(answer, 400, "prompt", "190000 tokens", "GB of memory", "--memory-limit-gb")
         assert error["code"] == "memory_limit_exceeded"
         assert scrape(http)["paceline_requests_refused_total never_fits"] == 1
+
+
+def test_whoever_takes_or_waits_too_long_is_told_so(hybrid: Path) -> None:
+    settings = Settings(model=str(hybrid), max_rows=1, queue_timeout=0.5, request_timeout=2.0)
+    backend: Backend = Service(settings)
+    body = {"messages": user("Go on"), "ignore_eos": True, "stream": True}
+    with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
+        with http.stream("POST", "/v1/chat/completions", json=body) as response:
+            lines = response.iter_lines()
+            assert next(lines).startswith("data: ")
+            waited = post_chat(http, "me too", max_tokens=1)
+            error = refused(waited, 503, None, "0.5 s")
+            assert error["code"] == "queue_timeout" and int(waited.headers["retry-after"]) >= 1
+            *_, last, _, done, _ = lines
+        assert '"code":"deadline"' in last and "2 s" in last and done == "data: [DONE]"
+        until(http, lambda status: counts(status) == (0, 0))
+        refusals = http.get("/v1/status").json()["refused"]
+        assert (refusals["queue_timeout"], refusals["deadline"]) == (1, 1)
+        assert post_chat(http, "now", max_tokens=1).status_code == 200

@@ -1,0 +1,123 @@
+"""A short visit beside a user who has sent far more than fits: who gives way, whose prompt is read, for how long."""
+
+from __future__ import annotations
+
+from paceline.conversation.detokenize import ByteDetokenizer
+from paceline.conversation.text import TextStream
+from paceline.engine.policy import CREDIT, MARGIN, OUTPUT_WEIGHT, Fair
+from paceline.engine.request import Prompt, RequestId, Sampling
+from paceline.engine.row import Row
+from paceline.engine.scheduler import Plan, Scheduler
+
+ROWS = 8
+
+
+def row(tenant: str, prompt: int, limit: int = 1000) -> Row:
+    text = TextStream(ByteDetokenizer(lambda token: b""))
+    made = Row(RequestId("row"), Prompt((0,) * prompt), Sampling(), limit, text, lambda delta: None)
+    made.tenant = tenant
+    return made
+
+
+class Played:
+    """A scheduler whose steps always succeed and take a second."""
+
+    def __init__(self, budget: int = 64) -> None:
+        self.policy = Fair()
+        self.scheduler = Scheduler(ROWS, budget, policy=self.policy, starvation=10_000.0)
+        self.now = 0.0
+        self.first: dict[Row, float] = {}  # when each row's first token came
+
+    def add(self, *rows: Row) -> None:
+        for each in rows:
+            self.scheduler.add(each, self.now)
+
+    def step(self) -> Plan:
+        plan = self.scheduler.plan(self.now)
+        while plan.preempt:
+            for each in plan.preempt:
+                each.restart()
+                self.scheduler.set_back(each, plan.cause)
+            plan = self.scheduler.plan(self.now)
+        self.now += 1.0
+        for each in plan.decode:
+            each.launched += 1
+            each.generated.append(0)
+            self.policy.served(each, OUTPUT_WEIGHT)
+            self.first.setdefault(each, self.now)
+            if len(each.generated) == each.limit:
+                each.finished = "length"
+                self.scheduler.remove(each)
+        for chunk in plan.prefill:
+            chunk.row.prefilled += chunk.tokens
+            self.policy.served(chunk.row, chunk.tokens)
+        return plan
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.step()
+
+    def running(self, tenant: str) -> int:
+        return sum(each.tenant == tenant for each in self.scheduler.running)
+
+
+def visits(played: Played, hog: bool) -> float:
+    """The longest wait of thirty short requests at once, in steps."""
+    if hog:
+        played.add(*(row("hog", 1024) for _ in range(50)))
+        played.steps(50)
+    guests = [row("guest", 32, 8) for _ in range(30)]
+    played.add(*guests)
+    begun = played.now
+    while any(guest.finished is None for guest in guests):
+        played.step()
+    return max(played.first[guest] for guest in guests) - begun
+
+
+def test_thirty_short_requests_wait_no_longer_than_twice_as_long_as_alone() -> None:
+    assert visits(Played(), hog=True) <= 2 * visits(Played(), hog=False)
+
+
+def test_a_visitor_may_take_all_places_as_long_as_it_was_served_less() -> None:
+    played = Played()
+    played.add(*(row("hog", 64) for _ in range(50)))
+    played.steps(20)
+    assert played.running("hog") == ROWS
+    played.add(*(row("guest", 32) for _ in range(20)))
+    played.steps(2)
+    assert (played.running("hog"), played.running("guest")) == (0, ROWS)
+
+
+def test_what_a_visitor_is_ahead_is_bounded_and_then_both_are_served_alike() -> None:
+    played = Played()
+    played.add(*(row("hog", 64) for _ in range(50)))
+    while played.policy.accounts["hog"] <= CREDIT:
+        played.step()
+    played.add(*(row("guest", 32) for _ in range(50)))
+    assert played.policy.accounts["guest"] == played.policy.accounts["hog"] - CREDIT
+    while played.policy.accounts["guest"] < played.policy.accounts["hog"]:
+        played.step()
+    before = dict(played.policy.accounts)
+    played.steps(1000)
+    gained = {tenant: played.policy.accounts[tenant] - before[tenant] for tenant in before}
+    assert abs(gained["guest"] - gained["hog"]) <= 2 * (MARGIN + 1064 * OUTPUT_WEIGHT)
+    assert min(gained.values()) > 0.4 * sum(gained.values())
+
+
+def test_users_who_are_served_alike_do_not_displace_each_other_all_the_time() -> None:
+    played = Played()
+    played.add(*(row("one", 64, 200) for _ in range(40)), *(row("two", 64, 200) for _ in range(40)))
+    played.steps(1000)
+    assert played.scheduler.setbacks["policy"] <= 1000 / 20
+
+
+def test_the_prompt_of_whoever_was_served_least_is_read_first() -> None:
+    played = Played(budget=64)
+    played.add(row("hog", 4096), row("hog", 4096))
+    played.steps(4)
+    played.add(row("guest", 33))
+    plan = played.step()
+    assert [(chunk.row.tenant, chunk.tokens) for chunk in plan.prefill] == [("hog", 32), ("guest", 32)]
+    played.add(row("guest", 65))
+    plan = played.step()
+    assert [(chunk.row.tenant, chunk.tokens) for chunk in plan.prefill] == [("guest", 64)]
