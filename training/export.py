@@ -74,6 +74,7 @@ def _shards(weights: dict[str, Tensor], folder: Path) -> None:
         single = len(shards) == 1
         file = "model.safetensors" if single else f"model-{index + 1:05}-of-{len(shards):05}.safetensors"
         save_file(shard, folder / file, metadata={"format": "pt"})
+        (folder / file).chmod(0o644)
         where |= dict.fromkeys(shard, file)
     if len(shards) > 1:
         total = sum(value.numel() * value.element_size() for value in weights.values())

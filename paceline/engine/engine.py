@@ -532,7 +532,7 @@ class Engine:
             self._send(row, Delta(finish_reason=reason, error=error, refusal=refusal))
         else:
             self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs, reason, stop_reason, error))
-        self._forget(row, reason)
+        self._forget(row, reason, refused=refusal is not None)
 
     def _send(self, row: Row, delta: Delta) -> None:
         prompt = None
@@ -546,7 +546,7 @@ class Engine:
             delta = replace(delta, usage=usage, prompt=prompt)
         row.sink(delta)
 
-    def _forget(self, row: Row, reason: FinishReason) -> None:
+    def _forget(self, row: Row, reason: FinishReason, *, refused: bool = False) -> None:
         row.finished = reason
         if self.reuse is not None:
             self.reuse.end(row, reason)
@@ -558,7 +558,8 @@ class Engine:
             self.rate.left(self._clock())
         if reason in ("stop", "length") and self.scheduler.admission is not None:
             self.scheduler.admission.outputs.learn(len(row.generated))
-        self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
+        if not refused or row.started:  # one that never ran has not ended either
+            self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
 
     # -- when things go wrong, and at the end
 

@@ -425,8 +425,9 @@ class Reuse:
         if have < remains.start:  # what it was cut behind has been cleared away
             return
         segment = remains.segment
-        if have > remains.start:
+        if remains.start < have < len(keys):
             segment = segment.take(have - remains.start, None)
+            mx.async_eval(segment.all())  # or it would hold on to all that it was cut from
         new = segment if have < len(keys) else None
         node = self.cache.store(row.root, keys, new, remains.checkpoint, row.id)
         row.made.append(node)
@@ -444,6 +445,7 @@ class Reuse:
         disk = (0, 0) if self.disk is None else self.disk.clear()
         entries, nbytes = self.cache.clear()
         self.runner.features.clear()
+        self.give_way()  # an idle engine makes no plan: the account is to be true now
         return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
 
     def close(self) -> None:
