@@ -100,7 +100,7 @@ async def test_the_four_calls_give_the_same_tokens_for_the_same_request(service:
     assert len({replace(usage, cached_tokens=0) for usage in usages if usage is not None}) == 1
     assert usages[-1] is not None and usages[-1].cached_tokens == usages[-1].prompt_tokens - 1
     prompts = [chat.prompt, generated.prompt, streamed[0].prompt, stream_generated[0].prompt]
-    assert len({replace(prompt, cached_tokens=0, tail="") for prompt in prompts if prompt is not None}) == 1
+    assert len({replace(prompt, cached_tokens=0, tail="", queued=0.0) for prompt in prompts if prompt is not None}) == 1
     assert chat.choices[0].text.encode() == "".join(delta.text for delta in streamed).encode()
 
 

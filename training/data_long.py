@@ -39,17 +39,22 @@ class Corpus:
         together = tuple(tokenizer.encode(".\n\n").ids)
         return cls(tokens, tokenizer.token_to_id("<|endoftext|>"), stop, blank, together, spaced)
 
-    def piece(self, size: int, rng: Random) -> NDArray[np.uint16]:
-        """About `size` tokens from anywhere, between two full stops; documents' ends become blank lines."""
-        for _ in range(100):
+    def piece(self, size: int, rng: Random, stops: int = 0) -> NDArray[np.uint16]:
+        """About `size` tokens from anywhere, between two full stops; documents' ends become blank lines.
+
+        At least `stops` full stops are inside, where the corpus has such a place at all.
+        """
+        for attempt in range(200):
             first = rng.randrange(len(self.tokens) - size - 600)
             tokens = self.tokens[first : first + size + 600]
-            stops = self.stops(tokens)
-            if len(stops) < 8:
+            places = self.stops(tokens)
+            if len(places) < 8:
                 continue
-            start, last = stops[0] + 1, stops[stops <= stops[0] + size][-1]
+            start, last = places[0] + 1, places[places <= places[0] + size][-1]
             if last - start > 0.7 * size:
-                return self._joined(tokens[start : last + 1])
+                joined = self._joined(tokens[start : last + 1])
+                if len(self.stops(joined)) >= (stops if attempt < 100 else 1):
+                    return joined
         raise RuntimeError("the corpus has no sentences")
 
     def _joined(self, tokens: NDArray[np.uint16]) -> NDArray[np.uint16]:
@@ -84,7 +89,7 @@ def hidden(
     found = facts_find.draw_facts(rng, split, count)
     sentences = [fact.told(rng, split) for fact in found]
     told = [tokenizer.encode(" " + sentence, add_special_tokens=False).ids for sentence in sentences]
-    text = corpus.piece(size - sum(map(len, told)), rng)
+    text = corpus.piece(size - sum(map(len, told)), rng, stops=count)
     places = corpus.stops(text)
     chosen = sorted(rng.sample(places.tolist(), min(len(found), len(places))))
     parts, before = [], 0

@@ -30,6 +30,7 @@ from training.heldout import Prompt
 from training.sources import OUT
 
 LONGEST = 192  # tokens of an answer
+ROWS = 40  # prompts at a time
 BEGIN, END = "<!-- figures: python -m training.evaluate -->", "<!-- end of figures -->"
 SAMPLES = (
     "Hello! Who are you?", "What is the capital of Japan?", "Explain why the sky is blue.",
@@ -86,6 +87,14 @@ class Judge:
         request = ChatRequest(_sendable(prompt), sampling, template_options=options, tools=tools, shows_marks=True)
         return await self.service.chat(request)
 
+    async def completions(self, prompts: Sequence[Prompt], speculation: Speculation) -> list[Completion]:
+        """A wave at a time, as many as run together: a queue of long prompts would only hold memory."""
+        done: list[Completion] = []
+        for first in range(0, len(prompts), ROWS):
+            wave = (self.complete(prompt, speculation) for prompt in prompts[first : first + ROWS])
+            done += await asyncio.gather(*wave)
+        return done
+
     def parse(self, prompt: Prompt, completion: Completion) -> Answer:
         text = completion.choices[0].text
         tools = list(prompt.chat.tools) or None
@@ -93,7 +102,7 @@ class Judge:
 
     async def answers(self, prompts: Sequence[Prompt], speculation: Speculation = "off") -> list[Answer]:
         """In order; prompts over one text come one behind the other, so that its prefix is computed once."""
-        done = await asyncio.gather(*(self.complete(prompt, speculation) for prompt in prompts))
+        done = await self.completions(prompts, speculation)
         return [self.parse(prompt, completion) for prompt, completion in zip(prompts, done, strict=True)]
 
     async def right(self, prompts: Sequence[Prompt]) -> list[bool]:
@@ -102,7 +111,7 @@ class Judge:
 
     async def acceptance(self, prompts: Sequence[Prompt], depth: int) -> tuple[float, float]:
         """Drafted tokens that were accepted, of all drafted; and tokens said for each step of the model."""
-        done = await asyncio.gather(*(self.complete(prompt, depth) for prompt in prompts))
+        done = await self.completions(prompts, depth)
         accepted = sum(one.usage.accepted_tokens for one in done)
         rejected = sum(one.usage.rejected_tokens for one in done)
         said = sum(one.usage.completion_tokens for one in done)
@@ -198,10 +207,9 @@ async def retrieval(judge: Judge, report: Report, out: Path) -> None:
     corpus = heldout.held_corpus(out, words)
     for length in heldout.LENGTHS:
         prompts = heldout.retrieval(length, corpus, words, report.count)
-        right: list[bool] = []
-        for first in range(0, len(prompts), 40):  # not more long prompts at a time than memory holds
-            right += await judge.right(prompts[first : first + 40])
-        report.share(f"retrieval at {length // 1024}k", right, "0.85" if length == 16384 else "0.95")
+        report.share(
+            f"retrieval at {length // 1024}k", await judge.right(prompts), "0.85" if length == 16384 else "0.95"
+        )
 
 
 async def pictures(judge: Judge, report: Report, out: Path) -> None:
@@ -280,7 +288,9 @@ FIGURES: dict[str, Callable[[Judge, Report, Path], Awaitable[None]]] = {
 
 
 async def run(folder: Path, names: Sequence[str], out: Path, report: Report) -> None:
-    settings = Settings(model=str(folder), dtype="float32", max_rows=48, speculation="off", log_level="warning")
+    settings = Settings(
+        model=str(folder), dtype="float32", max_rows=ROWS, queue_timeout=None, speculation="off", log_level="warning"
+    )
     async with Service(settings) as service:
         judge = Judge(service)
         for name in names:

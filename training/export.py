@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from training.model import Model
@@ -26,6 +26,14 @@ ZERO_CENTRED = ("layernorm.weight", "q_norm.weight", "k_norm.weight", "model.nor
 ZERO_CENTRED += ("pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight")
 END_OF_TURN, END_OF_TEXT = "<|im_end|>", "<|endoftext|>"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
+
+README = """# {name}
+
+A demonstration model of {count:.1f} million parameters in Qwen3.5's architecture, trained from nothing by the programs
+in Paceline's `training/`. It talks a little, looks things up, fills in JSON and calls tools; it knows next to nothing.
+What it was trained on, with the licence of every source, is in `training/manifest.json`; how good it is, in
+`docs/embedded-model.md`.
+"""
 
 
 def special_ids(tokenizer: Path) -> dict[str, int]:
@@ -49,6 +57,14 @@ def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Pa
     _write(folder / "generation_config.json", generation)
     if shape.eye is not None:
         _processors(folder, shape, picture)
+    name = next(name for name, known in SHAPES.items() if known == shape) if shape in SHAPES.values() else "a model"
+    count = sum(value.numel() for value in weights.values())
+    (folder / "README.md").write_text(README.format(name=name, count=count / 1e6))
+
+
+def exported(folder: Path) -> dict[str, Tensor]:
+    """The weights of an exported folder, in float32."""
+    return {name: value.float() for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
 
 
 def _rounded(name: str, value: Tensor) -> Tensor:

@@ -46,6 +46,20 @@ PERSON_ATTRIBUTES: dict[str, Callable[[Random], str]] = {
 }  # fmt: skip
 
 TOLD = Phrases(
+    "You should know that the {attribute} of {key} is {value}.",
+    "By the way, the {attribute} of {key} is {value}.",
+    "Keep in mind that the {attribute} of {key} is {value}.",
+    "Please note: the {attribute} of {key} is {value}.",
+    "For your information, the {attribute} of {key} is {value}.",
+    "I can tell you that the {attribute} of {key} is {value}.",
+    "Somebody said that the {attribute} of {key} is {value}.",
+    "Today we learned that the {attribute} of {key} is {value}.",
+    "Also, the {attribute} of {key} is {value}.",
+    "Before I go on: the {attribute} of {key} is {value}.",
+    "Never lose this: the {attribute} of {key} is {value}.",
+    "It is a fact that the {attribute} of {key} is {value}.",
+    "Here is a detail: the {attribute} of {key} is {value}.",
+    "Write down that the {attribute} of {key} is {value}.",
     "The {attribute} of {key} is {value}.", "The {attribute} of {key} is {value}.",
     "The {attribute} of {key} is {value}.",
     "Note that the {attribute} of {key} is {value}.", "Remember: the {attribute} of {key} is {value}.",
@@ -58,6 +72,30 @@ LISTED = Phrases("{attribute} of {key}: {value}", "{key}, {attribute}: {value}",
 "- the {attribute} of {key} is {value}",
                  "{key} | {attribute} | {value}", "* {attribute} of {key} = {value}", held=1)  # fmt: skip
 ASKED = Phrases(
+    "{key}: {attribute}?",
+    "the {attribute} of {key}",
+    "{attribute} for {key}",
+    "What about the {attribute} of {key}?",
+    "And the {attribute} of {key}?",
+    "Now the {attribute} of {key}.",
+    "Please tell me the {attribute} of {key}.",
+    "Could you give me the {attribute} of {key}?",
+    "Would you look up the {attribute} of {key}?",
+    "Can you tell me the {attribute} of {key}?",
+    "What does the text say about the {attribute} of {key}?",
+    "Search the text for the {attribute} of {key}.",
+    "Where it speaks of {key}: what is the {attribute}?",
+    "I forgot the {attribute} of {key}. What is it?",
+    "Show me the {attribute} of {key}.",
+    "Name the {attribute} of {key}.",
+    "For {key}, what is the {attribute}?",
+    "Read out the {attribute} of {key}.",
+    "I would like to know the {attribute} of {key}.",
+    "Check the notes: what is the {attribute} of {key}?",
+    "Quick question: the {attribute} of {key}?",
+    "what is the {attribute} of {key}",
+    "tell me the {attribute} of {key}",
+    "Is the {attribute} of {key} mentioned? What is it?",
     "What is the {attribute} of {key}?", "Tell me the {attribute} of {key}.", "Which {attribute} does {key} have?",
     "What {attribute} belongs to {key}?", "Give me the {attribute} of {key}.", "Find the {attribute} of {key}.",
     "I need the {attribute} of {key}.", "Look up the {attribute} of {key}.", "What was the {attribute} of {key} again?",
@@ -127,6 +165,16 @@ def draw_facts(rng: Random, split: Split, count: int) -> list[Fact]:
 
 
 _opening = Phrases(
+    "Please read this carefully.\n\n{}",
+    "Context:\n{}",
+    "Below is a document.\n\n{}",
+    "{}\n\nThat was the text.",
+    "Document:\n\n{}\n\nNow a question.",
+    "This is what I know:\n{}",
+    "Consider this text.\n\n{}",
+    "{}\n\nUse the text above.",
+    "From my notebook:\n{}",
+    "Have a look at this:\n\n{}",
     "Read this text and answer my questions.\n\n{}", "Here is a text:\n\n{}\n\nPlease read it.",
     "{}\n\nAnswer from this text.",
     "Text:\n{}", "Use these notes to answer.\n\n{}", "I will ask you about this:\n\n{}",
@@ -152,7 +200,7 @@ def opening(rng: Random, split: Split) -> str:
     return _opening.pick(rng, split)
 
 
-def ask(text: str, found: list[Fact], rng: Random, split: Split, questions: int, missing: float = 0.06) -> Chat:
+def ask(text: str, found: list[Fact], rng: Random, split: Split, questions: int, missing: float = 0.02) -> Chat:
     """The text as a user's turn, or the system's, then questions about facts in it."""
     asked = rng.sample(found, min(questions, len(found)))
     known = {(fact.key, fact.attribute) for fact in found}

@@ -153,6 +153,15 @@ def define(rng: Random, split: Split) -> Exchange:
 
 
 _explain = Phrases(
+    "What can you say about this: {}?",
+    "I never understood {}.",
+    "Give a short explanation of {}.",
+    "Teach me {}.",
+    "Say in simple words {}.",
+    "{}?",
+    "Please tell me {}.",
+    "Can you tell me {}?",
+    "I would like to know {}.",
     "Explain {}.", "Can you explain {}?", "Tell me {}.", "Please explain {} in simple words.", "I want to know {}.",
     "Could you tell me {}?", "Do you know {}?", "I wonder {}. Can you help?", "Help me understand {}.",
     "Describe {} briefly.",

@@ -4,7 +4,8 @@
 
 A plan's phase has `seconds` (of training, without compiling), `rate` (of the learning rates, first and last) and
 `groups`: steps of one row length each, taken by `share`, with rows from `files` of the data folder by their shares.
-A phase with `until` ends as soon as the stages it names are made. A file's `on` and `off` weigh the tokens that its mask says to predict, and the others.
+A phase with `until` ends as soon as the stages it names are made.
+A file's `on` and `off` weigh the tokens that its mask says to predict, and the others.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training import checkpoint, model as models
+from training import checkpoint
+from training import model as models
 from training.batches import Inputs, Pool, Sampler, describe
 from training.examine import examine
-from training.export import special_ids
+from training.export import exported, special_ids
 from training.loss import head_loss
 from training.model import Model, Rotation, Rows, counting, positions_of
 from training.optim import Optimizer
@@ -131,14 +133,15 @@ class Recorded:
             self._step()
             return
         if self.graph is None:
-            self._record()
+            self.record()
         self.graph.replay()
 
     def _clear(self) -> None:
         for weight in self.trainer.model.parameters():
             weight.grad = None
 
-    def _record(self) -> None:
+    def record(self) -> None:
+        """Makes the graph. Its trial runs change no weights."""
         rate = self.trainer.optimizer.rate.clone()
         count = self.trainer.optimizer.count.clone()
         self.trainer.optimizer.rate.zero_()  # warming up must not train
@@ -191,7 +194,7 @@ class Run:
             recorded.inputs.fill(recorded.pool, sampler.take(_shares(group)))
             if self.trainer.device.type == "cuda" and recorded.graph is None:
                 start = time.monotonic()
-                recorded._record()
+                recorded.record()
                 print(f"recorded {recorded.pool.length} in {time.monotonic() - start:.1f} s", flush=True)
         shares = np.array([group.get("share", 1.0) for group in groups])
         rng = np.random.default_rng(self.seed + self.step)
@@ -269,6 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--phases", default="", help="numbers of the plan's phases, all unless told")
     parser.add_argument("--save", type=Path, required=True, help="checkpoint, in numbered parts; resumed if there")
+    parser.add_argument("--start", type=Path, help="an exported folder whose weights to begin with")
     parser.add_argument("--light", type=Path, help="also a checkpoint with optimizer state in bf16, to travel")
     parser.add_argument("--held", default="", help="stages to examine the model on at the end")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop training after so long")
@@ -292,20 +296,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         optimizer.load(state["optimizer"])
         run.step = state["step"]
         print(f"resumed at step {run.step}", flush=True)
+    elif options.start:
+        model.load_state_dict(exported(options.start))
     run.seed += run.step  # rows in another order than the run before
     if device.type == "cuda" and not options.plain:
         models.fuse(plan["tokens"])  # of every step, whatever its rows' length
     wanted = [int(number) for number in options.phases.split(",") if number] or range(len(plan["phases"]))
-    for number in wanted:
-        print(f"phase {number} after {time.monotonic() - begun:.0f} s", flush=True)
-        run.phase(plan["phases"][number], begun + options.seconds)
+    try:
+        for number in wanted:
+            print(f"phase {number} after {time.monotonic() - begun:.0f} s", flush=True)
+            run.phase(plan["phases"][number], begun + options.seconds)
+    finally:  # what was learnt before something went wrong is worth as much
+        state = {"model": model.state_dict(), "optimizer": optimizer.state(), "step": run.step}
+        if run.step:
+            checkpoint.save(state, options.save)
+            if options.light:
+                checkpoint.save(state | {"optimizer": _light(state["optimizer"])}, options.light)
+            print(f"saved step {run.step} after {time.monotonic() - begun:.0f} s", flush=True)
     for stage in options.held.split(",") if options.held else ():
         examine(trainer, open_pool(options.data, [stage], device))
-    state = {"model": model.state_dict(), "optimizer": optimizer.state(), "step": run.step}
-    checkpoint.save(state, options.save)
-    if options.light:
-        checkpoint.save(state | {"optimizer": _light(state["optimizer"])}, options.light)
-    print(f"saved step {run.step} after {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def _light(value: Any) -> Any:

@@ -19,6 +19,7 @@ class Attention:
 
     window: int | None
     token: int
+    layers: int = 0  # how many these are; 0: copies are not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,20 @@ class Prices:
             shared = self.groups([(None, length) for length in lengths]) if groups is None else groups
             slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
         return (self.state + self.fixed) * len(lengths) + slots
+
+    def copying(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
+        """While the largest group's buffers grow, or a row joins it: old and new are there together, layer by layer."""
+        shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
+        most = 0
+        for layer in self.attention:
+            if not layer.layers:
+                continue
+            for group in shared:
+                longest = max(lengths[place] for place in group)
+                if layer.window is not None:
+                    longest = min(longest, layer.window - 1 + MARGIN)
+                most = max(most, len(group) * capacity(layer.window, longest) * layer.token // layer.layers)
+        return most
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
         """Which rows share a buffer, by their places in `rows`: those that have joined the batch say which group they

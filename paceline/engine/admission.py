@@ -41,7 +41,8 @@ class Admission:
         """What `used` will say of a row that has just come in, with nobody else there and the least chunk."""
         prices = self.prices
         activations = prices.step(1, self.width) + self._chunk(tokens, LEAST)
-        held = prices.row(tokens + 2 * self.width) + prices.stretch(tokens, LEAST)
+        length = tokens + 2 * self.width
+        held = prices.row(length) + prices.copying([length]) + prices.stretch(tokens, LEAST)
         return self.budget.holding("weights") + held + activations + prices.pictures(patches)
 
     # -- on the engine's thread
@@ -61,8 +62,7 @@ class Admission:
 
     def promised(self, rows: Sequence[Row], chunk: int) -> int:
         """Bytes in use when all these have become as long as they are likely to."""
-        batch = self.prices.batch([self.reach(row) for row in rows], self._groups(rows))
-        return self._base(rows) + batch + self._activations(rows, chunk)
+        return self._base(rows) + self._batch([self.reach(row) for row in rows], rows) + self._activations(rows, chunk)
 
     def left(self, rows: Sequence[Row]) -> int:
         """What the next steps of the rows that run leave for reading prompts; less than nothing: they do not fit."""
@@ -74,8 +74,8 @@ class Admission:
 
     def used(self, rows: Sequence[Row], chunk: int, ahead: int = 0) -> int:
         """Bytes in use now; or when all have read their prompts, and have become longer by `ahead`."""
-        batch = self.prices.batch([self._length(row, ahead) for row in rows], self._groups(rows))
-        return self._base(rows) + batch + self._activations(rows, chunk)
+        lengths = [self._length(row, ahead) for row in rows]
+        return self._base(rows) + self._batch(lengths, rows) + self._activations(rows, chunk)
 
     def chunk(self, rows: Sequence[Row], wanted: int, left: int) -> int:
         """As many prompt tokens of `wanted` as what is `left` allows in one step, but not fewer than the least."""
@@ -104,7 +104,8 @@ class Admission:
         later = self.prices.batch([self.reach(row) for row in rows], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
-        self.budget.hold("activations", self._activations(rows, chunk))
+        copying = self.prices.copying([self.reach(row) for row in rows], groups)
+        self.budget.hold("activations", self._activations(rows, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(rows))
 
     def held(self, rows: Sequence[Row]) -> int:
@@ -127,6 +128,10 @@ class Admission:
 
     # -- inside
 
+    def _batch(self, lengths: Sequence[int], rows: Sequence[Row]) -> int:
+        groups = self._groups(rows)
+        return self.prices.batch(lengths, groups) + self.prices.copying(lengths, groups)
+
     def _base(self, rows: Sequence[Row]) -> int:
         return self.budget.holding("weights") + self._pictures(rows)
 
@@ -145,7 +150,7 @@ class Admission:
         prices = self.prices
         if prices.grouping.skew == 0:
             return None
-        return prices.groups([(row.group, max(row.length, len(row.context))) for row in rows])
+        return prices.groups([(row.group, max(row.length, len(row.context) - 1)) for row in rows])
 
     @staticmethod
     def _length(row: Row, ahead: int) -> int:

@@ -63,11 +63,13 @@ def measure(runner: Runner, *, head: bool = True) -> Prices:
 
 def _attention(batches: Sequence[Batch]) -> tuple[Attention, ...]:
     tokens: dict[int | None, int] = defaultdict(int)
+    layers: dict[int | None, int] = defaultdict(int)
     for batch in batches:
         for cache in batch.flat:
             if isinstance(cache, AttentionCache) and cache.keys:
                 tokens[cache.lane.window] += _bytes(cache) // cache.lane.groups[0].capacity
-    return tuple(Attention(window, token) for window, token in tokens.items())
+                layers[cache.lane.window] += 1
+    return tuple(Attention(window, token, layers[window]) for window, token in tokens.items())
 
 
 def _bytes(cache: AttentionCache | StateCache) -> int:

@@ -21,6 +21,7 @@ from paceline.engine.suspects import Suspects
 Cause = Literal["memory", "policy", "fault"]  # why a row was set back
 LOOK = 16  # rows that do not fit, looked at before the rest is left for later
 AGAIN = 0.1  # seconds between two looks at the rows that wait, when nothing has changed
+PROGRESS = 16  # tokens that a row says between two times that it gives way to others
 CHECK = 8  # plans between two looks at the memory, when nothing has changed
 
 
@@ -227,6 +228,12 @@ class Scheduler:
         """A row that waited for too long has its time, whoever comes."""
         return row.aged and self._now - row.entered < self.starvation
 
+    def _may_give_way(self, row: Row) -> bool:
+        """To another that the policy puts first. Whoever did so before must have got on since: two users who displace
+        each other's rows all the time would never come to an end."""
+        got_on = not row.setbacks or row.length >= len(row.context) - 1 + PROGRESS
+        return got_on and not self.suspects.is_suspect(row) and not self._protected(row)
+
     def _obstacle(self, row: Row, running: Sequence[Row]) -> str | None:
         """What keeps `row` from running beside these."""
         if not self.suspects.may_ride(row):
@@ -245,7 +252,7 @@ class Scheduler:
         holding: Holding = _one
         if obstacle == "memory" and self.admission is not None:
             holding = self.admission.holding
-        may_go = [other for other in self.running if not (self.suspects.is_suspect(other) or self._protected(other))]
+        may_go = [other for other in self.running if self._may_give_way(other)]
         victims = self._enough(row, may_go, lambda rest: self.policy.victim(row, rest, holding))
         if not victims and self._starves(row, now):
             had = [other for other in self.running if self._had_its_time(other, now)]

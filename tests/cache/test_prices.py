@@ -92,3 +92,11 @@ def test_pictures_keep_their_features_and_the_largest_needs_the_tower() -> None:
 
 def test_rows_are_priced_alone_unless_the_layout_says_otherwise() -> None:
     assert PLAIN.grouping is ROWS
+
+
+def test_a_copy_of_the_largest_group_is_paid_for_one_layer_of_it() -> None:
+    prices = Prices((Attention(None, 8, 4), Attention(32, 40, 2)), grouping=PADDED)
+    assert prices.copying([100, 200]) == 2 * 512 * 40 // 2  # a window is full-grown early
+    assert prices.copying([100, 9000]) == 2 * capacity(None, 9000) * 8 // 4
+    assert prices.copying([]) == 0
+    assert Prices((Attention(None, 8),)).copying([100]) == 0

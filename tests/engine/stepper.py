@@ -85,7 +85,6 @@ class Stepper:
             if tier is not None:
                 tier.open()
         self.engine._open = True
-        self.engine._runner = self.runner
         self.launched: Launched | None = None
         self.heard: dict[str, Heard] = {}
 
@@ -112,6 +111,7 @@ class Stepper:
         self.engine.abort(RequestId(name))
 
     def step(self, count: int = 1) -> None:
+        self.engine._runner = self.runner  # a test may have put in another
         for _ in range(count):
             self.engine._admit(wait=False)
             self.launched = self.engine.step(self.runner, self.launched)

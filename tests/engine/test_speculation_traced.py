@@ -162,7 +162,7 @@ def test_a_round_that_fails_is_run_again(small: Path, part: str, after: bool, tr
         assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in (9, 33)]
 
 
-def test_a_round_that_is_lost_ends_its_rows_and_no_others(small: Path) -> None:
+def test_a_round_that_is_lost_is_made_up_for_and_nobody_notices(small: Path) -> None:
     stepper = Watched(small, "padded", chunk=8, speculation=3)
     lost = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (1, 2)]
     stepper.step(4)
@@ -171,7 +171,6 @@ def test_a_round_that_is_lost_ends_its_rows_and_no_others(small: Path) -> None:
     stepper.runner.lose = True
     stepper.finish()
     for length, each in zip((1, 2), lost, strict=True):
-        assert each.finish_reason == "error"
-        assert each.tokens == greedy_text(small, prompt(length), TOKENS)[: len(each.tokens)]
+        assert each.tokens == greedy_text(small, prompt(length), TOKENS)
     assert later.tokens == greedy_text(small, prompt(33), TOKENS)
     assert stepper.runner.rounds["later"] == rounds_alone(small, Prompt(prompt(33)), TOKENS, 3)

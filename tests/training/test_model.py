@@ -141,20 +141,19 @@ def test_a_few_steps_learn() -> None:
 
 def test_orthogonal_evens_the_singular_values() -> None:
     values = torch.linalg.svdvals(orthogonal(torch.randn(3, 16, 40)))
-    assert 0.6 < values.min() and values.max() < 1.3
+    assert values.min() > 0.6 and values.max() < 1.3
 
 
 def test_the_export_is_what_was_trained(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.torch")
+    pytest.importorskip("safetensors.torch")
     net = model.Model(SMALL)
     added = ["<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
     tokens = [{"content": text, "id": 280 + at} for at, text in enumerate(added)]
     (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tokens}))
     out = tmp_path / "out"
     export.export(net.state_dict(), SMALL, tmp_path, out)
-    read = {name: value for file in out.glob("*.safetensors") for name, value in safetensors.load_file(file).items()}
     again = model.Model(SMALL)
-    again.load_state_dict({name: value.float() for name, value in read.items()})
+    again.load_state_dict(export.exported(out))
     for name, value in net.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], value, rtol=2**-8, atol=2**-8)
     config = json.loads((out / "config.json").read_text())
