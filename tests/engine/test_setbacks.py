@@ -66,11 +66,11 @@ def test_rows_that_are_set_back_say_what_they_would_have_said(
     for layout, seed in (("rows", 1), ("similar", 2), ("padded", 3)):
         stepper = Stepper(folder, layout, chunk=16, speculation=speculation, cache=cache)
         lengths = {"a": 40, "b": 41, "c": 5, "d": 1, "e": 90}
-        heard = {name: stepper.greedy(name, prompt(length), 30) for name, length in lengths.items()}
+        heard = {name: stepper.greedy(name, prompt(length), 20) for name, length in lengths.items()}
         disturb(stepper, seed, 0.3)
         assert sum(stepper.engine.scheduler.setbacks.values()) > 2
         for name, length in lengths.items():
-            assert heard[name].tokens == greedy_text(folder, prompt(length), 30), (name, layout)
+            assert heard[name].tokens == greedy_text(folder, prompt(length), 20), (name, layout)
         assert not stepper.runner.rows
 
 
