@@ -68,7 +68,8 @@ def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -
         httpx.Client(base_url=address) as http,
         http.stream("POST", "/v1/chat/completions", json=body, headers=bearer("sk-one")) as response,
     ):
-        assert b'"H"' in next(response.iter_bytes())
+        chunks = response.iter_bytes()  # kept: the connection is closed with it
+        assert b'"H"' in next(chunks)
         [running] = service.running
         service.scheduling = {
             **SCHEDULING,
