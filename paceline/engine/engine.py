@@ -411,10 +411,12 @@ class Engine:
         if most is None or len(self.scheduler.waiting) <= most:
             return
         for row in self.scheduler.overflow(most):
+            again = self.rate.retry_after(len(self.scheduler.waiting), self._clock())
+            refusal = QueueFull(f"{most} requests wait already.", again)
+            self._refuse(row, refusal)
             for each in row.company:
-                if each.finished is None:
-                    again = self.rate.retry_after(len(self.scheduler.waiting), self._clock())
-                    self._refuse(each, QueueFull(f"{most} requests wait already.", again))
+                if each.finished is None:  # the request was counted with the first
+                    self._end(each, "error", error=str(refusal), refusal=refusal)
 
     def _refuse(self, row: Row, refusal: Refused) -> None:
         self.counters.refused[refusal.cause] = self.counters.refused.get(refusal.cause, 0) + 1

@@ -113,12 +113,13 @@ class Scheduler:
             self.admission.account((), 0)
 
     def overflow(self, most: int) -> list[Row]:
-        """Rows that came when `most` were waiting already: of those that never ran, the last ones in the order."""
-        excess = len(self.waiting) - most
-        if excess <= 0:
+        """One row of each request that came when `most` were waiting already: of those that never ran, the last ones
+        in the order. The choices of a request count as one."""
+        if len(self.waiting) <= most:
             return []
         fresh = [row for row in self.policy.order(self.waiting) if not any(each.started for each in row.company)]
-        return fresh[-excess:] if fresh else []
+        requests = list({id(row.company): row for row in reversed(fresh)}.values())[::-1]
+        return requests[most:]
 
     def queue(self, now: float) -> list[Row]:
         """The rows that wait, in the order in which they are looked at. For any thread: it may be a step old."""

@@ -53,15 +53,15 @@ async def follow(
         watch.end(refused=refused)
 
 
-async def merge(streams: Sequence[AsyncGenerator[Delta, None]]) -> Deltas:
-    """The streams' deltas as they come. The first stream that fails ends them all."""
+async def merge(streams: Sequence[AsyncGenerator[Delta, None]], at_a_time: int = AT_A_TIME) -> Deltas:
+    """The streams' deltas as they come, so many streams at a time. The first stream that fails ends them all."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as only:
             async for delta in only:
                 yield 0, delta
         return
     arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue()
-    turn = asyncio.Semaphore(AT_A_TIME)
+    turn = asyncio.Semaphore(at_a_time)
 
     async def pump(place: int, stream: AsyncGenerator[Delta, None]) -> None:
         end: Exception | None = None

@@ -14,6 +14,7 @@ from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import (
+    AT_A_TIME,
     Collected,
     Deltas,
     Output,
@@ -122,7 +123,8 @@ class Completions:
 
     def _deltas(self) -> Deltas:
         stream = self.serving.backend.stream_generate
-        return merge([follow(self.serving, stream(asked), self.n, asked.request_id) for asked in self.requests])
+        streams = [follow(self.serving, stream(asked), self.n, asked.request_id) for asked in self.requests]
+        return merge(streams, min(AT_A_TIME, max(self.serving.settings.max_queue, 1)))  # it must not fill the queue
 
     def _printer(self, place: int, prompt: PromptInfo) -> Printer:
         return Printer(self.serving, self.body, self.body.prompt[place], prompt)

@@ -537,10 +537,13 @@ def test_the_queue_turns_away_the_newest_that_never_ran() -> None:
     first, second, third, fourth = queue.waiting
     assert queue.overflow(4) == []
     assert queue.overflow(2) == [third, fourth]
+    first.company = second.company = [first, second]  # choices of one request count as one
+    assert queue.overflow(2) == [fourth]
+    first.company, second.company = [first], [second]
     fourth.started = True  # it was set back: it has been promised an end
-    assert queue.overflow(2) == [second, third]
+    assert queue.overflow(2) == [third]
     third.company = [third, fourth]  # another choice of its request runs
-    assert queue.overflow(2) == [first, second]
+    assert queue.overflow(2) == []
 
 
 def test_who_waits_says_why() -> None:
