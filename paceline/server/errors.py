@@ -228,14 +228,13 @@ def install(app: FastAPI) -> None:
 
 
 def _methods_of(request: Request) -> list[str]:
-    paths = [
-        getattr(route, "path", "") for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE
-    ]
-    routes = [route for route in request.app.routes if paths and getattr(route, "path", "") == paths[0]]
+    documented = request.app.openapi()["paths"].get(request.url.path)
+    if documented is not None:  # a path of its own, though it may look like an id of another
+        return [method for method in METHODS if method.lower() in documented]
 
     def taken(method: str) -> bool:
         scope = {**request.scope, "method": method}
-        return any(route.matches(scope)[0] is Match.FULL for route in routes)
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
     return [method for method in METHODS if taken(method)]
 
