@@ -90,6 +90,7 @@ class EmbedRequest:
     request_id: RequestId | None = None
     tenant: str = ""
     priority: int = 0
+    field: str = "input"  # what a complaint about it names
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Service:
         def build(running: _Running) -> Prompt:
             if running.startup.embedding_size is None:
                 raise InvalidRequest("This model gives no embeddings: its hidden states cannot be had.", field="model")
-            return replace(running.prompts.text(request.input, "input"), pooling=self.settings.embedding_pooling)
+            return replace(running.prompts.text(request.input, request.field), pooling=self.settings.embedding_pooling)
 
         asked = GenerateRequest(
             request.input,
@@ -182,7 +183,7 @@ class Service:
             tenant=request.tenant,
             priority=request.priority,
         )
-        return self._stream(build, asked, "input")
+        return self._stream(build, asked, request.field)
 
     async def chat(self, request: ChatRequest) -> Completion:
         request = replace(request, request_id=request.request_id or new_request_id())
@@ -334,8 +335,9 @@ class _Running:
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
         from paceline.conversation.video import VideoLimits
-        from paceline.engine.engine import Engine, Patience
+        from paceline.engine.engine import Engine
         from paceline.engine.pace import Pace
+        from paceline.engine.patience import Patience
         from paceline.engine.policy import POLICIES
         from paceline.engine.scheduler import Scheduler
         from paceline.engine.startup import Startup

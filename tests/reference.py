@@ -112,6 +112,7 @@ def _load_text(folder: str) -> tuple[Any, Any]:
     import mlx_lm
 
     model, tokenizer = mlx_lm.load(folder)
+    model.set_dtype(mx.float32)
     return model, tokenizer
 
 
@@ -120,4 +121,5 @@ def _load_images(folder: str) -> tuple[Any, Any]:
     import mlx_vlm
 
     model, processor = mlx_vlm.load(folder)
+    model.set_dtype(mx.float32)
     return model, processor

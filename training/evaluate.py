@@ -261,7 +261,9 @@ def draft(folder: Path, report: Report, out: Path) -> None:
 
 async def same(judge: Judge, report: Report, out: Path) -> None:
     """Paceline's tokens against mlx-lm's (text) and mlx-vlm's (pictures), greedy, alone."""
-    from training.evaluate_same import greedy_images, greedy_text
+    from PIL import Image
+
+    from tests.reference import greedy_images, greedy_text
 
     folder = Path(judge.service.settings.model or "")
     share = max(1, report.count // 8)  # the libraries take their time: mlx-lm reads a prompt token by token here
@@ -276,8 +278,9 @@ async def same(judge: Judge, report: Report, out: Path) -> None:
     for prompt in heldout.pictures_one(share) + heldout.pictures_two(share):
         done = await judge.complete(prompt)
         ids = list(done.choices[0].token_ids)
-        theirs = await asyncio.to_thread(greedy_images, folder, prompt.chat.messages(), prompt.chat.pictures, len(ids))
-        equal.append(theirs == ids)
+        images = [Image.fromarray(picture) for picture in prompt.chat.pictures]
+        theirs = await asyncio.to_thread(greedy_images, folder, prompt.chat.messages(), images, len(ids))
+        equal.append(theirs.tokens == ids)
     report.share("same greedy tokens from mlx-vlm", equal, "1.0")
 
 

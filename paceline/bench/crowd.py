@@ -122,13 +122,9 @@ class Crowd:
 
     def ask(self, chance: random.Random, index: int) -> Ask:
         mix = self.mix
-        manner: Manner = "stays"
-        share = chance.random()
-        for name, part in (("cancels", mix.cancels), ("leaves", mix.leaves), ("dawdles", mix.dawdles)):
-            if share < part:
-                manner = name  # type: ignore[assignment]
-                break
-            share -= part
+        shares: dict[Manner, float] = {"cancels": mix.cancels, "leaves": mix.leaves, "dawdles": mix.dawdles}
+        shares["stays"] = 1 - sum(shares.values())
+        [manner] = chance.choices(list(shares), list(shares.values()))
         tokens = round(math.exp(chance.uniform(math.log(mix.prompt.low), math.log(mix.prompt.high))))
         if chance.random() < mix.giants:
             tokens = mix.giant

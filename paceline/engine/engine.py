@@ -20,6 +20,7 @@ from typing import Any
 from paceline.engine import overview, pooling
 from paceline.engine.account import Account
 from paceline.engine.depth import bucket
+from paceline.engine.patience import Patience
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.pressure import is_out_of_memory
 from paceline.engine.rate import Rate
@@ -28,8 +29,8 @@ from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
-from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler, waiting_reasons
-from paceline.errors import DeadlineExceeded, EngineUnavailable, QueueFull, QueueTimeout, Refused
+from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
+from paceline.errors import EngineUnavailable, QueueFull, Refused
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
@@ -38,6 +39,7 @@ NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
 STUBBORN = 3  # times that a row may run out of memory by itself before it is given up
 RECOVERY = 32  # decode steps without trouble after which a little more is tried again
+LOOK_AGAIN = 1.0  # seconds between two looks at how much of a waiting prompt is cached
 GLANCE = 0.05  # seconds between two looks at the rows' deadlines
 
 
@@ -55,16 +57,6 @@ class Counters:
     out_of_memory: int = 0
     queue_seconds: float = 0.0  # that rows waited before they ran, all together
     queued: int = 0  # rows that this was
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds that requests may take; None: as long as it takes. `queue`: how many may wait."""
-
-    queue: int | None = None
-    queue_timeout: float | None = None
-    first_token: float | None = None
-    request: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +188,7 @@ class Engine:
             if launched is not None:
                 self._settle(runner, launched)
                 launched = None
-            self._make_room(runner, plan)
+            self._make_room(plan)
             plan = self.scheduler.plan(self._clock())
         self._turn_away()
         if self.reuse is not None:
@@ -353,12 +345,13 @@ class Engine:
         try:
             work()
         except Exception as error:  # noqa: BLE001
-            if is_out_of_memory(error) and row.troubles < STUBBORN and row in self.scheduler.running:
-                row.troubles += 1
-                self._relieve(error)
-                self._set_back([row], "memory", keep=False)
+            if not is_out_of_memory(error) or row.troubles == STUBBORN or row not in self.scheduler.running:
+                self._fail(row, error)
                 return
-            self._fail(row, error)
+            row.troubles += 1
+            self._relieve(error)
+            if row not in self._riders:  # if it has joined, a step of it is under way, and will tell of its trouble
+                self._set_back([row], "memory", keep=False)
 
     def _guarded(self, row: Row, work: Callable[[], None]) -> None:
         """Work of one row alone: its failure is its own."""
@@ -380,24 +373,13 @@ class Engine:
         now = self._clock()
         if now - self._glanced >= GLANCE:
             self._glanced = now
+            again = self.rate.retry_after(len(self.scheduler.waiting), now)
             for row in list(self._rows.values()):
-                refusal = self._overdue(row, now)
+                refusal = self.patience.overdue(row, now, again)
                 if refusal is not None:
                     self._refuse(row, refusal)
-
-    def _overdue(self, row: Row, now: float) -> Refused | None:
-        patience, age = self.patience, now - row.arrived
-        again = self.rate.retry_after(len(self.scheduler.waiting), now)
-        if patience.request is not None and age > patience.request:
-            return DeadlineExceeded(f"The request took longer than the {patience.request:g} s it may take.", again)
-        if patience.first_token is not None and age > patience.first_token and not row.generated and not row.greeted:
-            return DeadlineExceeded(f"No token came within {patience.first_token:g} s.", again)
-        ran = any(each.started for each in row.company)
-        if patience.queue_timeout is not None and age > patience.queue_timeout and not ran:
-            return QueueTimeout(f"The request waited {patience.queue_timeout:g} s and did not get its turn.", again)
-        if row.waits and now - row.looked >= 1.0:
-            self._look_up(row)
-        return None
+                elif row.waits and now - row.looked >= LOOK_AGAIN:
+                    self._look_up(row)
 
     def _look_up(self, row: Row) -> None:
         """How much of its prompt would have to be computed now?"""
@@ -422,7 +404,7 @@ class Engine:
         self.counters.refused[refusal.cause] = self.counters.refused.get(refusal.cause, 0) + 1
         self._end(row, "error", error=str(refusal), refusal=refusal)
 
-    def _make_room(self, runner: Runner, plan: Plan) -> None:
+    def _make_room(self, plan: Plan) -> None:
         """Do what the plan asks for before there can be a step."""
         outgrown = plan.outgrown
         if outgrown is not None and outgrown.finished is None:
@@ -437,15 +419,20 @@ class Engine:
 
     def _set_back(self, rows: Sequence[Row], cause: Cause, *, keep: bool = True) -> None:
         """These rows begin again, later; `keep`: what they have computed may be trusted. Nothing is under way."""
-        runner = self._runner
-        assert runner is not None
         if self.reuse is not None:
             for row in rows:
                 self.reuse.set_back(row, keep=keep)
-        runner.take_out(rows)
+        riding = [row for row in rows if row in self._riders]
+        if riding and self._runner is not None:  # the sampler must not be disturbed for the sake of others
+            self._runner.take_out(riding)
         for row in rows:
             row.restart()
             self.scheduler.set_back(row, cause)
+
+    @property
+    def _riders(self) -> Sequence[Row]:
+        """Those that are in the common batch."""
+        return self._runner.rows if self._runner is not None else ()
 
     def _relieve(self, error: BaseException) -> None:
         """MLX has run out of memory: give back what can be, and take less from now on."""
@@ -650,50 +637,7 @@ class Engine:
 
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""
-        now, scheduler, counters = self._clock(), self.scheduler, self.counters
-        running, queue = list(scheduler.running), scheduler.queue(now)
-        admission, memory, pace = scheduler.admission, self.account.memory, scheduler.pace
-        leaving = self.rate.per_second(now)
-        return {
-            "running": len(running),
-            "waiting": len(queue),
-            "waiting_by_reason": waiting_reasons(queue),
-            "decoding": sum(row.decodes for row in running),
-            "prefilling": sum(not row.decodes for row in running),
-            "rows": overview.running(running, now),
-            "queue": overview.waiting(queue, now),
-            "policy": {
-                "name": scheduler.policy.name,
-                "starvation_seconds": scheduler.starvation,
-                "max_queue": self.patience.queue,
-                "queue_timeout_seconds": self.patience.queue_timeout,
-                "first_token_timeout_seconds": self.patience.first_token,
-                "request_timeout_seconds": self.patience.request,
-            },
-            "budget": None if admission is None else admission.stats(),
-            "memory": None if memory is None else memory.stats(),
-            "pace": {
-                "chunk_tokens": scheduler.step_tokens(decoding=True),
-                "largest_chunk_tokens": pace.most,
-                "stall_target_ms": None if pace.target is None else pace.target * 1000,
-            },
-            "rates": {
-                "requests_per_second": 0.0 if leaving is None else round(leaving, 3),
-                **self.account.rates(now, counters.prompt_tokens, counters.generated_tokens),
-            },
-            "steps": counters.steps,
-            "decode_steps": counters.decode_steps,
-            "failed_steps": counters.failed_steps,
-            "out_of_memory": counters.out_of_memory,
-            "prompt_tokens": counters.prompt_tokens,
-            "generated_tokens": counters.generated_tokens,
-            "finished": dict(counters.finished),
-            "refused": dict(counters.refused),
-            "preemptions": dict(scheduler.setbacks),
-            "speculation": scheduler.depths.stats(),
-            "prefix_cache": None if self.reuse is None else self.reuse.stats(),
-            "time": time.time(),
-        }
+        return overview.engine(self, self._clock())
 
 
 def _gone() -> Runner:

@@ -13,12 +13,15 @@ from paceline.errors import LoadError
 
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories hold the same weights again under other names
 SAMPLES, SAMPLE = 32, 4096  # places in a weight file, and bytes at each, that tell it from another
+EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
 WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
 def resolve(source: str) -> Path:
-    """A folder as it is; anything else is a Hugging Face id, downloaded with a progress bar."""
+    """A folder as it is; a model that the package carries; anything else is a Hugging Face id, downloaded."""
     folder = Path(source).expanduser()
+    if "/" not in source and source not in (".", "..") and not folder.exists() and (EMBEDDED / source).is_dir():
+        return EMBEDDED / source
     if folder.is_dir():
         return folder
     if folder.exists():

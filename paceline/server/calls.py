@@ -19,7 +19,7 @@ from paceline.server.errors import Cancelled
 from paceline.server.identity import current
 
 T = TypeVar("T")
-AT_A_TIME = 64  # prompts of one request that are in the engine together; a long list must not fill the queue
+AT_A_TIME = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
@@ -53,7 +53,12 @@ async def follow(
         watch.end(refused=refused)
 
 
-async def merge(streams: Sequence[AsyncGenerator[Delta, None]], at_a_time: int = AT_A_TIME) -> Deltas:
+def at_a_time(serving: Serving) -> int:
+    """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
+    return min(AT_A_TIME, max(serving.settings.max_queue, 1))
+
+
+async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = AT_A_TIME) -> Deltas:
     """The streams' deltas as they come, so many streams at a time. The first stream that fails ends them all."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as only:
@@ -61,7 +66,7 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]], at_a_time: int =
                 yield 0, delta
         return
     arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue()
-    turn = asyncio.Semaphore(at_a_time)
+    turn = asyncio.Semaphore(together)
 
     async def pump(place: int, stream: AsyncGenerator[Delta, None]) -> None:
         end: Exception | None = None

@@ -14,11 +14,11 @@ from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import (
-    AT_A_TIME,
     Collected,
     Deltas,
     Output,
     Tally,
+    at_a_time,
     collect,
     follow,
     merge,
@@ -124,7 +124,7 @@ class Completions:
     def _deltas(self) -> Deltas:
         stream = self.serving.backend.stream_generate
         streams = [follow(self.serving, stream(asked), self.n, asked.request_id) for asked in self.requests]
-        return merge(streams, min(AT_A_TIME, max(self.serving.settings.max_queue, 1)))  # it must not fill the queue
+        return merge(streams, at_a_time(self.serving))
 
     def _printer(self, place: int, prompt: PromptInfo) -> Printer:
         return Printer(self.serving, self.body, self.body.prompt[place], prompt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
@@ -13,11 +13,11 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
-from paceline.engine.request import Delta, RequestId
+from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
-from paceline.server.calls import Tally, follow, merge, unless_disconnected
+from paceline.server.calls import Tally, at_a_time, follow, merge, unless_disconnected
 from paceline.server.document import PROMPT, gives
 from paceline.server.envelope import Envelope, encode_json
 from paceline.server.identity import current
@@ -25,7 +25,6 @@ from paceline.server.schema import NOTHING, Lenient, Priority, prompts, refuse_u
 from paceline.service import EmbedRequest
 
 MAX_INPUTS = 2048  # OpenAI's
-AT_ONCE = 16  # of a request's texts in the engine: its queue is bounded, and for everybody
 Vector = NDArray[np.float32]
 
 # What other servers take beside OpenAI's fields, each with the values that ask for nothing.
@@ -79,7 +78,9 @@ def routes(serving: Serving) -> APIRouter:
         check_count("input", len(body.input))
         size = _checked_size(serving, body.dimensions)
         request_id = Envelope("embd", serving.model_name).id
-        embedding = embed(serving, request_id, body.input, body.user, body.priority or 0)
+        embedding = embed(
+            serving, request_id, [("input", given) for given in body.input], body.user, body.priority or 0
+        )
         vectors, usage = await unless_disconnected(request.receive, embedding)
         # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
         written = await asyncio.to_thread(_response, serving.model_name, vectors, usage, size, body.encoding_format)
@@ -89,21 +90,28 @@ def routes(serving: Serving) -> APIRouter:
 
 
 async def embed(
-    serving: Serving, request_id: RequestId, inputs: Sequence[str | list[int]], user: str | None, priority: int
+    serving: Serving,
+    request_id: RequestId,
+    inputs: Sequence[tuple[str, str | list[int]]],
+    user: str | None,
+    priority: int,
 ) -> tuple[list[Vector], dict[str, Any]]:
-    """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others."""
+    """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
+
+    Each input comes with the name of its field.
+    """
     call = current()
     call.goes_by(request_id)
     tenant = call.tenant(user)
     requests = [
-        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority) for place, given in enumerate(inputs)
+        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
+        for place, (field, given) in enumerate(inputs)
     ]
-    turns = asyncio.Semaphore(AT_ONCE)
     stream = serving.backend.stream_embed
-    streams = [_in_turn(turns, follow(serving, stream(asked), 1, asked.request_id)) for asked in requests]
+    streams = [follow(serving, stream(asked), 1, asked.request_id) for asked in requests]
     vectors: dict[int, Vector] = {}
     tally = Tally()
-    async with aclosing(merge(streams)) as deltas:
+    async with aclosing(merge(streams, at_a_time(serving))) as deltas:
         async for place, delta in deltas:
             tally.add(place, delta)
             if delta.vector is not None:
@@ -113,12 +121,6 @@ async def embed(
         "prompt_tokens": usage["prompt_tokens"],
         "total_tokens": usage["total_tokens"],
     }
-
-
-async def _in_turn(turns: asyncio.Semaphore, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
-    async with turns, aclosing(stream):
-        async for delta in stream:
-            yield delta
 
 
 def check_count(field: str, count: int) -> None:

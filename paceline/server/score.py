@@ -54,13 +54,17 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_ready()
         serving.check_model(body.model)
         ones, others = body.text_1, body.text_2
-        check_count("text_2", len(ones) + len(others))
-        if not ones or not others or len(ones) not in (1, len(others)):
+        check_count("text_1 and text_2", len(ones) + len(others))
+        for field, given in (("text_1", ones), ("text_2", others)):
+            if not given:
+                raise InvalidRequest(f"{field} is empty.", field=field)
+        if len(ones) not in (1, len(others)):
             raise InvalidRequest(
                 f"text_1 holds {len(ones)} texts for {len(others)} in text_2; give one, or as many.", field="text_1"
             )
         envelope = Envelope("score", serving.model_name)
-        embedding = embed(serving, envelope.id, [*ones, *others], body.user, body.priority or 0)
+        texts = [*(("text_1", text) for text in ones), *(("text_2", text) for text in others)]
+        embedding = embed(serving, envelope.id, texts, body.user, body.priority or 0)
         vectors, usage = await unless_disconnected(request.receive, embedding)
         first, second = np.stack(vectors[: len(ones)]), np.stack(vectors[len(ones) :])
         scores = np.einsum("ij,ij->i", np.broadcast_to(first, second.shape), second)

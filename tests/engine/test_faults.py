@@ -152,6 +152,14 @@ def break_join(stepper: Stepper, due: Callable[[], Exception | None]) -> None:
     stepper.runner._join = Breaks(stepper.runner._join, due, after=True)  # type: ignore[method-assign]
 
 
+def break_prefill(stepper: Stepper, due: Callable[[], Exception | None]) -> None:
+    stepper.runner.prefill = Breaks(stepper.runner.prefill, due)  # type: ignore[method-assign]
+
+
+def break_wait(stepper: Stepper, due: Callable[[], Exception | None]) -> None:
+    stepper.runner.wait = Breaks(stepper.runner.wait, due)  # type: ignore[method-assign]
+
+
 PLACES: dict[str, Callable[[Stepper, Callable[[], Exception | None]], None]] = {
     "forward": break_forward,
     "sampler": break_sampler,
@@ -336,3 +344,27 @@ def test_fifty_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
             name: expected[name] for name in LENGTHS if name != victim
         }
         check_rest(stepper)
+
+
+@pytest.mark.parametrize("breaks", [break_prefill, break_wait])
+@pytest.mark.parametrize("speculation", ["off", 2])
+def test_a_prompt_that_finds_no_memory_does_not_disturb_those_who_count_their_tokens(
+    tiny: Tiny, speculation: Speculation, breaks: Callable[[Stepper, Callable[[], Exception | None]], None]
+) -> None:
+    """It is set back while steps of others are under way, whose tokens nobody has counted yet."""
+    folder = tiny("hybrid", **SMALL)
+    punished = Sampling(
+        temperature=0, frequency_penalty=1.5, repetition_penalty=1.2, max_tokens=40, min_tokens=30, ignore_eos=True
+    )
+    heard = []
+    for faults in (0, 3):  # more of them, and a row is given up
+        stepper = stepper_of(folder, "similar", speculation)
+        breaks(stepper, Dice(1, ERRORS["out of memory"], faults))
+        rows = [stepper.submit(f"punished {place}", Prompt(prompt(20 + place)), punished) for place in range(2)]
+        stepper.step(5)
+        rows += [stepper.greedy(f"late {place}", prompt(60 + 9 * place, place), TOKENS) for place in range(5)]
+        stepper.finish()
+        assert bool(faults) == bool(stepper.engine.counters.out_of_memory)
+        heard.append([row.tokens for row in rows])
+        check_rest(stepper)
+    assert heard[0] == heard[1]
