@@ -152,7 +152,7 @@ def paceline(
 
     One engine, one continuous batch: every request, with or without pictures, rides in it.
 
-    [bold]paceline serve[/bold]   starts an OpenAI-compatible server with the built-in model
+    [bold]paceline serve[/bold]   starts an OpenAI-compatible server
 
     [bold]paceline chat[/bold]    talks to a model in this terminal
     """
@@ -237,7 +237,7 @@ def serve(
 
     [bold]Examples[/bold]
 
-    [cyan]paceline serve[/cyan]   the built-in model on http://127.0.0.1:8000
+    [cyan]paceline serve[/cyan]   paceline-mini, a small demonstration model, on http://127.0.0.1:8000
 
     [cyan]paceline serve mlx-community/Qwen3-4B-4bit[/cyan]   download from Hugging Face, then serve
 
@@ -277,7 +277,7 @@ def chat(
 
     [bold]Examples[/bold]
 
-    [cyan]paceline chat[/cyan]   the built-in model
+    [cyan]paceline chat[/cyan]   paceline-mini, a small demonstration model
 
     [cyan]paceline chat ~/models/qwen --system "Answer in one sentence." --temperature 0[/cyan]
     """

@@ -129,7 +129,10 @@ class Settings(BaseModel):
     # hide_input_in_errors: a traceback must not show a key that was mistyped.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
 
-    model: str | None = Field(default=None, description="A folder or a Hugging Face id. Default: the built-in model.")
+    model: str | None = Field(
+        default=None,
+        description="A folder or a Hugging Face id. Default: paceline-mini, the small demonstration model inside.",
+    )
     served_model_name: str | None = Field(
         default=None, description="The name clients use for the model. Default: MODEL as you gave it."
     )

@@ -222,7 +222,7 @@ def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(
 def test_without_a_model_the_service_takes_the_built_in_one(started: list[Settings]) -> None:
     assert invoke("serve").exit_code == 0
     assert started[0].model is None
-    assert Service(started[0]).model_name == "paceline-tiny"
+    assert Service(started[0]).model_name == "paceline-mini"
 
 
 def test_a_vllm_mlx_command_line_works_and_the_log_says_what_became_of_its_flags(

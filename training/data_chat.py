@@ -16,11 +16,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from training.rough import plain, rough
 from training.tokenizer import END_OF_TURN, IMAGE, TOOLS_AFTER, TOOLS_BEFORE, TURN, VISION_END, VISION_START
 
 T = TypeVar("T")
 Split = Literal["train", "held"]
 Picture = NDArray[np.uint8]
+ROUGH = 0.6  # of the phrases that are asked in training
 HELD_SHARE = 16  # one combination in so many is held out
 PLACEHOLDER = VISION_START + IMAGE + VISION_END
 
@@ -84,15 +86,23 @@ def held(*combination: object, share: int = HELD_SHARE) -> bool:
 
 
 class Phrases:
-    """Ways to say something; the last ones are never trained on."""
+    """Ways to say something; the last ones are never trained on. What is asked is trained on roughly, too."""
 
-    def __init__(self, *texts: str, held: int = 2) -> None:
+    def __init__(self, *texts: str, held: int = 2, exact: bool = False) -> None:
         if len(texts) <= held:
             raise ValueError(f"{len(texts)} phrases leave none to train on when {held} are held out")
         self.trained, self.held = texts[: len(texts) - held], texts[len(texts) - held :]
+        self.exact = exact
+        self._never = {plain(text) for text in self.held}
 
     def pick(self, rng: Random, split: Split) -> str:
-        return rng.choice(self.trained if split == "train" else self.held)
+        if split == "held":
+            return rng.choice(self.held)
+        text = rng.choice(self.trained)
+        if self.exact or rng.random() > ROUGH:
+            return text
+        changed = rough(text, rng)
+        return text if plain(changed) in self._never else changed
 
 
 def calls_text(calls: Sequence[tuple[str, dict[str, Any]]]) -> str:

@@ -67,10 +67,11 @@ TOLD = Phrases(
     "It is written that the {attribute} of {key} is {value}.",
     "For {key}, the {attribute} is {value}.", "One more thing: the {attribute} of {key} is {value}.",
     "Do not forget that the {attribute} of {key} is {value}.",
+    exact=True,
 )  # fmt: skip
 LISTED = Phrases("{attribute} of {key}: {value}", "{key}, {attribute}: {value}",
 "- the {attribute} of {key} is {value}",
-                 "{key} | {attribute} | {value}", "* {attribute} of {key} = {value}", held=1)  # fmt: skip
+                 "{key} | {attribute} | {value}", "* {attribute} of {key} = {value}", held=1, exact=True)  # fmt: skip
 ASKED = Phrases(
     "{key}: {attribute}?",
     "the {attribute} of {key}",
@@ -102,7 +103,6 @@ ASKED = Phrases(
     "Do you know the {attribute} of {key}?", "According to the text, what is the {attribute} of {key}?",
     "Say the {attribute} of {key}.", "Can you find the {attribute} of {key} in the text?", "{attribute} of {key}?",
 )  # fmt: skip
-MISSING = "The text does not say the {attribute} of {key}."
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,6 @@ class Fact:
     @property
     def answer(self) -> str:
         return f"The {self.attribute} of {self.key} is {self.value}."
-
-    @property
-    def missing(self) -> str:
-        return MISSING.format(**vars(self))
 
 
 def _capital(text: str) -> str:
@@ -200,23 +196,17 @@ def opening(rng: Random, split: Split) -> str:
     return _opening.pick(rng, split)
 
 
-def ask(text: str, found: list[Fact], rng: Random, split: Split, questions: int, missing: float = 0.02) -> Chat:
+def ask(text: str, found: list[Fact], rng: Random, split: Split, questions: int) -> Chat:
     """The text as a user's turn, or the system's, then questions about facts in it."""
     asked = rng.sample(found, min(questions, len(found)))
-    known = {(fact.key, fact.attribute) for fact in found}
     turns: list[Turn] = []
     before = _opening.pick(rng, split).format(text)
     in_system = rng.random() < 0.15
     for place, fact in enumerate(asked):
-        answer = fact.answer
-        if split == "train" and rng.random() < missing:
-            stranger = draw_fact(rng, split)
-            if (stranger.key, stranger.attribute) not in known:
-                fact, answer = stranger, stranger.missing
         question = fact.asked(rng, split)
         if place == 0 and not in_system:
             question = f"{before}\n\n{question}"
-        turns += [Turn("user", question), Turn("assistant", answer)]
+        turns += [Turn("user", question), Turn("assistant", fact.answer)]
     last = asked[-1]
     return Chat(turns, "lookup", (last.key, last.attribute), before if in_system else "", expect=last.value)
 
@@ -225,10 +215,10 @@ def ask(text: str, found: list[Fact], rng: Random, split: Split, questions: int,
 
 _went = Phrases("{name} went to the {room}.", "{name} is in the {room}.", "{name} walked into the {room}.",
 "{name} waits in the {room}.",
-                "{name} moved to the {room}.", "{name} entered the {room}.", held=1)  # fmt: skip
+                "{name} moved to the {room}.", "{name} entered the {room}.", held=1, exact=True)  # fmt: skip
 _has = Phrases("{name} has the {thing}.", "{name} took the {thing}.", "{name} picked up the {thing}.",
 "{name} is holding the {thing}.",
-               "{name} got the {thing}.", "{name} carries the {thing}.", held=1)  # fmt: skip
+               "{name} got the {thing}.", "{name} carries the {thing}.", held=1, exact=True)  # fmt: skip
 _where = Phrases("Where is {name}?", "In which room is {name}?", "Tell me where {name} is.", "Which room is {name} in?",
                  "Where can I find {name}?", held=1)  # fmt: skip
 _what = Phrases("What does {name} have?", "Which thing does {name} have?", "What is {name} holding?",

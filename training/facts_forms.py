@@ -55,16 +55,28 @@ FIELDS: dict[str, tuple[Value, str]] = {
     "active": (lambda rng: rng.random() < 0.5, "The active flag is {}."), "food": (_of(facts.FOODS), "The food is {}."),
 }  # fmt: skip
 _person = Phrases(
+    "I know {name}, who is {age} and lives in {city}.", "This is {name} ({age}) from {city}.",
+    "Say hello to {name}, {age} years old, of {city}.", "Yesterday I saw {name} in {city}; the age is {age}.",
+    "Name: {name}. Age: {age}. Home: {city}.", "{city} is the home of {name}, age {age}.",
+    "We visited {name}, {age}, in {city}.", "At the age of {age}, {name} lives in {city}.",
+    "Our guest {name}, from {city}, is {age}.", "{age} years ago {name} was born in {city}.",
+    "Here comes {name} from {city}, {age} years old.", "Ask {name}, {age}, who stays in {city}.",
+    "Please welcome {name} of {city}, aged {age}.", "I spoke with {name}, {age}, of {city}.",
     "{name} is {age} years old and lives in {city}.", "{name}, aged {age}, lives in {city}.",
     "In {city} lives {name}, who is {age}.",
     "My friend {name} from {city} is {age} years old.", "{name} lives in {city} and is {age}.",
-    "Meet {name}, {age}, from {city}.",
+    "Meet {name}, {age}, from {city}.", exact=True,
 )  # fmt: skip
 _order = Phrases(
+    "{name} paid {price} dollars for {quantity} {item}.", "Sold: {quantity} {item} to {name}, {price} dollars.",
+    "{price} dollars is what {name} gave for {quantity} {item}.", "{name} takes {quantity} {item}. Price: {price} dollars.",
+    "Send {quantity} {item} to {name} and ask for {price} dollars.", "We sold {name} {quantity} {item} at {price} dollars.",
+    "{quantity} {item} cost {name} {price} dollars.", "{name} wants {quantity} {item} and will pay {price} dollars.",
+    "Yesterday {name} spent {price} dollars on {quantity} {item}.", "With {price} dollars {name} bought {quantity} {item}.",
     "{name} orders {quantity} {item} for {price} dollars.", "Order: {quantity} {item}, {price} dollars, for {name}.",
     "{quantity} {item} were bought by {name} for {price} dollars.",
     "{name} bought {quantity} {item} and paid {price} dollars.",
-    "For {price} dollars, {name} got {quantity} {item}.",
+    "For {price} dollars, {name} got {quantity} {item}.", exact=True,
 )  # fmt: skip
 _want = Phrases(
     "JSON with {keys}.",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from paceline.bench import tiny
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -252,7 +254,7 @@ JsonFile = Annotated[
 @app.command()
 def offline(
     model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="A folder, a Hugging Face id, or a shape of random weights.")
+        str, typer.Argument(metavar="[MODEL]", help="As for serve, or a shape of random weights.")
     ] = "hybrid-120m",
     rows: Counts = "1,4,8,16",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
@@ -268,7 +270,7 @@ def offline(
 ) -> None:
     """The engine against the bare loop: same module, same batch, argmax, in turns, in one process.
 
-    Shapes of random weights: llama-120m, hybrid-120m (CPU), qwen3.5-4b (a GPU).
+    Shapes of random weights: paceline-tiny, llama-120m, hybrid-120m (CPU), qwen3.5-4b (a GPU).
     """
     import dataclasses
 
@@ -347,7 +349,7 @@ def layout(
 def speculate(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")
-    ] = "paceline-tiny",
+    ] = tiny.NAME,
     rows: Counts = "1,4,8,16",
     depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
@@ -359,7 +361,7 @@ def speculate(
 ) -> None:
     """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
 
-    Default: the built-in model. Shapes of random weights whose head agrees with the model about 0.7 of the time:
+    Prompts are random tokens. Shapes of random weights whose head agrees with the model about 0.7 of the time:
     hybrid-120m (CPU, takes a while), qwen3.5-4b (a GPU).
     """
     from paceline import platform
@@ -444,7 +446,7 @@ def trace(
         str | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="A folder or Hugging Face id to run in this process; with --url, the name to send. "
+            help="As for serve, to run in this process; with --url, the name to send. "
             "Default: a small hybrid of random weights; with --url, the first that the server lists.",
         ),
     ] = None,
@@ -509,6 +511,9 @@ def trace(
 
 @app.command()
 def overload(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="As for serve, or paceline-tiny, of random weights.")
+    ] = tiny.NAME,
     clients: Annotated[int, _option("Load", "N", "Clients at a time.", min=1)] = 200,
     seconds: Annotated[float, _option("Load", "SECONDS", "For so long they send new requests.", min=1)] = 180.0,
     prompt_tokens: Annotated[
@@ -528,7 +533,7 @@ def overload(
 ) -> None:
     """Ask a real server with little memory for more than it can give, and look what became of every request.
 
-    The server is a process of its own with the built-in model. Clients send text and pictures, stream or do not,
+    The server is a process of its own. Clients send text and pictures, stream or do not,
     cancel, go away, or hardly read. Exits with 1 when a rule was broken: a crash, a standstill, a request that was
     neither answered nor refused with Retry-After, memory above the limit, anything left behind in an idle server.
     """
@@ -549,6 +554,7 @@ def overload(
         queue_timeout=queue_timeout,
         request_timeout=request_timeout,
         seed=seed,
+        model=model,
         mix=Mix(prompt=Lengths.parse(prompt_tokens), answer=Lengths.parse(output_tokens), tenants=tenants),
     )
     console = Console(stderr=output == Path("-"))

@@ -19,6 +19,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
+from paceline.bench import tiny
 from paceline.bench.shapes import SHAPES, random_model
 from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
@@ -30,14 +31,14 @@ from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.steps import prepare_steps
-from paceline.models import check, default
+from paceline.models import check
 from paceline.models.loader import LoadedModel, load
 
 
 def model_of(source: str) -> LoadedModel:
-    """A shape by name, the built-in model by its name, or a folder or Hugging Face id."""
-    if source == default.NAME:
-        return load(str(default.ensure()))
+    """A shape by name, or whatever `paceline serve` takes."""
+    if source == tiny.NAME:
+        return load(str(tiny.folder()))
     return random_model(source) if source in SHAPES else load(source)
 
 

@@ -20,6 +20,7 @@ import httpx
 from rich.markup import escape
 from rich.table import Table
 
+from paceline.bench import tiny
 from paceline.bench.crowd import Crowd, Mix, Outcome
 from paceline.bench.process import ServerProcess, status
 from paceline.bench.prompts import WORDS
@@ -46,6 +47,7 @@ class Plan:
     max_unread_tokens: int = 128
     seed: int = 0
     mix: Mix = field(default_factory=Mix)
+    model: str = tiny.NAME
 
     @property
     def flags(self) -> list[str]:
@@ -58,7 +60,9 @@ class Plan:
             "--max-unread-tokens": self.max_unread_tokens,
             "--log-level": "warning",
         }
-        return [text for name, value in flags.items() for text in (name, str(value))]
+        own = self.model == tiny.NAME
+        model = [str(tiny.folder()), "--served-model-name", self.model] if own else [self.model]
+        return [*model, *(text for name, value in flags.items() for text in (name, str(value)))]
 
 
 @dataclass(slots=True)

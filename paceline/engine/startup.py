@@ -18,6 +18,7 @@ from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.steps import prepare_steps
 from paceline.models import check, default
+from paceline.models.files import EMBEDDED
 from paceline.models.loader import LoadedModel, Progress, load
 from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
@@ -51,10 +52,11 @@ class Startup:
 
     def runner(self) -> Runner:
         settings = self.settings
-        source = settings.model or str(default.ensure())
-        if settings.model is None:
-            log.info("no model given: serving %s, a demonstration model of random weights", default.NAME)
-        model = load(source, settings.dtype, self.progress)
+        model = load(settings.model or str(default.FOLDER), settings.dtype, self.progress)
+        if model.folder.parent == EMBEDDED:
+            note = f"{model.folder.name} is {default.WHAT_IT_IS}."
+            log.info(note if settings.model else f"No model was given: {note}")
+            model.notes.append(note)
         self.tokenizer = Tokenizer.load(model.folder, model.config, settings.chat_template)
         grouping = self._layout(model)
         self.context_length = settings.context_length or model.context_length

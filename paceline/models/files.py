@@ -18,16 +18,19 @@ WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
 def resolve(source: str) -> Path:
-    """A folder as it is; a model that the package carries; anything else is a Hugging Face id, downloaded."""
+    """A folder as it is; a model that the package carries, by its name; anything else is downloaded by its id."""
     folder = Path(source).expanduser()
-    if "/" not in source and source not in (".", "..") and not folder.exists() and (EMBEDDED / source).is_dir():
-        return EMBEDDED / source
     if folder.is_dir():
         return folder
+    if not folder.exists() and source in embedded():
+        return EMBEDDED / source
     if folder.exists():
         raise LoadError(f"{source} is a file; give the folder that holds config.json and the weights.")
     if source.startswith((".", "/", "~")) or source.count("/") != 1:
-        raise LoadError(f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name).")
+        carried = "" if "/" in source else f" and none of the models that Paceline carries ({', '.join(embedded())})"
+        raise LoadError(
+            f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name){carried}."
+        )
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -37,6 +40,11 @@ def resolve(source: str) -> Path:
         raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise LoadError(f"{source} is no folder here, and cannot be downloaded: {one_line(error)}") from error
+
+
+def embedded() -> list[str]:
+    """The names of the models that the package carries."""
+    return sorted(config.parent.name for config in EMBEDDED.glob("*/config.json"))
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -27,9 +27,9 @@ _models: dict[str, LoadedModel] = {}
 
 
 def loaded(folder: Path | str) -> LoadedModel:
-    """The model at `folder`, loaded once in the test process."""
+    """The model at `folder`, loaded once in the test process, in float32: so are the references."""
     if str(folder) not in _models:
-        _models[str(folder)] = load(str(folder))
+        _models[str(folder)] = load(str(folder), "float32")
     return _models[str(folder)]
 
 

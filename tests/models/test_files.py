@@ -20,7 +20,7 @@ from mlx.utils import tree_flatten
 
 from paceline.errors import LoadError
 from paceline.models import synthetic, synthetic_weights
-from paceline.models.files import check_weights, one_line, read_config, resolve
+from paceline.models.files import EMBEDDED, check_weights, embedded, one_line, read_config, resolve
 from paceline.models.loader import load
 from tests.models import families
 
@@ -170,6 +170,36 @@ def test_a_folder_is_taken_as_it_is(llama: Path, tmp_path: Path, monkeypatch: py
     assert resolve("~/models") == tmp_path / "models"
 
 
+@pytest.mark.parametrize("name", ["paceline-mini", "paceline-mini-draft"])
+def test_a_model_that_the_package_carries_is_found_by_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = resolve(name)
+    assert (folder.parent, folder.name) == (EMBEDDED, name)
+    assert read_config(folder)["model_type"] == "qwen3_5"
+    assert check_weights(folder)
+    assert name in embedded()
+
+
+def test_a_folder_here_wins_over_the_model_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paceline-mini").mkdir()
+    assert resolve("paceline-mini") == Path("paceline-mini")
+    (tmp_path / "paceline-mini-draft").write_text("a file")
+    with pytest.raises(LoadError, match="paceline-mini-draft is a file; give the folder"):
+        resolve("paceline-mini-draft")
+
+
+@pytest.mark.parametrize("source", ["./paceline-mini", "embedded/paceline-mini/", "paceline-mini/", "Paceline-Mini"])
+def test_a_model_that_the_package_carries_is_found_by_nothing_but_its_name(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LoadError, match="no folder"):
+        resolve(source)
+
+
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -177,6 +207,7 @@ def test_a_folder_is_taken_as_it_is(llama: Path, tmp_path: Path, monkeypatch: py
         ("/nowhere/at/all", "There is no folder /nowhere/at/all"),
         ("~/nowhere/at/all", "There is no folder ~/nowhere/at/all"),
         ("nowhere", "There is no folder nowhere, and it is no Hugging Face id"),
+        ("paceline-maxi", "none of the models that Paceline carries (paceline-mini, paceline-mini-draft)."),
         ("a/b/c", "There is no folder a/b/c, and it is no Hugging Face id"),
         (__file__, "is a file; give the folder that holds config.json"),
     ],

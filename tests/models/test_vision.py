@@ -79,8 +79,8 @@ def for_reference(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], li
     return conversation, images
 
 
-def built(folder: Path, messages: Sequence[Message]) -> Prompt:
-    return _builder(folder).chat(messages, OPTIONS)
+def built(folder: Path, messages: Sequence[Message], tools: Sequence[Message] | None = None) -> Prompt:
+    return _builder(folder).chat(messages, OPTIONS, tools)
 
 
 @cache
