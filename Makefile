@@ -30,7 +30,7 @@ endif
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make serve   install, and serve the built-in model on http://127.0.0.1:8000"
+	@echo "make serve   install, and serve paceline-mini on http://127.0.0.1:8000"
 	@echo "             MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
 	@echo "make chat    the same model in this terminal"
 	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from paceline import platform
 from paceline.conversation.answers import Answer, parse_whole
 from paceline.engine.request import Sampling, Speculation
 from paceline.service import ChatRequest, Completion, GenerateRequest, Service
@@ -313,6 +314,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="a page to put the report into, between its two marks")
     arguments = parser.parse_args()
     os.environ["TRAINING_DATA"] = str(arguments.out)
+    platform.prepare(exact=True)  # before anything imports MLX
     report = Report(arguments.count)
     names = [name for name in FIGURES if arguments.only is None or name in arguments.only]
     if names:

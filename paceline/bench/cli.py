@@ -347,9 +347,7 @@ def layout(
 
 @app.command()
 def speculate(
-    model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")
-    ] = tiny.NAME,
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")] = tiny.NAME,
     rows: Counts = "1,4,8,16",
     depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
     prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,

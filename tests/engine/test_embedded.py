@@ -1,15 +1,14 @@
-"""The exactness suite on the model that the package carries: real language, real pictures, a head that learnt.
+"""The exactness suite on the models that the package carries: language, and a head that learnt it.
 
 Random weights say anything after anything, and their heads were made to agree. Here prompts are conversations, answers
-are words, and drafts are right and wrong where a trained head is; what must come out is the same: mlx-lm's and mlx-vlm's
-own greedy tokens, whatever rides along. The tokens are compared beyond the end of an answer, too.
+are words, and drafts are right and wrong where a trained head is. What must come out is the same: mlx-lm's and
+mlx-vlm's own greedy tokens, whatever rides along. They are compared beyond the end of an answer, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from paceline.engine.request import Prompt, Speculation
 from paceline.models.files import EMBEDDED
-from tests.engine.conversations import Conversations, Move, check_rest, quiet
+from tests.engine.conversations import SCRIPTS, Conversations, Move, check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.test_images import CONVERSATIONS, TEXT, expected
 from tests.engine.test_speculation import guesses_of_one_pass
@@ -30,6 +29,7 @@ TOKENS = 32
 PICTURED = 12  # as many as `expected` knows
 PLENTY = 1 << 30
 LAYOUTS = ["rows", "padded", "similar"]
+DEPTHS: list[Speculation] = ["off", 1, 3, "auto"]
 SYSTEM: Message = {"role": "system", "content": "You are a patient guide in a small museum. Answer in one sentence."}
 WEATHER = {
     "type": "function",
@@ -187,31 +187,20 @@ def test_a_picture_is_known_and_another_in_its_place_is_not(depth: Speculation) 
     check_rest(stepper.reuse)
 
 
-WORDS = st.builds(
-    Move,
-    kind=st.sampled_from(("start", "continue", "continue", "edit", "branch", "repeat")),
-    which=st.integers(0, 9),
-    seed=st.integers(0, 1),
-    length=st.integers(1, 20),
-    at=st.integers(0, 60),
-    marks=st.lists(st.integers(1, 60), max_size=2).map(lambda marks: tuple(sorted(set(marks)))),
-    rules=st.integers(0, 5),
-)
-BETWEEN = st.one_of(st.integers(1, 9).map(lambda steps: Move("steps", at=steps)), st.just(Move("rest")))
-_quiet = [HealthCheck.too_slow]
-
-
-@settings(max_examples=3, suppress_health_check=_quiet, phases=(Phase.explicit, Phase.generate))
+@settings(
+    max_examples=6, suppress_health_check=[HealthCheck.too_slow], phases=(Phase.explicit, Phase.generate)
+)  # to shrink a script takes minutes
 @given(
-    script=st.lists(st.one_of(WORDS, WORDS, BETWEEN), min_size=6, max_size=10),
-    depth=st.sampled_from(["off", 2, "auto"]),
+    script=SCRIPTS,
+    depth=st.sampled_from(DEPTHS),
     layout=st.sampled_from(LAYOUTS),
-    budget=st.sampled_from([PLENTY, 2_000_000]),
+    chunk=st.sampled_from([5, 17, 64]),
+    budget=st.sampled_from([PLENTY, PLENTY, 2_000_000]),
 )
 def test_no_script_of_conversations_changes_a_token(
-    script: list[Move], depth: Any, layout: str, budget: int
+    script: list[Move], depth: Speculation, layout: str, chunk: int, budget: int
 ) -> None:
-    stepper = Stepper(MINI, layout, 17, speculation=depth, cache=budget)
+    stepper = Stepper(MINI, layout, chunk, speculation=depth, cache=budget)
     stepper.engine.scheduler.depths = Told().knowing()
     conversations = Conversations(stepper, MINI)
     conversations.play(script)
