@@ -40,6 +40,8 @@ class Sampling:
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
+    specprefill: bool | None = None  # read a long prompt sparsely (paceline/sparse); None: as the server is set
+    specprefill_keep: float | None = None  # share of it that is kept, 0.1 to 1.0; None: as the server is set
 
 
 class Grammar(Protocol):
@@ -93,6 +95,7 @@ class Usage:
     cached_tokens: int = 0
     accepted_tokens: int = 0  # of the completion, those that were drafted
     rejected_tokens: int = 0  # drafted and thrown away: wrong, or past a stop
+    kept_tokens: int | None = None  # of the prompt, those that were read or restored; None: nobody wanted fewer
 
 
 @dataclass(frozen=True, slots=True)
