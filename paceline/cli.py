@@ -73,6 +73,14 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "cache_disk_gb": "GB",
         "vision_cache_mb": "MB",
     },
+    "Sparse prefill (SpecPrefill)": {
+        "specprefill": "MODE",
+        "specprefill_draft_model": "MODEL",
+        "specprefill_threshold": "N",
+        "specprefill_keep_pct": "SHARE",
+        "specprefill_max_tokens": "N",
+        "specprefill_chunk": "N|auto",
+    },
     "Limits of a request": {
         "max_choices": "N",
         "max_stop_strings": "N",
@@ -258,7 +266,7 @@ def serve(
 
 
 @app.command(epilog=SETTINGS_HELP)
-@with_settings("Engine", "Memory", "Prefix cache")
+@with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
 def chat(
     settings: Settings,
     *,

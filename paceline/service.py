@@ -40,7 +40,9 @@ from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, Re
 from paceline.settings import Settings
 
 if TYPE_CHECKING:
+    from paceline.engine.engine import Engine
     from paceline.engine.row import Row
+    from paceline.sparse.prefill import SparsePrefill
 
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
@@ -213,11 +215,8 @@ class Service:
 
     async def clear_cache(self) -> dict[str, int]:
         """Forget all cached prefixes and picture features, in memory and on disk; returns what was freed."""
-        running = self._live()
-        reuse = running.engine.reuse
-        if reuse is None:
-            return {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
-        freed: dict[str, int] = await asyncio.wrap_future(running.engine.run_between_steps(reuse.clear))
+        engine = self._live().engine
+        freed: dict[str, int] = await asyncio.wrap_future(engine.run_between_steps(lambda: forget(engine)))
         return freed
 
     def stats(self) -> dict[str, Any]:
@@ -367,6 +366,8 @@ class _Running:
             max_logprobs=settings.max_logprobs,
             max_draft=settings.max_draft,
             no_head=self.startup.router.no_head,
+            no_sparse=self.startup.no_sparse,
+            reads_sparsely=settings.specprefill == "auto",
         )
         template = tokenizer.chat_template or ""
         special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
@@ -456,6 +457,7 @@ class _Running:
             **stats,
             "speculation": {**self.startup.speculation, **stats["speculation"]},
             "prefix_cache": memory.stats(stats["prefix_cache"]),
+            "specprefill": sparse_stats(self.engine.sparse, self.limits.no_sparse),
         }
 
 
@@ -520,6 +522,24 @@ class _Mailbox:
         delta = await self._queue.get()
         self._unread -= len(delta.token_ids)
         return delta
+
+
+def sparse_stats(sparse: SparsePrefill | None, reason: str | None) -> dict[str, Any]:
+    """How prompts are read sparsely, or the reason why they are not."""
+    if sparse is None:
+        return {"enabled": False, "reason": reason or "the engine does not run"}
+    return sparse.stats()
+
+
+def forget(engine: Engine) -> dict[str, int]:
+    """Clear what is kept of prompts, the draft's own included; returns what was freed. On the engine's thread."""
+    freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
+    if engine.reuse is not None:
+        freed |= engine.reuse.clear()
+    if engine.sparse is not None:
+        freed["bytes"] += engine.sparse.stats()["draft_cache_bytes"]
+        engine.sparse.clear()
+    return freed
 
 
 def _give_back() -> None:

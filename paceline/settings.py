@@ -38,6 +38,7 @@ DType = Literal["auto", "float32", "bfloat16", "float16"]
 Pooling = Literal["mean", "last"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
+SparsePrefill = Literal["off", "auto"]
 
 
 def _none_if_auto(value: object) -> object:
@@ -256,6 +257,34 @@ class Settings(BaseModel):
     cache_disk_gb: float = Field(default=20.0, gt=0, allow_inf_nan=False, description="Most that the folder may hold.")
     vision_cache_mb: int = Field(default=256, ge=0, description="Memory for features of pictures seen before; 0: none.")
 
+    specprefill: SparsePrefill = Field(
+        default="off",
+        description="Read long prompts sparsely: a draft model finds the parts that matter, and only those are read. "
+        "An approximation. auto: wherever enough is left to compute; off: only for requests that ask for it.",
+    )
+    specprefill_draft_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The draft: a small model with the same tokenizer, loaded beside the model; a folder or an id, as "
+        "MODEL. Default: none, and no request can ask for sparse reading.",
+    )
+    specprefill_threshold: Count = Field(
+        default=8192, description="Prompt tokens that must be left to compute before auto reads sparsely."
+    )
+    specprefill_keep_pct: float = Field(
+        default=0.3,
+        ge=0.1,
+        le=1.0,
+        allow_inf_nan=False,
+        description="Share of them that is read, from 0.1 to 1.0, unless a request says another; 1.0: all.",
+    )
+    specprefill_max_tokens: Count = Field(
+        default=196_608, description="With more left to compute than this, a prompt is read whole, and counted."
+    )
+    specprefill_chunk: AutoCount = Field(
+        default=None, description="Prompt tokens that the draft reads in one step; auto: measured at start."
+    )
+
     max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")
     max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")
     max_logprobs: int = Field(default=20, ge=0, description="Most top_logprobs a request may ask for.")
@@ -322,6 +351,28 @@ class Settings(BaseModel):
     def _disk_has_a_folder(self, info: ValidationInfo) -> Self:
         if info.context != ONE_SOURCE and self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _sparse_reading_has_a_draft(self, info: ValidationInfo) -> Self:
+        if info.context == ONE_SOURCE:
+            return self
+        if self.specprefill_draft_model is None:
+            if self.specprefill == "auto":
+                raise SettingsError(
+                    "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
+                )
+            for field in ("threshold", "keep_pct", "max_tokens", "chunk"):
+                if f"specprefill_{field}" in self.model_fields_set:
+                    raise SettingsError(
+                        f"specprefill_{field} is for reading with a draft: set specprefill_draft_model too, "
+                        "or leave it out"
+                    )
+        if self.specprefill == "auto" and self.specprefill_max_tokens < self.specprefill_threshold:
+            raise SettingsError(
+                f"specprefill_max_tokens {self.specprefill_max_tokens} is less than specprefill_threshold "
+                f"{self.specprefill_threshold}: no prompt would be read sparsely"
+            )
         return self
 
 

@@ -113,6 +113,8 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["serve", "--max-draft", "9"], "--max-draft: input should be less than or equal to 8, got '9'"),
         (["serve", "--cache-disk-gb", "5"], "cache_disk_gb limits a folder: set cache_dir too"),
         (["chat", "--cache-memory-gb", "0"], "--cache-memory-gb: input should be greater than 0, got '0'"),
+        (["serve", "--specprefill", "auto"], "specprefill auto needs a draft model: set specprefill_draft_model too"),
+        (["chat", "--specprefill-keep-pct", "0"], "--specprefill-keep-pct: input should be greater than or equal to"),
         (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
     ],
 )
@@ -148,6 +150,25 @@ def test_speculation_is_read_from_a_flag_a_file_and_a_variable(
     [settings] = started
     assert (settings.speculation, settings.max_draft) == (mode, 4)
     assert type(settings.speculation) is type(mode)
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_sparse_prefill_has_a_panel_of_its_own_and_six_flags(started: list[Settings], command: str) -> None:
+    output = " ".join(invoke(command, "--help").output.replace("│", " ").split())
+    assert "Sparse prefill (SpecPrefill)" in output and "[off | auto, default: off]" in output
+    flags = ["--specprefill", "auto", "--specprefill-draft-model", "small", "--specprefill-threshold", "4096"]
+    flags += ["--specprefill-keep-pct", "0.2", "--specprefill-max-tokens", "100000", "--specprefill-chunk", "256"]
+    assert invoke(command, "folder", *flags).exit_code == 0
+    [settings] = started
+    given = {name: value for name, value in settings.model_dump().items() if name.startswith("specprefill")}
+    assert given == {
+        "specprefill": "auto",
+        "specprefill_draft_model": "small",
+        "specprefill_threshold": 4096,
+        "specprefill_keep_pct": 0.2,
+        "specprefill_max_tokens": 100_000,
+        "specprefill_chunk": 256,
+    }
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -20,7 +21,7 @@ from PIL import Image
 
 from paceline.engine.request import Delta, RequestId, Sampling
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
-from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service
+from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service, forget, sparse_stats
 from paceline.settings import Settings
 from tests.reference import greedy_text
 
@@ -287,6 +288,9 @@ async def test_an_answer_ends_where_the_context_ends(service: Service) -> None:
         (GenerateRequest("x", Sampling(max_tokens=10**12)), "max_tokens"),
         (GenerateRequest("x", Sampling(top_p=float("nan"))), "top_p"),
         (GenerateRequest("x", Sampling(stop=("a",) * 10_000)), "stop"),
+        (GenerateRequest("x", Sampling(specprefill=True)), "specprefill"),  # there is no draft
+        (ChatRequest(MESSAGES, Sampling(specprefill_keep=0.5)), "specprefill_keep_pct"),
+        (ChatRequest(MESSAGES, Sampling(specprefill=False, specprefill_keep=0.5)), "specprefill_keep_pct"),
         (ChatRequest([], GREEDY), "messages"),
         (ChatRequest([{"role": "robot", "content": "x"}], GREEDY), "messages[0].role"),
     ],
@@ -424,6 +428,41 @@ async def test_stats_tell_what_the_engine_does(service: Service) -> None:
     after = service.stats()
     assert after["generated_tokens"] - before["generated_tokens"] == 12
     assert after["finished"]["length"] == before["finished"].get("length", 0) + 1
+
+
+async def test_without_a_draft_stats_say_why_prompts_are_read_whole(service: Service) -> None:
+    said = service.stats()["specprefill"]
+    assert said["enabled"] is False and said["reason"]
+    with pytest.raises(InvalidRequest) as caught:
+        await service.generate(GenerateRequest("x", Sampling(specprefill=True)))
+    assert said["reason"] in str(caught.value)
+    completion = await service.generate(GenerateRequest("x", replace(GREEDY, specprefill=False)))
+    assert completion.usage.kept_tokens is None
+
+
+def test_an_engine_with_a_draft_speaks_for_itself() -> None:
+    sparse: Any = SimpleNamespace(stats=lambda: {"enabled": True, "draft": "small"})
+    assert sparse_stats(sparse, None) == {"enabled": True, "draft": "small"}
+    assert sparse_stats(None, "a window") == {"enabled": False, "reason": "a window"}
+
+
+def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
+    cleared: list[str] = []
+    found = {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
+
+    def clear() -> dict[str, int]:
+        cleared.append("prefixes")
+        return found
+
+    reuse = SimpleNamespace(clear=clear)
+    sparse = SimpleNamespace(stats=lambda: {"draft_cache_bytes": 50}, clear=lambda: cleared.append("draft"))
+    engine: Any = SimpleNamespace(reuse=reuse, sparse=sparse)
+    assert forget(engine) == {**found, "bytes": 350} and cleared == ["prefixes", "draft"]
+    assert found["bytes"] == 300
+    engine.reuse = None
+    assert forget(engine) == {"entries": 0, "bytes": 50, "disk_entries": 0, "disk_bytes": 0}
+    engine.sparse = None
+    assert forget(engine) == {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
 
 
 # -- as in the documentation

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from paceline.settings import Settings, SettingsError, flag_name, variable_name
+from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -77,6 +79,9 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "scheduler_headroom_gb": 0.5,
         "first_token_timeout": 3.5,
         "request_timeout": 4.5,
+        "specprefill": "auto",
+        "specprefill_draft_model": "d",
+        "specprefill_chunk": 3,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())
@@ -243,6 +248,79 @@ def test_a_limit_of_the_disk_needs_a_folder(tmp_path: Path) -> None:
 def test_the_folder_and_its_limit_may_come_from_two_sources() -> None:
     settings = Settings.load({"cache_disk_gb": "5"}, None, {"PACELINE_CACHE_DIR": "/cache"})
     assert (settings.cache_dir, settings.cache_disk_gb) == (Path("/cache"), 5.0)
+
+
+DRAFT = {"specprefill_draft_model": "small"}
+
+
+def test_sparse_prefill_is_off_until_somebody_wants_it() -> None:
+    settings = Settings()
+    assert (settings.specprefill, settings.specprefill_draft_model) == ("off", None)
+    assert (settings.specprefill_threshold, settings.specprefill_max_tokens) == (8192, 196_608)
+    assert (settings.specprefill_keep_pct, settings.specprefill_chunk) == (0.3, None)
+
+
+def test_sparse_prefill_for_all_needs_a_draft() -> None:
+    line = "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
+    assert complaint({"specprefill": "auto"}) == line
+    with pytest.raises(SettingsError, match="needs a draft model"):
+        Settings(specprefill="auto")
+    settings = Settings.load({"specprefill": "auto"}, None, {"PACELINE_SPECPREFILL_DRAFT_MODEL": "small"})
+    assert (settings.specprefill, settings.specprefill_draft_model) == ("auto", "small")
+    assert Settings.load(DRAFT, None, {}).specprefill == "off"  # loaded for requests that ask
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("threshold", 4096), ("keep_pct", 0.3), ("max_tokens", 9), ("chunk", "auto")]
+)
+def test_a_setting_of_sparse_prefill_without_a_draft_is_a_mistake(field: str, value: Any) -> None:
+    name = f"specprefill_{field}"
+    assert complaint({name: value}).startswith(f"{name} is for reading with a draft: set specprefill_draft_model")
+    assert Settings.load({name: value, **DRAFT}, None, {}).specprefill_draft_model == "small"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("specprefill", "on"),
+        ("specprefill", "true"),
+        ("specprefill_threshold", "0"),
+        ("specprefill_threshold", "many"),
+        ("specprefill_keep_pct", "0.09"),
+        ("specprefill_keep_pct", "1.01"),
+        ("specprefill_keep_pct", "30"),
+        ("specprefill_keep_pct", "nan"),
+        ("specprefill_max_tokens", "0"),
+        ("specprefill_chunk", "0"),
+        ("specprefill_chunk", "1.5"),
+    ],
+)
+def test_a_bad_setting_of_sparse_prefill_is_one_line(field: str, value: str) -> None:
+    line = complaint({field: value, **DRAFT})
+    assert line.startswith(f"{flag_name(field)}: input should be ") and line.endswith(f", got {value!r}")
+
+
+def test_a_draft_without_a_name_is_refused() -> None:
+    assert complaint({"specprefill_draft_model": ""}).startswith("--specprefill-draft-model: ")
+
+
+def test_the_shares_that_a_server_may_keep_are_those_that_a_request_may_ask_for() -> None:
+    for share in (LEAST_SHARE, MOST_SHARE):
+        assert Settings(specprefill_keep_pct=share, specprefill_draft_model="small").specprefill_keep_pct == share
+
+
+def test_auto_undoes_a_fixed_chunk_of_the_draft(tmp_path: Path) -> None:
+    config = toml(tmp_path, "specprefill_chunk = 64\nspecprefill_draft_model = 'small'\n")
+    assert Settings.load({}, config, {}).specprefill_chunk == 64
+    assert Settings.load({"specprefill_chunk": "auto"}, config, {}).specprefill_chunk is None
+
+
+def test_limits_that_leave_no_prompt_to_read_sparsely_are_a_mistake() -> None:
+    limits = {"specprefill_threshold": 9000, "specprefill_max_tokens": 8999, **DRAFT}
+    assert complaint({**limits, "specprefill": "auto"}) == (
+        "specprefill_max_tokens 8999 is less than specprefill_threshold 9000: no prompt would be read sparsely"
+    )
+    assert Settings.load(limits, None, {}).specprefill_max_tokens == 8999  # requests that ask know no threshold
 
 
 @pytest.mark.parametrize("written", ["two words", "caf\u00e9", "tab\tbed", "", "a,,b", " "])

@@ -11,7 +11,7 @@ position of a row's next token is its length plus its delta: 0 for plain text, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,6 +68,8 @@ class Batch:
         self.lanes: dict[int | None, Lane] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
+        # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
+        self.watch: Callable[[mx.array, mx.array, float], None] | None = None
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None
 

@@ -16,6 +16,7 @@ from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 
 MARK = "paceline-turn-end-probe"
+PROBE = "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # two tokenizers cut it alike
 
 
 class Tokenizer:
@@ -92,6 +93,16 @@ class Tokenizer:
             else:
                 pieces[token_id] = piece.encode()
         return pieces | added
+
+    def is_that_of(self, folder: Path) -> bool:
+        """Does every id stand for the same token in that model's folder? Then what one has encoded, the other reads."""
+        try:
+            theirs = load_tokenizer(folder).backend_tokenizer
+        except Exception as error:
+            raise LoadError(f"The tokenizer of {folder} cannot be loaded: {one_line(error)}") from error
+        return bool(theirs.get_vocab() == self._backend.get_vocab()) and bool(
+            theirs.encode(PROBE).ids == self.encode(PROBE)
+        )
 
     # -- conversations
 

@@ -7,7 +7,7 @@ it back as soon as the account says that rows need it, which `account` does befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from paceline.cache.budget import Budget
@@ -27,6 +27,7 @@ class Admission:
         self.prices = prices
         self.outputs = outputs or Outputs()
         self.width = width  # tokens that a row may have in a decode step
+        self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
 
     # -- for any thread
 
@@ -107,6 +108,7 @@ class Admission:
         copying = self.prices.copying([self.reach(row) for row in rows], groups)
         self.budget.hold("activations", self._activations(rows, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(rows))
+        self.budget.hold("draft", self._scoring(rows))
 
     def held(self, rows: Sequence[Row]) -> int:
         """What we think is held between two steps, with nothing promised to anybody."""
@@ -133,7 +135,14 @@ class Admission:
         return self.prices.batch(lengths, groups) + self.prices.copying(lengths, groups)
 
     def _base(self, rows: Sequence[Row]) -> int:
-        return self.budget.holding("weights") + self._pictures(rows)
+        return self.budget.holding("weights") + self._pictures(rows) + self._scoring(rows)
+
+    def _scoring(self, rows: Sequence[Row]) -> int:
+        """One prompt is scored at a time."""
+        if self.scoring is None:
+            return 0
+        prompts = [len(row.prompt.token_ids) for row in rows if not row.decided]
+        return self.scoring(max(prompts)) if prompts else 0
 
     def _pictures(self, rows: Sequence[Row]) -> int:
         sizes = [size for row in rows if row.patches and row.remaining for size in row.patches]

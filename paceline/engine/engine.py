@@ -11,8 +11,9 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -31,6 +32,7 @@ from paceline.engine.runner import Launched, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
 from paceline.errors import EngineUnavailable, QueueFull, Refused
+from paceline.sparse.prefill import SparsePrefill
 
 log = logging.getLogger("paceline")
 PATIENCE = 10  # failing steps in a row before the engine gives up
@@ -100,6 +102,7 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._runner: Runner | None = None
         self.reuse: Reuse | None = None  # set by `setup`, where prefixes are cached
+        self.sparse: SparsePrefill | None = None  # set by `setup`, where a draft scores prompts
         self._lock = threading.Lock()  # between a submit and the engine's last look into its inbox
         self._open = False
         self.counters = Counters()
@@ -193,6 +196,8 @@ class Engine:
         self._turn_away()
         if self.reuse is not None:
             self._attempt(self.reuse.give_way)
+        if self.sparse is not None:
+            self._attempt(self.sparse.give_way)
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
             launched = self._read(runner, launched)
         following, trouble = self._launch(runner, plan)
@@ -292,6 +297,8 @@ class Engine:
                 word.run()
             elif isinstance(word, Row):
                 self._rows[word.id] = word
+                if self.sparse is not None:
+                    self.sparse.arrive(word)
                 if self.reuse is not None:
                     self._guarded(word, partial(self.reuse.arrive, word))
                 self._look_up(word)
@@ -320,11 +327,13 @@ class Engine:
         if plan.empty:
             self._clocked = (0.0, None, 0)
             return None, trouble
-        launched.alone = not plan.prefill and plan.encode is None
+        launched.alone = not plan.prefill and plan.encode is None and plan.score is None
         for chunk in plan.prefill:
             self._own_work(chunk.row, partial(self._prefill, runner, chunk, launched))
         if plan.encode is not None:
             self._own_work(plan.encode, partial(runner.encode, plan.encode))
+        if plan.score is not None:
+            self._score(plan.score, launched)
         self.counters.steps += 1
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
@@ -339,6 +348,24 @@ class Engine:
             launched.pooled.append(row)  # read when the step is: a read here would hold up everybody
         elif row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
             self._end(row, "length")
+
+    def _score(self, row: Row, launched: Launched) -> None:
+        """The draft reads on in a row's prompt, or the row learns which tokens of it to read."""
+        if self.sparse is None:
+            row.decided = True
+            return
+        with self._or_whole(self.sparse, row):
+            launched.scouted.append((row, self.sparse.advance(row)))
+
+    @contextmanager
+    def _or_whole(self, sparse: SparsePrefill, row: Row) -> Iterator[None]:
+        """Where scoring fails, the row reads all of its prompt."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            if is_out_of_memory(error):
+                self._relieve(error)
+            sparse.give_up(row, error)
 
     def _own_work(self, row: Row, work: Callable[[], None]) -> None:
         """Work of one row alone, before it decodes. If it runs out of memory, it makes room and begins again."""
@@ -443,6 +470,8 @@ class Engine:
         self.scheduler.pace.squeeze()
         if self.reuse is not None:
             self._attempt(self.reuse.evict)
+        if self.sparse is not None:
+            self._attempt(partial(self.sparse.give_way, everything=True))
         mx.clear_cache()
 
     # -- delivering
@@ -457,6 +486,10 @@ class Engine:
         for row, arrays in launched.waits:
             if row.finished is None:
                 self._own_work(row, partial(runner.wait, arrays))
+        for row, arrays in launched.scouted:
+            if row.scout is not None and self.sparse is not None:
+                with self._or_whole(self.sparse, row):
+                    runner.wait(arrays)
 
     def _deliver_vector(self, row: Row) -> None:
         vector = pooling.unit(row.pooled)
@@ -540,7 +573,7 @@ class Engine:
         if self.reuse is not None:
             self.reuse.end(row, reason)
         row.batch, row.encoded, row.places = None, [], None
-        row.head, row.carry, row.pooled = None, None, None
+        row.head, row.carry, row.pooled, row.scout = None, None, None, None
         self.scheduler.remove(row)
         self._rows.pop(row.id, None)
         if row.started:
@@ -629,7 +662,9 @@ class Engine:
         self._after_step()
         if self.reuse is not None:
             self._attempt(self.reuse.close)
-        self._runner = self.reuse = None
+        if self.sparse is not None:
+            self._attempt(self.sparse.clear)
+        self._runner = self.reuse = self.sparse = None
         self._setup = _gone
         gc.collect()
         mx.clear_cache()

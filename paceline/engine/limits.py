@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
+from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Limits:
     max_logprobs: int = 20
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
+    no_sparse: str | None = None  # why no prompt can be read sparsely
+    reads_sparsely: bool = False  # are long prompts read sparsely where the request says nothing?
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -62,11 +65,39 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)
+    _sparse(s, limits)
 
 
 def validate_choices(n: int, limits: Limits) -> None:
     if not 1 <= n <= limits.max_choices:
         raise InvalidRequest(f"n is {n}; it must lie between 1 and {limits.max_choices}.", field="n")
+
+
+def _sparse(s: Sampling, limits: Limits) -> None:
+    """What is asked for must be possible, and a share must have a prompt that it is a share of.
+
+    The share goes by the name that it has in requests.
+    """
+    share = "specprefill_keep_pct"
+    if s.specprefill_keep is not None:
+        _number(share, s.specprefill_keep, LEAST_SHARE, MOST_SHARE)
+    field = "specprefill" if s.specprefill else share if s.specprefill_keep is not None else None
+    if field is None:
+        return
+    if s.specprefill is False:
+        raise InvalidRequest(f"{share} has no effect with specprefill: false; leave one of them out.", field=share)
+    if limits.no_sparse is not None:
+        raise InvalidRequest(f"{field} cannot be had here: {limits.no_sparse}.", field=field)
+    if s.specprefill is None and not limits.reads_sparsely:
+        raise InvalidRequest(
+            f"{share} has no effect here without specprefill: true, for the server is set to off.", field=share
+        )
+    if s.prompt_logprobs is not None:
+        raise InvalidRequest(
+            f"{field} cannot be asked for together with the prompt's own scores (echo with logprobs, or with "
+            "max_tokens: 0): they need the whole prompt.",
+            field=field,
+        )
 
 
 def _number(field: str, value: float, low: float, high: float, *, above: bool = False) -> None:

@@ -138,7 +138,7 @@ class Reuse:
             other = waiting.other
             if waiting.row.finished is not None:
                 self._let_go(waiting)
-            elif other is not None and other.finished is None and other.prefilled < waiting.target:
+            elif other is not None and other in self._active and other.prefilled < waiting.target:
                 continue
             elif self.disk is None or not self.disk.is_reading(waiting.files):
                 waiting.row.held = False
@@ -176,10 +176,16 @@ class Reuse:
 
     def _findable(self, row: Row) -> Keys:
         """The part of a prompt that may be restored: one token is left to compute."""
-        keys: Keys = row.keys[:-1]
+        keys = self._path(row)
         if self.runner.language.dynamic_rope:
             known = self.cache.peek(row.root, keys).length
             return keys[: known // SCHEDULE * SCHEDULE]
+        return keys
+
+    @staticmethod
+    def _path(row: Row) -> Keys:
+        """What its prefill computes that others may share: not what lies behind gaps."""
+        keys: Keys = row.keys[: len(row.keys) - 1 if row.chosen is None else row.whole]
         return keys
 
     def _waits_for_another(self, row: Row, have: int) -> bool:
@@ -188,9 +194,9 @@ class Reuse:
         for other in self._active:
             if other is row:
                 break
-            if other.finished is not None or other.root != row.root:
+            if other.finished is not None or other.root != row.root or other.keys is None:
                 continue
-            common = self._stop_within(other, shared(row.keys[:-1], other.keys[:-1]))
+            common = self._stop_within(other, shared(self._path(row), self._path(other)))
             if common > max(best, other.prefilled):
                 best, found = common, other
         if found is None:
@@ -283,6 +289,8 @@ class Reuse:
     def _stops(self, row: Row, hit: Hit) -> list[int]:
         """Where its prefill leaves something: at the prompt's marks and its end, where it left another prompt's path,
         and every few thousand tokens."""
+        if row.chosen is not None:
+            return []
         last = len(row.keys) - 1
         begin = hit.length
         if self.runner.language.dynamic_rope:
@@ -308,6 +316,11 @@ class Reuse:
                 stops.append(stop)
                 before = stop
         return stops
+
+    def turned(self, row: Row) -> None:
+        """It reads the rest of its prompt sparsely: what it computes from here on is nobody else's prefix."""
+        row.stops = []
+        self._active = [other for other in self._active if other is not row]
 
     # -- what it leaves
 
@@ -370,15 +383,14 @@ class Reuse:
     @staticmethod
     def _said(row: Row) -> Keys:
         """All tokens of a row, as the cache names them; `row.keys` are those of its context."""
-        known = len(row.context) - len(row.prompt.token_ids)
-        keys: Keys = np.concatenate([row.keys, np.asarray(row.generated[known:], dtype=np.int64)])
+        keys: Keys = np.concatenate([row.keys, np.asarray(row.generated[row.said :], dtype=np.int64)])
         return keys
 
     def _remains(self, row: Row) -> Remains | None:
         """Cut a row out of the common batch; None where it is not known, or not worth it, what its caches hold."""
         runner = self.runner
         place = next((place for place, other in enumerate(runner.rows) if other is row), None)
-        if place is None or runner.batch is None or self.runner.language.dynamic_rope:
+        if place is None or runner.batch is None or self.runner.language.dynamic_rope or row.chosen is not None:
             return None
         stop = runner.batch.lengths[place]
         if runner.batch.ahead:  # a round is under way; after an end it keeps nothing but the end itself

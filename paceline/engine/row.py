@@ -50,6 +50,12 @@ class Row:
         self.grammar = grammar
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
         self.context = prompt.token_ids  # what is prefilled: the prompt, and what was said before it was set back
+        # Of a prompt that is read sparsely (paceline/sparse), `context` has the chosen tokens only.
+        self.share: float | None = None  # of the prompt, that its request wants kept; None: all
+        self.decided = True  # False: whether it is read sparsely, and which tokens, is still to be found out
+        self.scout: Any = None  # what finds out
+        self.chosen: Any = None  # the prompt's tokens that are read, as rising indices; None: all
+        self.whole = 0  # the first so many tokens are all among them
         self.patches = tuple(image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images)
         # Its place among the others (engine/scheduler).
         self.number = next(_numbers)
@@ -111,7 +117,29 @@ class Row:
     @property
     def length(self) -> int:
         """Tokens in its caches."""
-        return self.prefilled if self.remaining else len(self.prompt.token_ids) - 1 + self.launched
+        return self.prefilled if self.remaining else len(self.prompt.token_ids) - self.dropped - 1 + self.launched
+
+    @property
+    def dropped(self) -> int:
+        """Prompt tokens that are never read."""
+        return 0 if self.chosen is None else len(self.prompt.token_ids) - len(self.chosen)
+
+    @property
+    def said(self) -> int:
+        """Tokens of its context that it generated itself, before it was set back."""
+        return len(self.context) - len(self.prompt.token_ids) + self.dropped
+
+    def choose(self, chosen: Any, whole: int) -> None:
+        """Of its prompt only these tokens are read, the first `whole` and the last one among them. Nothing behind
+        `whole` has been computed yet."""
+        self.chosen, self.whole = chosen, whole
+        self.context = self._context()
+
+    def _context(self) -> tuple[int, ...]:
+        ids = self.prompt.token_ids
+        if self.chosen is not None:
+            ids = tuple(ids[place] for place in self.chosen.tolist())
+        return (*ids, *self.generated)
 
     @property
     def images_left(self) -> int:
@@ -136,11 +164,16 @@ class Row:
     @property
     def usage(self) -> Usage:
         tokens = len(self.prompt.token_ids), len(self.generated)
-        return Usage(*tokens, self.cached, accepted_tokens=self.accepted, rejected_tokens=self.rejected)
+        kept = None if self.share is None else tokens[0] - self.dropped
+        return Usage(
+            *tokens, self.cached, accepted_tokens=self.accepted, rejected_tokens=self.rejected, kept_tokens=kept
+        )
 
     def restart(self) -> None:
-        """All that was computed for it is gone. Nothing of it may be under way."""
-        self.context = (*self.prompt.token_ids, *self.generated)
+        """All that was computed for it is gone, but not which tokens of its prompt were chosen. Nothing of it may be
+        under way."""
+        self.context = self._context()
+        self.scout, self.decided = None, self.share is None or self.chosen is not None or bool(self.generated)
         self.launched = len(self.generated)
         self.prefilled = self.pictured = self.skipped = self.paired = self.delta = self.depth = 0
         self.encoded, self.stops = [], []

@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
@@ -54,6 +55,7 @@ class Launched:
     steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
     prompt_tokens: int = 0  # that were read in this step, beside decoding
     pooled: list[Row] = field(default_factory=list)  # rows whose vectors are ready with this step
+    scouted: list[tuple[Row, list[mx.array]]] = field(default_factory=list)  # rows whose prompts a draft has read on
 
     @property
     def binding(self) -> bool:
@@ -137,12 +139,29 @@ class Runner:
         """The batch in which a row is prefilled; a new one where it has none."""
         if row.batch is None:
             row.batch = self.language.batch(self.grouping)
-            if row.prompt.images and self.model.vision is not None:
-                row.places, row.delta = self.model.vision.positions(row.prompt.token_ids, row.prompt.images)
-                said = np.arange(len(row.prompt.token_ids), len(row.context), dtype=row.places.dtype) + row.delta
-                row.places = np.concatenate([row.places, np.broadcast_to(said, (3, len(said)))], axis=1)
-                row.batch.deltas[0] = row.delta
+            self._place(row, row.batch)
         return row.batch
+
+    def choose(self, row: Row, chosen: NDArray[np.int64], whole: int) -> None:
+        """The row's prompt is read sparsely from `whole` on (see `Row.choose`); what was read before stays."""
+        row.choose(chosen, whole)
+        self._place(row, self.batch_of(row))
+
+    def _place(self, row: Row, batch: Batch) -> None:
+        """Where the tokens of a row's context stand, if not simply one behind the other."""
+        prompt = len(row.prompt.token_ids)
+        if row.prompt.images and self.model.vision is not None:
+            places, row.delta = self.model.vision.positions(row.prompt.token_ids, row.prompt.images)
+        elif row.chosen is not None:
+            places, row.delta = np.arange(prompt, dtype=np.int32), 0
+        else:
+            return
+        said = np.arange(prompt, prompt + row.said, dtype=places.dtype) + row.delta
+        if row.chosen is not None:
+            places = places[..., row.chosen]
+            row.delta += row.dropped
+        row.places = np.concatenate([places, np.broadcast_to(said, (*places.shape[:-1], len(said)))], axis=-1)
+        batch.deltas[0] = row.delta
 
     def _prefill(self, row: Row, start: int, stop: int) -> list[mx.array]:
         batch = self.batch_of(row)
@@ -178,8 +197,8 @@ class Runner:
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         embedded = self.language.embed(tokens)
-        is_image = np.zeros(len(row.context), dtype=np.bool_)
-        is_image[: len(row.prompt.token_ids)] = np.asarray(row.prompt.token_ids) == self.model.vision.image_token
+        is_image = np.asarray(row.context) == self.model.vision.image_token
+        is_image[len(row.context) - row.said :] = False
         if not is_image[start:stop].any():
             return embedded
         features = row.encoded[0] if len(row.encoded) == 1 else mx.concatenate(row.encoded)
@@ -189,7 +208,7 @@ class Runner:
 
     def _prompt_positions(self, row: Row, start: int, stop: int) -> Positions | None:
         if row.places is not None:
-            return Positions(mx.array(row.places[:, None, start:stop]))
+            return Positions(mx.array(row.places[..., None, start:stop]))
         if self.language.dynamic_rope:
             reach = dynamic_reach(start, stop, len(row.prompt.token_ids))
             return Positions(mx.arange(start, stop)[None], mx.array(reach)[None])

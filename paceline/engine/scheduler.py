@@ -33,7 +33,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step.
+    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step; while
+    streams run, a chunk of scoring takes the place of prefill in every other step.
 
     `preempt`: before anything else, these are to be set back, and a new plan made. `outgrown`: this row is alone, and
     the memory does not suffice for another token of it.
@@ -43,13 +44,14 @@ class Plan:
     depth: int = 0  # draft tokens of the row that has most; each row's own is `row.depth`
     prefill: tuple[Chunk, ...] = ()
     encode: Row | None = None
+    score: Row | None = None  # its prompt is scored on by the draft (paceline/sparse)
     preempt: tuple[Row, ...] = ()
     cause: Cause = "memory"  # of preempting
     outgrown: Row | None = None
 
     @property
     def empty(self) -> bool:
-        return not (self.decode or self.prefill or self.encode)
+        return not (self.decode or self.prefill or self.encode or self.score)
 
 
 class Scheduler:
@@ -80,6 +82,7 @@ class Scheduler:
         self._changed = True
         self._plans = 0
         self._now = 0.0  # when the last plan was made
+        self._scored = False  # the last step that could do both scored a prompt, and read none
         self._tight = False  # memory is nearly used up: it is looked at before every step
         self._favoured: Row | None = None  # others were asked to make room for it
         self._chunk = prefill_budget  # as large as the memory allows
@@ -143,7 +146,11 @@ class Scheduler:
         self._plans += 1
         decode = tuple(row for row in self.running if row.decodes)
         encode = next((row for row in self.running if row.images_left and not row.held), None)
-        return Plan(decode, self.depths.choose(decode), self._prefill(bool(decode)), encode)
+        prefill, score = self._prefill(bool(decode)), self._score()
+        if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
+            self._scored = not self._scored
+            prefill, score = ((), score) if self._scored else (prefill, None)
+        return Plan(decode, self.depths.choose(decode), prefill, encode, score)
 
     # -- memory
 
@@ -295,7 +302,7 @@ class Scheduler:
         rows = [
             row
             for row in self.running
-            if row.remaining and not row.images_left and not row.held and row.finished is None
+            if row.remaining and row.decided and not row.images_left and not row.held and row.finished is None
         ]
         if not rows:
             return ()
@@ -310,6 +317,11 @@ class Scheduler:
                 grants[id(row)] = grants.get(id(row), 0) + more
                 budget -= more
         return tuple(Chunk(row, grants[id(row)]) for row in rows if id(row) in grants)
+
+    def _score(self) -> Row | None:
+        """One prompt at a time, the first that came: another draft's worth of memory is never needed."""
+        able = (row for row in self.running if row.remaining and not row.decided and not row.held)
+        return next((row for row in able if row.finished is None), None)
 
 
 def _one(row: Row) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from paceline import platform
+from paceline.cache.budget import Budget
 from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
@@ -23,6 +24,8 @@ from paceline.models.loader import LoadedModel, Progress, load
 from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
+from paceline.sparse.draft import NO_DRAFT, build, load_draft, why_not
+from paceline.sparse.rules import Rules
 
 if TYPE_CHECKING:
     from paceline.engine.engine import Engine
@@ -41,6 +44,7 @@ class Startup:
     vision: Vision | None
     router: Router
     admission: Admission
+    no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
     def __init__(self, settings: Settings, progress: Progress | None) -> None:
         self.settings = settings
@@ -58,6 +62,7 @@ class Startup:
             log.info(note if settings.model else f"No model was given: {note}")
             model.notes.append(note)
         self.tokenizer = Tokenizer.load(model.folder, model.config, settings.chat_template)
+        draft = self._draft(model)
         grouping = self._layout(model)
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
@@ -100,14 +105,54 @@ class Startup:
         self._wire()
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
         runner = Runner(model, grouping, engine.ends, traces=traces, features=features)
-        budget = budget_for(settings, model.nbytes)
+        budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
         engine.scheduler.admission = self.admission = Admission(
             budget, measure(runner, head=drafts > 0), width=drafts + 1
         )
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
+        if draft is not None and self.no_sparse is None:
+            self._prepare_sparse(draft, runner, budget)
         return runner
+
+    def _draft(self, model: LoadedModel) -> LoadedModel | None:
+        """The model that scores prompts, if one is named and this one's prompts can be read sparsely."""
+        source = self.settings.specprefill_draft_model
+        if source is None:
+            return None
+        self.no_sparse = why_not(model)
+        if self.no_sparse is not None:
+            model.notes.append(self.no_sparse)
+            log.warning("sparse prefill off: %s", self.no_sparse)
+            return None
+        return load_draft(source, self.settings.dtype, self.tokenizer)
+
+    def _prepare_sparse(self, draft: LoadedModel, runner: Runner, budget: Budget) -> None:
+        settings, engine = self.settings, self.engine
+        rules = Rules(
+            settings.specprefill,
+            settings.specprefill_threshold,
+            settings.specprefill_keep_pct,
+            settings.specprefill_max_tokens,
+        )
+        engine.sparse = sparse = build(
+            rules,
+            draft,
+            runner,
+            budget=budget,
+            chunk=settings.specprefill_chunk,
+            special=self.tokenizer.special_ids,
+            caches=settings.prefix_cache,
+            about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
+        )
+        if engine.reuse is not None:
+            sparse.on_chosen = engine.reuse.turned
+        self.admission.scoring = sparse.price
+        how = "every long prompt" if rules.setting == "auto" else "whoever asks"
+        log.info(
+            "sparse prefill for %s: %s scores, %d tokens a step", how, settings.specprefill_draft_model, sparse.chunk
+        )
 
     def _say_how_it_drafts(self, no_head: str | None) -> None:
         setting, most = self.settings.speculation, self.settings.max_draft

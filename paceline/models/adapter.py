@@ -14,7 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, Llama3RoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import Grouping
@@ -114,6 +114,26 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
             part.rope = PositionedRoPE(rope, sections)
     return dynamic
+
+
+def take_places(language: Adapted) -> str | None:
+    """Have every RoPE take explicit positions, for prompts that are read sparsely; else the reason why not."""
+    if language.dynamic_rope:
+        return "its RoPE depends on the prompt's length"
+    if any(_windowed(plan) for plan in language.plans):
+        return "its layers look back through a window, which counts tokens and not places"
+    for _, part in language.module.named_modules():
+        rope = part.get("rope") if isinstance(part, dict) else None
+        if rope is None or isinstance(rope, PositionedRoPE):
+            continue
+        if type(rope) not in (nn.RoPE, YarnRoPE, Llama3RoPE) or rope.traditional:
+            return f"its {type(rope).__name__} takes no explicit positions"
+        part.rope = PositionedRoPE(rope)
+    return None
+
+
+def _windowed(plan: LayerPlan) -> bool:
+    return plan.window is not None or any(_windowed(part) for part in plan.parts)
 
 
 def _plan(cache: Any, family: str) -> LayerPlan:

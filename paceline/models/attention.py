@@ -27,8 +27,11 @@ def attention(
     mask: Any,
     sinks: mx.array | None = None,
 ) -> mx.array:
-    if isinstance(cache, AttentionCache) and len(cache.lane.groups) > 1:
-        return cache.attend(queries, scale, sinks)
+    if isinstance(cache, AttentionCache):
+        if cache.batch.watch is not None and cache.lane.window is None:
+            cache.batch.watch(queries, keys, scale)
+        if len(cache.lane.groups) > 1:
+            return cache.attend(queries, scale, sinks)
     return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
 
 

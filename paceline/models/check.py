@@ -179,6 +179,18 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
     return True
 
 
+def takes_places(model: Adapted) -> bool:
+    """Does a prompt give the same when every token says where it stands?"""
+    prompt = mx.array([_prompts(model)[0]])
+    found = []
+    for positions in (None, Positions(mx.arange(prompt.shape[1])[None])):
+        row = model.batch(ROWS)
+        row.begin(prompt.shape[1], positions)
+        found.append(model.module(prompt, cache=row.layers)[0, -1])
+        row.commit()
+    return _difference(found[1], found[0]) <= tolerance(found[0])
+
+
 def tolerance(logits: mx.array) -> float:
     return TOLERANCE.get(logits.dtype, 0.1)
 
@@ -208,8 +220,8 @@ def _alone(model: Adapted, prompt: list[int]) -> list[mx.array]:
     return logits
 
 
-def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25) -> int:
-    """The largest power of two of prompt tokens, 64 to 2,048, that a step takes in about `target` seconds."""
+def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25, most: int = 2048) -> int:
+    """The largest power of two of prompt tokens, 64 to `most`, that a step takes in about `target` seconds."""
     if model.dynamic_rope:
         return 256
     tokens = mx.zeros((1, 128), dtype=mx.int32)
@@ -226,6 +238,6 @@ def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25) -> i
     seconds()
     rate = 128 / min(seconds(), seconds())
     chunk = 64
-    while chunk < 2048 and 2 * chunk / rate <= target:
+    while chunk < most and 2 * chunk / rate <= target:
         chunk *= 2
     return chunk

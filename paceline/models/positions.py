@@ -1,8 +1,9 @@
 """Position is data: RoPE at explicit positions, where a row's positions do not simply count up.
 
-A prefill with pictures has positions in three axes (time, height, width), and a scaled RoPE whose base follows the
-sequence length needs that length for every token. Both travel as a `Positions` object through the cache's `offset`
-to a `PositionedRoPE`; every other step passes an integer or an array, and takes mlx-lm's own fast path.
+A prefill with pictures has positions in three axes (time, height, width), one that leaves tokens out has gaps, and a
+scaled RoPE whose base follows the sequence length needs that length for every token. All travel as a `Positions` object
+through the cache's `offset` to a `PositionedRoPE`; every other step passes an integer or an array, and takes mlx-lm's
+own fast path.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, Llama3RoPE, YarnRoPE
 from numpy.typing import NDArray
 
 
@@ -37,7 +38,7 @@ class Positions:
 
 
 class PositionedRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+    """Wraps a RoPE of mlx-lm's, plain, Llama 3's or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
 
     stretch = 1.0  # YaRN lengthens what it turns
 
@@ -50,6 +51,8 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
         half = self.dims // 2
         if isinstance(inner, YarnRoPE):
             frequencies, self.stretch = 1 / np.array(inner._freqs, dtype=np.float64), inner.mscale
+        elif isinstance(inner, Llama3RoPE):
+            frequencies = 1 / np.array(inner._freqs, dtype=np.float64)
         else:
             frequencies = inner.scale * inner.base ** (-np.arange(half, dtype=np.float64) / half)
         self._frequencies = mx.array(frequencies.astype(np.float32))

@@ -136,6 +136,7 @@ class Tally:
     def __init__(self) -> None:
         self._prompt: dict[int, int] = {}
         self._cached: dict[int, int] = {}
+        self._kept: dict[int, int] = {}  # of prompts that were wanted sparsely; known when the first choice ends
         self._completion: dict[tuple[int, int], int] = {}
         self._accepted = self._rejected = 0  # drafted tokens; known when a choice ends
 
@@ -149,16 +150,19 @@ class Tally:
             self._completion[choice] = delta.usage.completion_tokens
             self._prompt[place] = delta.usage.prompt_tokens
             self._find(place, delta.index, delta.usage.cached_tokens)
+            if delta.index == 0 and delta.usage.kept_tokens is not None:
+                self._kept[place] = delta.usage.kept_tokens
             self._accepted += delta.usage.accepted_tokens
             self._rejected += delta.usage.rejected_tokens
 
     def usage(self) -> dict[str, Any]:
         prompt, completion = sum(self._prompt.values()), sum(self._completion.values())
+        kept = {"specprefill_kept_tokens": sum(self._kept.values())} if self._kept else {}
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(self._cached.values())},
+            "prompt_tokens_details": {"cached_tokens": sum(self._cached.values()), **kept},
             "completion_tokens_details": {
                 "accepted_prediction_tokens": self._accepted,
                 "rejected_prediction_tokens": self._rejected,

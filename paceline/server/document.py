@@ -131,7 +131,11 @@ class MessageError(BaseModel):
 # -- OpenAI's chat and completions
 
 
-class CachedTokens(BaseModel):
+class KeptTokens(BaseModel):
+    specprefill_kept_tokens: int = 0  # there only where the prompt was wanted sparsely
+
+
+class CachedTokens(KeptTokens):
     cached_tokens: int
 
 
@@ -232,7 +236,7 @@ class Item(BaseModel):
     type: str
 
 
-class InputTokens(BaseModel):
+class InputTokens(KeptTokens):
     cached_tokens: int
     cache_write_tokens: int
 
@@ -307,7 +311,7 @@ class ContentBlock(BaseModel):
     type: Literal["text", "thinking", "tool_use"]
 
 
-class MessageUsage(BaseModel):
+class MessageUsage(KeptTokens):
     input_tokens: int
     cache_creation_input_tokens: int
     cache_read_input_tokens: int

@@ -36,6 +36,8 @@ UNSUPPORTED_IN_EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
     "add_special_tokens": (None, True),
     "normalize": (None, True),
     "stream": NOTHING,
+    "specprefill": NOTHING,
+    "specprefill_keep_pct": (None,),
 }
 
 

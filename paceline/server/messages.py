@@ -160,12 +160,14 @@ class Message:
 
     def _usage(self) -> dict[str, Any]:
         usage = self.turn.tally.usage()
-        cached = usage["prompt_tokens_details"]["cached_tokens"]
+        details = usage["prompt_tokens_details"]
+        cached = details.pop("cached_tokens")
         return {
             "input_tokens": usage["prompt_tokens"] - cached,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": cached,
             "output_tokens": usage["completion_tokens"],
+            **details,  # ours: what was kept of the prompt
         }
 
     def _edits(self) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class MessagesBody(CountBody):
     top_k: int | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None  # ours, like the rest
     speculation: Any = None  # the service knows what it may be
+    specprefill: bool | None = None
+    specprefill_keep_pct: float | None = None
     cache: bool | None = None
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     priority: Priority | None = None
@@ -89,6 +91,8 @@ def sampling_of(body: MessagesBody, serving: Serving) -> Sampling:
         "top_k": body.top_k,
         "seed": None if body.seed is None else body.seed % 2**64,
         "speculation": body.speculation,
+        "specprefill": body.specprefill,
+        "specprefill_keep": body.specprefill_keep_pct,
         # Clients must send one, and know nothing of our context: more than that is as far as it goes.
         "max_tokens": min(body.max_tokens, serving.backend.context_length),
         "stop": tuple(stops),

@@ -69,6 +69,7 @@ class Metrics:
         self.registry.register(MemoryCollector(model_name, self._stats))
         self.registry.register(SpeculationCollector(model_name, self._stats))
         self.registry.register(PrefixCacheCollector(model_name, self._stats))
+        self.registry.register(SparsePrefillCollector(model_name, self._stats))
 
     def exposition(self) -> bytes:
         self._latest = self._ask()
@@ -257,6 +258,38 @@ class PrefixCacheCollector(Collector):
 
     def _total(self, name: str, text: str, count: float) -> CounterMetricFamily:
         family = CounterMetricFamily(f"paceline_{name}", text, labels=LABELS)
+        family.add_metric([self.model_name], count)
+        return family
+
+
+class SparsePrefillCollector(Collector):
+    """The engine's own counts of sparse prefill, read at every scrape; nothing while no draft is loaded."""
+
+    def __init__(self, model_name: str, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self.model_name = model_name
+        self.stats = stats
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        counts = self.stats().get("specprefill", {})
+        if "outcomes" not in counts:
+            return
+        prompts = CounterMetricFamily(
+            "paceline_specprefill_prompts",
+            "Prompts that were wanted sparsely, by what became of it.",
+            labels=(*LABELS, "outcome"),
+        )
+        for outcome, count in counts["outcomes"].items():
+            prompts.add_metric([self.model_name, outcome], count)
+        yield prompts
+        yield self._total("scored_tokens", "Prompt tokens that the draft scored.", counts["scored_tokens"])
+        yield self._total("kept_tokens", "Of those, tokens that the model read.", counts["kept_tokens"])
+        yield self._total(
+            "restored_draft_tokens", "Prompt tokens that the draft had cached.", counts["restored_draft_tokens"]
+        )
+        yield self._total("scoring_seconds", "Time in the draft.", counts["draft_seconds"])
+
+    def _total(self, name: str, text: str, count: float) -> CounterMetricFamily:
+        family = CounterMetricFamily(f"paceline_specprefill_{name}", text, labels=LABELS)
         family.add_metric([self.model_name], count)
         return family
 

@@ -356,10 +356,10 @@ class Responding:
 
     def _usage(self) -> dict[str, Any]:
         usage = self.turn.tally.usage()
-        cached = usage["prompt_tokens_details"]["cached_tokens"]
+        details = usage["prompt_tokens_details"]
         return {
             "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+            "input_tokens_details": {**details, "cache_write_tokens": 0},
             "output_tokens": usage["completion_tokens"],
             "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
             "total_tokens": usage["total_tokens"],

@@ -63,6 +63,8 @@ def _sampling(body: SamplingFields, **more: Any) -> Sampling:
         "ignore_eos": body.ignore_eos,
         "skip_special_tokens": body.skip_special_tokens,
         "speculation": body.speculation,
+        "specprefill": body.specprefill,
+        "specprefill_keep": body.specprefill_keep_pct,
         **more,
     }
     return Sampling(**{name: value for name, value in given.items() if value is not None})

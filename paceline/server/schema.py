@@ -91,6 +91,8 @@ class SamplingFields(Lenient):
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
     speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
+    specprefill: bool | None = None  # read a long prompt sparsely
+    specprefill_keep_pct: float | None = None  # share of it that is read
     cache: bool | None = None  # false: neither use nor feed the prefix cache
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's
     priority: Priority | None = None  # vLLM's

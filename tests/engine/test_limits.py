@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import Sampling
@@ -29,6 +31,8 @@ ALLOWED: dict[str, list[Any]] = {
     "logprobs": [None, 0, 5],
     "prompt_logprobs": [None, 0, 5],
     "speculation": [None, "off", "auto", 1, 6],
+    "specprefill": [None, True, False],
+    "specprefill_keep": [None],
 }
 REFUSED: dict[str, list[Any]] = {
     "temperature": [-1e-9, -1, 100.1, NAN, INFINITY, -INFINITY],
@@ -108,3 +112,44 @@ def test_a_number_of_choices_out_of_range_is_refused(n: int) -> None:
     with pytest.raises(InvalidRequest, match=f"n is {n}.*1 and 4") as caught:
         validate_choices(n, LIMITS)
     assert caught.value.field == "n"
+
+
+# -- sparse prefill
+
+SHARES = st.none() | st.floats() | st.sampled_from([0.1, 0.3, 1, 1.0])
+
+
+@given(st.sampled_from([None, True, False]), SHARES, st.booleans(), st.sampled_from([None, "no draft"]), st.booleans())
+def test_what_is_said_of_sparse_prefill_has_an_effect_or_is_refused_by_name(
+    word: bool | None, share: float | None, reads_sparsely: bool, no_sparse: str | None, scored: bool
+) -> None:
+    sampling = Sampling(specprefill=word, specprefill_keep=share, prompt_logprobs=0 if scored else None)
+    wanted = word is True or (word is None and reads_sparsely)
+    possible = no_sparse is None and not scored
+    asks = word is True or share is not None
+    takes = (share is None or 0.1 <= share <= 1.0) and (not asks or (wanted and possible))
+    try:
+        validate(sampling, Limits(100, 50, no_sparse=no_sparse, reads_sparsely=reads_sparsely))
+    except InvalidRequest as error:
+        assert not takes
+        assert error.field in ("specprefill", "specprefill_keep_pct") and error.field in str(error)
+        assert share is not None or error.field == "specprefill"  # never a field that was not given
+        assert word is not None or error.field == "specprefill_keep_pct"
+    else:
+        assert takes
+
+
+@pytest.mark.parametrize("no_sparse", [None, "no draft model is loaded"])
+@pytest.mark.parametrize("reads_sparsely", [False, True])
+def test_to_read_a_prompt_whole_may_always_be_asked_for(no_sparse: str | None, reads_sparsely: bool) -> None:
+    limits = Limits(100, 50, no_sparse=no_sparse, reads_sparsely=reads_sparsely)
+    for scores in (None, 0):
+        validate(Sampling(specprefill=False, prompt_logprobs=scores), limits)
+
+
+def test_why_no_prompt_is_read_sparsely_is_in_the_message() -> None:
+    limits = Limits(100, 50, no_sparse="this model's layers look back through a window", reads_sparsely=True)
+    with pytest.raises(InvalidRequest, match="look back through a window"):
+        validate(Sampling(specprefill=True), limits)
+    with pytest.raises(InvalidRequest, match="0.05.*0.1.*1.0"):
+        validate(Sampling(specprefill=True, specprefill_keep=0.05), LIMITS)

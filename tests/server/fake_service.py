@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from paceline.errors import (
 )
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
+from paceline.sparse.rules import Counts
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"
@@ -57,6 +60,26 @@ PREFIX_CACHE: Mapping[str, Any] = {  # the counts of a service that caches in me
     },
     "vision": {"hits": 2, "misses": 4, "bytes": 500, "limit_bytes": 800},
     "largest": [{"tokens": 40, "bytes": 900, "hits": 2, "tier": "memory", "in_use": True, "idle_seconds": 1.5}],
+}
+
+SPECPREFILL: Mapping[str, Any] = {  # what an engine says of sparse prefill, its counts among it
+    "enabled": True,
+    "setting": "auto",
+    "threshold": 8192,
+    "keep_pct": 0.3,
+    "max_tokens": 196_608,
+    "chunk": 512,
+    "draft": "small",
+    "draft_bytes": 1000,
+    "draft_cache_bytes": 100,
+    **Counts(
+        outcomes={"sparse": 4, "short": 9, "long": 1, "failed": 2},
+        scored=50_000,
+        kept=15_000,
+        restored=700,
+        draft_seconds=2.5,
+        select_seconds=0.25,
+    ).stats(),
 }
 
 ROW: Mapping[str, Any] = {
@@ -115,7 +138,8 @@ class FakeService:
     """A prompt may hold a command, given after so many tokens: `!hang 3` (until aborted or released),
     `!fail 3`, `!abort 3`, `!refuse-deadline 3` (or another cause of refusing); or `!crash`. A row told to draft k
     tokens reports k accepted and 2k rejected. Of a prompt, one token was cached for the first choice, and all for the
-    others."""
+    others; where it is wanted sparsely, the share that is kept is kept exactly, rounded up, and one more of each later
+    choice."""
 
     def __init__(self, settings: Settings | None = None, *, load_error: str | None = None) -> None:
         self.settings = settings or Settings()
@@ -129,6 +153,8 @@ class FakeService:
         self.answer_format = AnswerFormat()
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
         self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
+        self.specprefill: Mapping[str, Any] | None = None  # the same of sparse prefill
+        self.no_sparse: str | None = None  # why prompts cannot be read sparsely
         self.scheduling: Mapping[str, Any] = {}  # what else the engine says of itself
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
@@ -162,7 +188,8 @@ class FakeService:
             event.set()
 
     def stats(self) -> dict[str, Any]:
-        counts = {"speculation": self.speculation, "prefix_cache": self.prefix_cache}
+        counts: dict[str, Any] = {"speculation": self.speculation, "prefix_cache": self.prefix_cache}
+        counts["specprefill"] = self.specprefill
         given = {name: count for name, count in counts.items() if count is not None}
         return {"running": len(self.running), "waiting": 0, "model": self.model_name, **given, **self.scheduling}
 
@@ -219,7 +246,14 @@ class FakeService:
     async def _stream(
         self, build: Callable[[], list[int]], request: ChatRequest | GenerateRequest, field: str
     ) -> AsyncGenerator[Delta, None]:
-        limits = Limits(self.context_length, self.tokenizer.vocab_size, self.settings.max_choices)
+        reads_sparsely = self.settings.specprefill == "auto"
+        limits = Limits(
+            self.context_length,
+            self.tokenizer.vocab_size,
+            self.settings.max_choices,
+            no_sparse=self.no_sparse,
+            reads_sparsely=reads_sparsely,
+        )
         validate_choices(request.n, limits)
         validate(request.sampling, limits)
         prompt = build()
@@ -233,7 +267,7 @@ class FakeService:
         self.running[request.request_id] = asyncio.Event()
         self.idle.clear()
         try:
-            rows = [_Row(index, prompt, request.sampling) for index in range(request.n)]
+            rows = [_Row(index, prompt, request.sampling, reads_sparsely) for index in range(request.n)]
             step = 0
             while any(row.finished is None for row in rows):
                 if step == after and command in ("fail", "abort"):
@@ -260,8 +294,9 @@ class FakeService:
 
 
 class _Row:
-    def __init__(self, index: int, prompt: list[int], sampling: Sampling) -> None:
+    def __init__(self, index: int, prompt: list[int], sampling: Sampling, reads_sparsely: bool) -> None:
         self.index = index
+        self.sparse = reads_sparsely if sampling.specprefill is None else sampling.specprefill
         self.prompt = prompt
         self.sampling = sampling
         self.left = [*REPLY.encode(), END]
@@ -293,7 +328,10 @@ class _Row:
     def _usage(self) -> Usage:
         depth = self.sampling.speculation
         drafted = depth if isinstance(depth, int) else 0
-        return Usage(len(self.prompt), self.made, self.cached, accepted_tokens=drafted, rejected_tokens=2 * drafted)
+        usage = Usage(len(self.prompt), self.made, self.cached, accepted_tokens=drafted, rejected_tokens=2 * drafted)
+        if not self.sparse:
+            return usage
+        return replace(usage, kept_tokens=kept(len(self.prompt), self.sampling.specprefill_keep or 0.3) + self.index)
 
     def _prompt(self) -> PromptInfo:
         wanted = self.sampling.prompt_logprobs
@@ -301,6 +339,10 @@ class _Row:
             return PromptInfo(tuple(self.prompt), cached_tokens=self.cached)
         scored = (None, *(_scored(token, wanted) for token in self.prompt[1:]))
         return PromptInfo(tuple(self.prompt), scored, cached_tokens=self.cached)
+
+
+def kept(prompt: int, share: float) -> int:
+    return math.ceil(prompt * share)
 
 
 def _scored(token: int, top: int) -> TokenLogprob:

@@ -135,6 +135,21 @@ def test_a_tally_knows_the_cached_tokens_from_the_first_delta_on() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_tally_tells_what_was_kept_of_each_prompt_once_and_nothing_where_nobody_wanted_fewer(
+    order: tuple[int, int],
+) -> None:
+    tally = Tally()
+    tally.add(0, Delta(usage=Usage(9, 1), finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
+    for place in (1, 2):
+        for index in order:
+            usage = Usage(9, 1, kept_tokens=3 * place + index)
+            tally.add(place, Delta(index=index, usage=usage, finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0, "specprefill_kept_tokens": 3 + 6}
+    assert tally.usage()["prompt_tokens"] == 27  # as long as they were written
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_what_a_choice_found_of_its_own_request_is_not_counted_as_cached(order: tuple[int, int]) -> None:
     tally = Tally()
     for index in order:

@@ -193,7 +193,7 @@ def test_null_is_the_same_as_not_given(http: httpx.Client, service: FakeService)
         "model temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty "
         "logit_bias seed stop stop_token_ids min_tokens max_tokens max_completion_tokens ignore_eos n stream "
         "stream_options logprobs top_logprobs skip_special_tokens speculation chat_template_kwargs tools tool_choice "
-        "response_format user audio"
+        "response_format user audio specprefill specprefill_keep_pct"
     )
     assert post_chat(http, "hi", **dict.fromkeys(names.split())).status_code == 200
     assert service.requests[-1].sampling == Sampling()

@@ -387,7 +387,8 @@ def test_every_sampling_field_reaches_the_engine(http: httpx.Client, service: Fa
 def test_null_is_the_same_as_not_given(http: httpx.Client, service: FakeService) -> None:
     names = (
         "model system tools tool_choice thinking output_config output_format context_management metadata "
-        "stop_sequences stream temperature top_p top_k seed speculation cache cache_salt container mcp_servers"
+        "stop_sequences stream temperature top_p top_k seed speculation cache cache_salt container mcp_servers "
+        "specprefill specprefill_keep_pct"
     )
     assert post(http, **dict.fromkeys(names.split())).status_code == 200
     assert service.requests[-1].sampling == Sampling(max_tokens=100)

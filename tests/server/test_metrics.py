@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.settings import Settings
-from tests.server.fake_service import PREFIX_CACHE, REPLY, SCHEDULING, FakeService
+from tests.server.fake_service import PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
 from tests.server.harness import WAIT, post_chat, post_completion, serve, user
 
 LENGTH = len(REPLY.encode()) + 1
@@ -103,6 +103,29 @@ def test_cached_prefixes_are_counted_by_tier_under_vllms_names() -> None:
         "vision_cache_hits_total": 2,
         "vision_cache_misses_total": 4,
         "vision_cache_bytes": 500,
+    }
+
+
+def test_prompts_read_sparsely_are_counted_by_what_became_of_them() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        assert not any("specprefill" in name for name in scrape(http))  # this service says nothing of it
+        service.specprefill = {"enabled": False, "reason": "no draft model is loaded"}
+        assert not any("specprefill" in name for name in scrape(http))  # and this one has no draft
+        service.specprefill = SPECPREFILL
+        after = scrape(http)
+        text = http.get("/metrics").text
+    assert 'paceline_specprefill_prompts_total{model_name="fake/model",outcome="sparse"} 4.0' in text
+    name = "paceline_specprefill_"
+    assert {key.removeprefix(name): value for key, value in after.items() if key.startswith(name)} == {
+        "prompts_total sparse": 4,
+        "prompts_total short": 9,
+        "prompts_total long": 1,
+        "prompts_total failed": 2,
+        "scored_tokens_total": 50_000,
+        "kept_tokens_total": 15_000,
+        "restored_draft_tokens_total": 700,
+        "scoring_seconds_total": 2.5,
     }
 
 

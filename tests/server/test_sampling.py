@@ -18,6 +18,7 @@ def sampling(**fields: Any) -> Sampling:
 def test_every_field_of_the_engines_sampling_can_be_asked_for() -> None:
     """A new knob of the engine that HTTP cannot turn is a mistake."""
     asked = {*SamplingFields.model_fields, "logprobs", "prompt_logprobs"}
+    asked |= {"specprefill_keep"}  # which is a share: specprefill_keep_pct
     assert {field.name for field in dataclasses.fields(Sampling)} <= asked
 
 
@@ -43,6 +44,13 @@ def test_zero_is_a_value() -> None:
 def test_speculation_passes_as_it_is(mode: str | int) -> None:
     """Also out of range: that is the service's to say."""
     assert sampling(speculation=mode).speculation == mode
+
+
+@pytest.mark.parametrize("word", [True, False])
+def test_a_word_and_a_share_of_sparse_prefill_pass_as_they_are(word: bool) -> None:
+    asked = sampling(specprefill=word, specprefill_keep_pct=5)  # out of range: that is the service's to say
+    assert (asked.specprefill, asked.specprefill_keep) == (word, 5)
+    assert (sampling().specprefill, sampling().specprefill_keep) == (None, None)
 
 
 @pytest.mark.parametrize("key", ["", " 1", "1.0", "-1", "1e3", "٣", "9" * 11])

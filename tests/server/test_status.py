@@ -5,7 +5,7 @@ import openai
 import pytest
 
 from paceline.settings import Settings
-from tests.server.fake_service import BEGIN, PREFIX_CACHE, ROW, SCHEDULING, FakeService
+from tests.server.fake_service import BEGIN, PREFIX_CACHE, ROW, SCHEDULING, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, refused, serve, user
 
 
@@ -53,6 +53,14 @@ def test_status_shows_what_is_cached() -> None:
         assert "prefix_cache" not in http.get("/v1/status").json()
         service.prefix_cache = PREFIX_CACHE
         assert http.get("/v1/status").json()["prefix_cache"] == PREFIX_CACHE
+
+
+def test_status_shows_how_prompts_are_read_sparsely() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        for said in (SPECPREFILL, {"enabled": False, "reason": "no draft model is loaded"}):
+            service.specprefill = said
+            assert http.get("/v1/status").json()["specprefill"] == said
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -1,0 +1,81 @@
+"""The draft beside its target: loaded once, checked before anything relies on it. Runs on the engine's thread."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import mlx.core as mx
+
+from paceline.cache.budget import Budget
+from paceline.cache.grouping import ROWS
+from paceline.cache.prefix import PrefixCache
+from paceline.cache.prices import Prices
+from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.measure import measure
+from paceline.engine.runner import Runner
+from paceline.errors import LoadError
+from paceline.models import check
+from paceline.models.adapter import take_places
+from paceline.models.loader import LoadedModel, load
+from paceline.sparse.prefill import SparsePrefill
+from paceline.sparse.rules import Rules
+from paceline.sparse.scorer import Draft
+
+log = logging.getLogger("paceline")
+NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"
+SHARE = 0.1  # of what prefixes may have, for the draft's own
+
+
+def load_draft(source: str, dtype: str, target: Tokenizer) -> LoadedModel:
+    """The draft's language model, without a tower or a head. Raises LoadError, in one line, where it cannot serve."""
+    model = load(source, dtype)
+    model.vision, model.head = None, "it only scores prompts"
+    if not target.is_that_of(model.folder):
+        raise LoadError(
+            f"The draft {source} has another tokenizer than the model, so it cannot score prompts for it. "
+            "Take a smaller model of the same family."
+        )
+    if not any(plan.kind == "attention" and plan.window is None for plan in model.language.plans):
+        raise LoadError(f"The draft {source} has no layer that sees all of a prompt, so it cannot score prompts.")
+    if target.vocab_size > _rows(model):
+        raise LoadError(f"The draft {source} does not know all of the model's tokens.")
+    return model
+
+
+def _rows(model: LoadedModel) -> int:
+    probe = model.language.batch(ROWS)
+    probe.begin(1)
+    logits: mx.array = model.language.module(mx.array([[0]]), cache=probe.layers)
+    probe.drop()
+    return int(logits.shape[-1])
+
+
+def why_not(target: LoadedModel) -> str | None:
+    """Why prompts of this model cannot be read sparsely; None: they can, from now on."""
+    reason = take_places(target.language)
+    if reason is None and not check.takes_places(target.language):
+        reason = "it gives something else when positions are explicit"
+    return None if reason is None else f"{target.config['model_type']} cannot be read sparsely: {reason}"
+
+
+def build(
+    rules: Rules,
+    model: LoadedModel,
+    runner: Runner,
+    *,
+    budget: Budget,
+    chunk: int | None,
+    special: frozenset[int],
+    caches: bool,
+    about: dict[str, Any],
+) -> SparsePrefill:
+    """Ready to score. The caller counts the draft's weights."""
+    prices: Prices = measure(Runner(model, ROWS, lambda row: frozenset()), head=False)
+    cache = None
+    if caches:
+        cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
+    size = chunk or check.prefill_chunk(model.language, ROWS, most=8192)
+    return SparsePrefill(
+        rules, Draft(model.language, cache), runner, size, special=special, prices=prices, budget=budget, about=about
+    )

@@ -1,0 +1,180 @@
+"""A draft model reads a prompt and says how much each token matters for what comes next, as SpecPrefill does.
+
+The draft prefills the prompt in chunks, goes on for a few tokens of its own, and the attention of those look-ahead
+tokens over the prompt is the score: smoothed along the prompt, the largest over layers and heads, the mean over the
+look-ahead. Work is submitted, not waited for; only whoever reads the scores waits.
+
+What the draft computed for a prompt is kept in a small cache of its own, so that a shared system prompt is read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cache import pieces
+from paceline.cache.batch import Batch
+from paceline.cache.grouping import ROWS
+from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.prefix import PrefixCache
+from paceline.cache.radix import Keys
+from paceline.models.adapter import Adapted
+
+LOOK_AHEAD = 8
+POOL = 13  # tokens over which scores are smoothed
+
+
+@dataclass(slots=True)
+class Attention:
+    """What one look-ahead token looks at: shown every layer's queries and keys, keeps the largest share."""
+
+    prompt: int
+    most: mx.array | None = None
+
+    def __call__(self, queries: mx.array, keys: mx.array, scale: float) -> None:
+        heads, size = queries.shape[1], queries.shape[3]
+        kv_heads = keys.shape[1]
+        grouped = queries.reshape(kv_heads, heads // kv_heads, size)
+        weights = (grouped @ keys[0, :, : self.prompt].swapaxes(1, 2)).astype(mx.float32) * scale
+        shares = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
+        found = mx.max(smooth(shares), axis=0)
+        self.most = found if self.most is None else mx.maximum(self.most, found)
+
+
+def smooth(shares: mx.array) -> mx.array:
+    """The mean over POOL neighbours along the last axis; at the ends over those that are there."""
+    count = shares.shape[-1]
+    side = POOL // 2
+    sums = mx.pad(mx.cumsum(shares, axis=-1), [(0, 0)] * (shares.ndim - 1) + [(1, 0)])
+    low = mx.maximum(mx.arange(count) - side, 0)
+    high = mx.minimum(mx.arange(count) + side + 1, count)
+    return (sums[..., high] - sums[..., low]) / (high - low)
+
+
+class Draft:
+    """The small model, and what it remembers of prompts that it has read."""
+
+    def __init__(self, language: Adapted, cache: PrefixCache | None = None) -> None:
+        self.language = language
+        self.cache = cache
+        if cache is not None:
+            cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
+
+    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+        """Begin with a prompt. `salt`: it shares only with prompts of the same one; None: with none."""
+        return Scout(self, tokens, marks, salt)
+
+
+@dataclass(slots=True, init=False)
+class Scout:
+    """One prompt on its way through the draft. `read` until nothing is `left`, then `scores`."""
+
+    draft: Draft
+    tokens: NDArray[np.int64]
+    batch: Batch
+    done: int = 0
+    restored: int = 0
+    _stops: list[int] = field(default_factory=list)
+    _root: str | None = None
+    _logits: Any = None
+    _scores: Any = None
+
+    def __init__(self, draft: Draft, tokens: Sequence[int], marks: Sequence[int], salt: str | None) -> None:
+        self.draft = draft
+        self.tokens = np.asarray(tokens, dtype=np.int64)
+        self.batch = draft.language.batch(ROWS)
+        self.done = self.restored = 0
+        self._logits = self._scores = None
+        self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
+        self._restore()
+        # Others share a system prompt and turns; the end is left for whoever asks the same thing again.
+        ahead = [mark for mark in marks if self.done < mark < len(self.tokens)]
+        self._stops = sorted({*ahead[:1], *ahead[-2:], len(self.tokens) - 1})
+
+    @property
+    def left(self) -> int:
+        return len(self.tokens) - self.done
+
+    def read(self, count: int) -> list[mx.array]:
+        """The next tokens; behind the last one, the look-ahead too. Returns what to wait for."""
+        stop = min(self.done + count, len(self.tokens))
+        while self.done < stop:
+            ahead = [place for place in self._stops if place > self.done]
+            end = min(stop, ahead[0]) if ahead else stop
+            logits = self._forward(mx.array(self.tokens[None, self.done : end]))
+            self.done = end
+            if ahead and end == ahead[0]:
+                self._publish()
+        if self.left:
+            waits = self.batch.arrays()
+        else:
+            self._scores = self._look_ahead(logits)
+            waits = [self._scores]
+        mx.async_eval(waits)
+        return waits
+
+    def scores(self) -> NDArray[np.float32]:
+        """One for every token of the prompt. Waits for the device."""
+        return np.array(self._scores, dtype=np.float32)
+
+    def _forward(self, tokens: mx.array) -> mx.array:
+        self.batch.begin(tokens.shape[1])
+        logits: mx.array = self.draft.language.module(tokens, cache=self.batch.layers)
+        self.batch.commit()
+        return logits[:, -1]
+
+    def _look_ahead(self, logits: mx.array) -> mx.array:
+        found = []
+        for _ in range(LOOK_AHEAD):
+            self.batch.watch = watch = Attention(len(self.tokens))
+            logits = self._forward(mx.argmax(logits, axis=-1)[:, None])
+            if watch.most is None:
+                raise RuntimeError("the draft has no layer that sees all of a prompt")
+            found.append(watch.most)
+        self.batch.watch = None
+        return mx.mean(mx.stack(found), axis=0)
+
+    # -- what it shares
+
+    def _restore(self) -> None:
+        cache = self.draft.cache
+        if cache is None or self._root is None:
+            return
+        hit = cache.find(self._root, self.tokens[:-1])
+        if not hit.nodes:
+            return
+        try:
+            segments: list[Any] = [node.segment for node in hit.nodes]
+            if hit.nodes[-1].stop > hit.length:
+                segments[-1] = segments[-1].take(0, hit.length - hit.nodes[-1].start)
+            checkpoint: Any = hit.nodes[-1].checkpoint
+            layers = [None] * len(self.batch.flat) if checkpoint is None else checkpoint.layers
+            room = len(self.tokens) - hit.length + LOOK_AHEAD
+            pieces.fill(self.batch, hit.length, [segment.arrays for segment in segments], layers, room)
+            cache.use(hit)
+            self.done = self.restored = hit.length
+        finally:
+            cache.release(hit.nodes[-1])
+
+    def _publish(self) -> None:
+        cache = self.draft.cache
+        if cache is None or self._root is None:
+            return
+        keys: Keys = self.tokens[: self.done]
+        start, whole = cache.covered(self._root, keys)
+        segment = None
+        if start < self.done:
+            segment = Segment(pieces.cut_segment(self.batch, 0, start, self.done))
+        checkpoint = None
+        if not whole and not cache.anywhere:
+            checkpoint = Checkpoint(pieces.cut_checkpoint(self.batch, 0, self.done))
+        if segment is None and checkpoint is None:
+            return
+        mx.async_eval([*([] if segment is None else segment.all()), *([] if checkpoint is None else checkpoint.all())])
+        cache.release(cache.store(self._root, keys, segment, checkpoint, ""))
