@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from paceline.bench import tiny
+from paceline.bench import specprefill_cli, tiny
+from paceline.bench.options import Counts, JsonFile, Layout, Traces, numbers, option, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,58 +35,52 @@ def bench() -> None:
     """Measure the engine by itself, or any OpenAI-compatible server under load."""
 
 
-def _option(panel: str, metavar: str, text: str, *, default: int | None = None, **more: Any) -> Any:
-    """An option in its panel; `default` is one that the command works out, shown but not set."""
-    shown = "" if default is None else f" [dim]\\[default: {default}][/dim]"
-    return typer.Option(metavar=metavar, help=text + shown, rich_help_panel=panel, **more)
-
-
 @app.command()
 def serve(
-    url: Annotated[str, _option("Server", "URL", "Base address of the server.")] = "http://127.0.0.1:8000",
-    model: Annotated[str | None, _option("Server", "NAME", "Its model. Default: the first that it lists.")] = None,
-    endpoint: Annotated[Endpoint, _option("Server", "chat|completions", "What to call.")] = "chat",
-    api_key: Annotated[str | None, _option("Server", "KEY", "Sent as a bearer token.")] = None,
-    label: Annotated[str | None, _option("Server", "TEXT", "Its name in tables. Default: its address.")] = None,
+    url: Annotated[str, option("Server", "URL", "Base address of the server.")] = "http://127.0.0.1:8000",
+    model: Annotated[str | None, option("Server", "NAME", "Its model. Default: the first that it lists.")] = None,
+    endpoint: Annotated[Endpoint, option("Server", "chat|completions", "What to call.")] = "chat",
+    api_key: Annotated[str | None, option("Server", "KEY", "Sent as a bearer token.")] = None,
+    label: Annotated[str | None, option("Server", "TEXT", "Its name in tables. Default: its address.")] = None,
     concurrency: Annotated[
-        int | None, _option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
+        int | None, option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
     ] = None,
-    rate: Annotated[float | None, _option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
-    requests: Annotated[int | None, _option("Load", "N", "Stop after so many.", default=REQUESTS, min=1)] = None,
-    duration: Annotated[float | None, _option("Load", "SECONDS", "Instead, or too: start none after this.")] = None,
+    rate: Annotated[float | None, option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
+    requests: Annotated[int | None, option("Load", "N", "Stop after so many.", default=REQUESTS, min=1)] = None,
+    duration: Annotated[float | None, option("Load", "SECONDS", "Instead, or too: start none after this.")] = None,
     ramp: Annotated[
-        float, _option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")
+        float, option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")
     ] = 0.1,
-    warmup: Annotated[int, _option("Load", "N", "Requests before the clock starts.", min=0)] = 2,
-    timeout: Annotated[float, _option("Load", "SECONDS", "Give a request up after this.")] = 600.0,
+    warmup: Annotated[int, option("Load", "N", "Requests before the clock starts.", min=0)] = 2,
+    timeout: Annotated[float, option("Load", "SECONDS", "Give a request up after this.")] = 600.0,
     long_prompt: Annotated[
         str | None,
-        _option("Load", "TOKENS@SECONDS", "One extra prompt, and what the other streams suffer from it."),
+        option("Load", "TOKENS@SECONDS", "One extra prompt, and what the other streams suffer from it."),
     ] = None,
-    prompt_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Each prompt's length.")] = "256",
-    output_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Sent as max_tokens.")] = "64",
+    prompt_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Each prompt's length.")] = "256",
+    output_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Sent as max_tokens.")] = "64",
     ignore_eos: Annotated[
         bool, typer.Option(help="Ask for output past end tokens.", rich_help_panel="Requests")
     ] = True,
     shared_prefix: Annotated[
         float,
-        _option("Requests", "SHARE", "Of each prompt, common to all (chat: the system message).", min=0, max=1),
+        option("Requests", "SHARE", "Of each prompt, common to all (chat: the system message).", min=0, max=1),
     ] = 0.0,
-    image_share: Annotated[float, _option("Requests", "SHARE", "Of requests, with a picture.", min=0, max=1)] = 0.0,
-    image_size: Annotated[int, _option("Requests", "PIXELS", "A picture's side.", min=8, max=4096)] = 128,
-    temperature: Annotated[float, _option("Requests", "T", "0 is greedy.", min=0)] = 0.0,
+    image_share: Annotated[float, option("Requests", "SHARE", "Of requests, with a picture.", min=0, max=1)] = 0.0,
+    image_size: Annotated[int, option("Requests", "PIXELS", "A picture's side.", min=8, max=4096)] = 128,
+    temperature: Annotated[float, option("Requests", "T", "0 is greedy.", min=0)] = 0.0,
     extra_body: Annotated[
-        str | None, _option("Requests", "JSON", "More fields for every body, like '{\"top_p\": 0.9}'.")
+        str | None, option("Requests", "JSON", "More fields for every body, like '{\"top_p\": 0.9}'.")
     ] = None,
-    seed: Annotated[int, _option("Requests", "N", "Of prompts, lengths and arrivals.")] = 0,
+    seed: Annotated[int, option("Requests", "N", "Of prompts, lengths and arrivals.")] = 0,
     compare: Annotated[
         tuple[str, str] | None,
-        _option("Comparison", "URL LABEL", "A second server: run against both in turn and print the ratios."),
+        option("Comparison", "URL LABEL", "A second server: run against both in turn and print the ratios."),
     ] = None,
     compare_model: Annotated[
-        str | None, _option("Comparison", "NAME", "Its model. Default: the first that it lists.")
+        str | None, option("Comparison", "NAME", "Its model. Default: the first that it lists.")
     ] = None,
-    pairs: Annotated[int, _option("Comparison", "P", "Rounds, each on new prompts.", min=1)] = 1,
+    pairs: Annotated[int, option("Comparison", "P", "Rounds, each on new prompts.", min=1)] = 1,
     json_file: Annotated[
         Path | None,
         typer.Option(
@@ -242,28 +237,19 @@ class _Progress:
         return lambda: self.bars.advance(task)
 
 
-# What the benches of the engine share.
-Counts = Annotated[str, _option("Load", "N,N,...", "Numbers of rows to measure.")]
-Layout = Annotated[str, _option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
-Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
-]
-
-
 @app.command()
 def offline(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="As for serve, or a shape of random weights.")
     ] = "hybrid-120m",
     rows: Counts = "1,4,8,16",
-    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
-    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=8)] = 32,
-    pairs: Annotated[int, _option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)] = 7,
+    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
+    output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=8)] = 32,
+    pairs: Annotated[int, option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)] = 7,
     together: Annotated[
-        int, _option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
+        int, option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
     ] = 0,
-    together_tokens: Annotated[int, _option("Load", "N", "Tokens each of those generates.", min=8)] = 1024,
+    together_tokens: Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)] = 1024,
     layout: Layout = "auto",
     compile: Traces = True,
     output: JsonFile = None,
@@ -282,7 +268,7 @@ def offline(
 
     from paceline.bench import offline as bench
 
-    counts = _numbers(rows)
+    counts = numbers(rows)
     console = Console(stderr=output == Path("-"))
     with console.status(f"loading {model}"):
         running = bench.Bench(model, layout, compile=compile).__enter__()
@@ -310,13 +296,13 @@ def offline(
     figures: dict[str, Any] = {"model": model, "lines": [dataclasses.asdict(line) for line in lines]}
     if apart is not None:
         figures["together"] = dataclasses.asdict(apart)
-    _write_json(output, figures)
+    write_json(output, figures)
 
 
 @app.command()
 def layout(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    rounds: Annotated[int, _option("Load", "N", "Rounds over the layouts.", min=1)] = 7,
+    rounds: Annotated[int, option("Load", "N", "Rounds over the layouts.", min=1)] = 7,
     output: JsonFile = None,
 ) -> None:
     """What a decode step costs with rows of different lengths, under each layout of keys and values."""
@@ -342,17 +328,17 @@ def layout(
         ratio = f"{min(times.values()) / alone:.2f}"
         table.add_row(case, *(f"{times[name]:.1f}" for name in names), ratio)
     console.print(table)
-    _write_json(output, {"model": model, "milliseconds": figures})
+    write_json(output, {"model": model, "milliseconds": figures})
 
 
 @app.command()
 def speculate(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")] = tiny.NAME,
     rows: Counts = "1,4,8,16",
-    depths: Annotated[str, _option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
-    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
-    output_tokens: Annotated[int, _option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
-    pairs: Annotated[int, _option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
+    depths: Annotated[str, option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
+    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
+    output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
+    pairs: Annotated[int, option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
     layout: Layout = "auto",
     compile: Traces = True,
     output: JsonFile = None,
@@ -372,8 +358,8 @@ def speculate(
     from paceline.bench.tables import cost_table, speculation_table
     from paceline.bench.wire import BenchError
 
-    counts = _numbers(rows)
-    tried = _numbers(depths)
+    counts = numbers(rows)
+    tried = numbers(depths)
     console = Console(stderr=output == Path("-"))
     with console.status(f"loading {model}") as status, Bench(model, layout, compile=compile) as running:
         if isinstance(running.model.head, str):
@@ -384,7 +370,7 @@ def speculate(
     title = f"{model} on {platform.device_kind()}, medians of {pairs} turns"
     console.print(speculation_table(title, modes))
     console.print(cost_table(costs, launches))
-    _write_json(
+    write_json(
         output,
         {
             "model": model,
@@ -398,11 +384,11 @@ def speculate(
 @app.command()
 def prefix(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    shared: Annotated[str, _option("Load", "N,N,...", "Lengths of the shared prefix.")] = "1024,4096,8192,16384",
-    tail: Annotated[int, _option("Load", "N", "Tokens of each prompt that are its own.", min=2)] = 32,
-    turns: Annotated[int, _option("Load", "N", "Turns of cold, warm and from disk, after a warm-up.", min=1)] = 5,
+    shared: Annotated[str, option("Load", "N,N,...", "Lengths of the shared prefix.")] = "1024,4096,8192,16384",
+    tail: Annotated[int, option("Load", "N", "Tokens of each prompt that are its own.", min=2)] = 32,
+    turns: Annotated[int, option("Load", "N", "Turns of cold, warm and from disk, after a warm-up.", min=1)] = 5,
     cache_dir: Annotated[
-        Path | None, _option("Engine", "FOLDER", "Where the disk's files go. Default: a temporary folder.")
+        Path | None, option("Engine", "FOLDER", "Where the disk's files go. Default: a temporary folder.")
     ] = None,
     layout: Layout = "auto",
     compile: Traces = True,
@@ -423,7 +409,7 @@ def prefix(
     from paceline.bench.tables import prefix_table
     from paceline.bench.wire import BenchError
 
-    lengths = _numbers(shared)
+    lengths = numbers(shared)
     if not lengths or min(lengths) < 1:
         raise BenchError(f"--shared is {shared!r}: give lengths above 0, like 1024,4096.")
     console = Console(stderr=output == Path("-"))
@@ -435,7 +421,7 @@ def prefix(
         lines = bench.compare(running, lengths, turns, tail, status.update)
     title = f"{model} on {platform.device_kind()}: time to first token, medians of {turns} turns"
     console.print(prefix_table(title, lines))
-    _write_json(output, {"model": model, "tail_tokens": tail, "lines": [line.figures() for line in lines]})
+    write_json(output, {"model": model, "tail_tokens": tail, "lines": [line.figures() for line in lines]})
 
 
 @app.command()
@@ -448,20 +434,20 @@ def trace(
             "Default: a small hybrid of random weights; with --url, the first that the server lists.",
         ),
     ] = None,
-    url: Annotated[str | None, _option("Server", "URL", "Instead: an OpenAI-compatible server.")] = None,
-    api_key: Annotated[str | None, _option("Server", "KEY", "Sent as a bearer token.")] = None,
-    timeout: Annotated[float, _option("Server", "SECONDS", "Give a request up after this.")] = 600.0,
-    requests: Annotated[int, _option("Load", "N", "Of all conversations together.", min=1)] = 200,
-    streams: Annotated[int, _option("Load", "N", "Conversations at a time.", min=1)] = 8,
-    turns: Annotated[int, _option("Load", "N", "Requests of a conversation.", min=1)] = 10,
-    system_tokens: Annotated[int, _option("Requests", "N", "The system prompt's length.", min=1)] = 8192,
-    tools_tokens: Annotated[int, _option("Requests", "N", "Length of the tools after it.", min=0)] = 1024,
-    message_tokens: Annotated[str, _option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
-    output_tokens: Annotated[int, _option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
+    url: Annotated[str | None, option("Server", "URL", "Instead: an OpenAI-compatible server.")] = None,
+    api_key: Annotated[str | None, option("Server", "KEY", "Sent as a bearer token.")] = None,
+    timeout: Annotated[float, option("Server", "SECONDS", "Give a request up after this.")] = 600.0,
+    requests: Annotated[int, option("Load", "N", "Of all conversations together.", min=1)] = 200,
+    streams: Annotated[int, option("Load", "N", "Conversations at a time.", min=1)] = 8,
+    turns: Annotated[int, option("Load", "N", "Requests of a conversation.", min=1)] = 10,
+    system_tokens: Annotated[int, option("Requests", "N", "The system prompt's length.", min=1)] = 8192,
+    tools_tokens: Annotated[int, option("Requests", "N", "Length of the tools after it.", min=0)] = 1024,
+    message_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
+    output_tokens: Annotated[int, option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
     own_answers: Annotated[
         bool, typer.Option("--own-answers", help="Go on from the server's answers.", rich_help_panel="Requests")
     ] = False,
-    seed: Annotated[int, _option("Requests", "N", "Of all texts and lengths.")] = 0,
+    seed: Annotated[int, option("Requests", "N", "Of all texts and lengths.")] = 0,
     output: JsonFile = None,
 ) -> None:
     """Play agents at work: a long shared system prompt, conversations that grow turn by turn.
@@ -502,7 +488,7 @@ def trace(
         console.print(f"Note: {note}", markup=False)
     for kind, count in result.run.errors.items():
         console.print(f"{count} failed: {kind}: {result.run.error_examples[kind]}", markup=False)
-    _write_json(output, {"plan": asdict(plan), **result.figures()})
+    write_json(output, {"plan": asdict(plan), **result.figures()})
     if not result.run.ok:
         sys.exit(1)
 
@@ -512,21 +498,21 @@ def overload(
     model: Annotated[
         str, typer.Argument(metavar="[MODEL]", help="As for serve, or paceline-tiny, of random weights.")
     ] = tiny.NAME,
-    clients: Annotated[int, _option("Load", "N", "Clients at a time.", min=1)] = 200,
-    seconds: Annotated[float, _option("Load", "SECONDS", "For so long they send new requests.", min=1)] = 180.0,
+    clients: Annotated[int, option("Load", "N", "Clients at a time.", min=1)] = 200,
+    seconds: Annotated[float, option("Load", "SECONDS", "For so long they send new requests.", min=1)] = 180.0,
     prompt_tokens: Annotated[
-        str, _option("Load", "MIN:MAX", "Each prompt's length, evenly by its logarithm.")
+        str, option("Load", "MIN:MAX", "Each prompt's length, evenly by its logarithm.")
     ] = "10:8192",
-    output_tokens: Annotated[str, _option("Load", "MIN:MAX", "Sent as max_tokens.")] = "1:192",
-    tenants: Annotated[int, _option("Load", "N", "Users that the clients are.", min=1)] = 6,
-    seed: Annotated[int, _option("Load", "N", "Of all requests and manners.")] = 0,
-    memory_limit_gb: Annotated[float, _option("Server", "GB", "Memory that the server may use.", min=0.02)] = 0.1,
+    output_tokens: Annotated[str, option("Load", "MIN:MAX", "Sent as max_tokens.")] = "1:192",
+    tenants: Annotated[int, option("Load", "N", "Users that the clients are.", min=1)] = 6,
+    seed: Annotated[int, option("Load", "N", "Of all requests and manners.")] = 0,
+    memory_limit_gb: Annotated[float, option("Server", "GB", "Memory that the server may use.", min=0.02)] = 0.1,
     policy: Annotated[
-        Literal["fifo", "shortest_first", "priority", "fair"], _option("Server", "POLICY", "Its scheduling policy.")
+        Literal["fifo", "shortest_first", "priority", "fair"], option("Server", "POLICY", "Its scheduling policy.")
     ] = "fair",
-    max_queue: Annotated[int, _option("Server", "N", "Requests that may wait there.", min=0)] = 96,
-    queue_timeout: Annotated[float, _option("Server", "SECONDS", "For so long.", min=1)] = 45.0,
-    request_timeout: Annotated[float, _option("Server", "SECONDS", "A request may take so long.", min=1)] = 120.0,
+    max_queue: Annotated[int, option("Server", "N", "Requests that may wait there.", min=0)] = 96,
+    queue_timeout: Annotated[float, option("Server", "SECONDS", "For so long.", min=1)] = 45.0,
+    request_timeout: Annotated[float, option("Server", "SECONDS", "A request may take so long.", min=1)] = 120.0,
     output: JsonFile = None,
 ) -> None:
     """Ask a real server with little memory for more than it can give, and look what became of every request.
@@ -561,7 +547,7 @@ def overload(
     console.print(bench.overload_table(report))
     for rule in report.broken:
         console.print(f"Broken: {rule}", markup=False)
-    _write_json(output, report.figures())
+    write_json(output, report.figures())
     if report.broken:
         sys.exit(1)
 
@@ -570,13 +556,13 @@ def overload(
 def fairness(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
     guest: Annotated[
-        str, _option("Load", "N,PROMPT,OUTPUT[,GAP]", "The guest's requests, their tokens, seconds between two.")
+        str, option("Load", "N,PROMPT,OUTPUT[,GAP]", "The guest's requests, their tokens, seconds between two.")
     ] = "30,32,8",
-    hog: Annotated[str, _option("Load", "N,PROMPT,OUTPUT", "The other user's, all at once.")] = "50,256,64",
-    policies: Annotated[str, _option("Load", "NAME,NAME,...", "Policies to compare.")] = "fair,fifo",
-    turns: Annotated[int, _option("Load", "N", "Turns of alone and every policy.", min=1)] = 1,
-    max_rows: Annotated[int, _option("Engine", "N", "Requests that run together.", min=1)] = 8,
-    stall_target_ms: Annotated[float, _option("Engine", "MS", "As for serve; 0: none.", min=0)] = 250.0,
+    hog: Annotated[str, option("Load", "N,PROMPT,OUTPUT", "The other user's, all at once.")] = "50,256,64",
+    policies: Annotated[str, option("Load", "NAME,NAME,...", "Policies to compare.")] = "fair,fifo",
+    turns: Annotated[int, option("Load", "N", "Turns of alone and every policy.", min=1)] = 1,
+    max_rows: Annotated[int, option("Engine", "N", "Requests that run together.", min=1)] = 8,
+    stall_target_ms: Annotated[float, option("Engine", "MS", "As for serve; 0: none.", min=0)] = 250.0,
     output: JsonFile = None,
 ) -> None:
     """How long one user waits for first tokens beside another who has sent fifty long requests, by policy.
@@ -599,21 +585,19 @@ def fairness(
         lines = bench.compare(running, visiting, staying, compared, turns, status.update)
     title = f"{model} on {platform.device_kind()}, {max_rows} rows: guest {guest}, hog {hog}, medians of {turns} turns"
     console.print(bench.fairness_table(title, lines))
-    _write_json(output, {"model": model, "guest": guest, "hog": hog, "lines": bench.figures(lines)})
+    write_json(output, {"model": model, "guest": guest, "hog": hog, "lines": bench.figures(lines)})
 
 
 @app.command()
 def stall(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
     targets: Annotated[
-        str, _option("Load", "MS,MS,...", "Stall targets in milliseconds; none is one.")
+        str, option("Load", "MS,MS,...", "Stall targets in milliseconds; none is one.")
     ] = "none,250,100",
-    streams: Annotated[int, _option("Load", "N", "Streams that are running.", min=1)] = 4,
-    prompts: Annotated[int, _option("Load", "N", "Prompts that arrive among them.", min=1)] = 2,
-    prompt_tokens: Annotated[int, _option("Load", "N", "Tokens of each.", min=64)] = 8192,
-    seconds: Annotated[
-        float, _option("Load", "SECONDS", "Measure for so long at most, for each target.", min=1)
-    ] = 40.0,
+    streams: Annotated[int, option("Load", "N", "Streams that are running.", min=1)] = 4,
+    prompts: Annotated[int, option("Load", "N", "Prompts that arrive among them.", min=1)] = 2,
+    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each.", min=64)] = 8192,
+    seconds: Annotated[float, option("Load", "SECONDS", "Measure for so long at most, for each target.", min=1)] = 40.0,
     output: JsonFile = None,
 ) -> None:
     """Gaps between the tokens of running streams while long prompts are read, by stall target."""
@@ -631,24 +615,7 @@ def stall(
         lines = bench.compare(running, wanted, plan, status.update)
     title = f"{model} on {platform.device_kind()}: {streams} streams, {prompts} prompts of {prompt_tokens} tokens"
     console.print(bench.stall_table(title, lines))
-    _write_json(output, {"model": model, "lines": [line.figures() for line in lines]})
+    write_json(output, {"model": model, "lines": [line.figures() for line in lines]})
 
 
-def _numbers(text: str) -> list[int]:
-    from paceline.bench.wire import BenchError
-
-    try:
-        return [int(number) for number in text.split(",") if number.strip()]
-    except ValueError as error:
-        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
-
-
-def _write_json(output: Path | None, figures: dict[str, Any]) -> None:
-    import json
-
-    if output is not None:
-        text = json.dumps(figures, indent=1)
-        if output == Path("-"):
-            print(text)
-        else:
-            output.write_text(text + "\n")
+app.command()(specprefill_cli.specprefill)

@@ -124,7 +124,7 @@ class Bench:
         self.engine.stop()
 
     def _setup(self) -> Runner:
-        self.model = model_of(self.source)
+        self.model = self._load()
         choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
@@ -132,6 +132,9 @@ class Bench:
         traces = prepare_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, self.engine.ends, traces=traces)
         return self.runner
+
+    def _load(self) -> LoadedModel:
+        return model_of(self.source)
 
     def _between(self) -> None:
         while self._jobs:

@@ -74,6 +74,18 @@ SHAPES: dict[str, dict[str, Any]] = {
         vocab_size=248320,
         tie_word_embeddings=False,
     ),
+    "qwen3.5-draft": _hybrid(  # less than a twentieth of qwen3.5-4b: in weights, heads that attend, and states
+        hidden_size=1024,
+        num_hidden_layers=8,
+        intermediate_size=3072,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        head_dim=128,
+        linear_num_key_heads=4,
+        linear_num_value_heads=4,
+        vocab_size=248320,
+        tie_word_embeddings=False,
+    ),
 }
 
 

@@ -238,6 +238,8 @@ class Engine:
             self.counters.queued += 1
         if self.reuse is not None:
             self._own_work(row, partial(self.reuse.enter, row))
+        if self.sparse is not None:
+            self.sparse.enter(row)
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
         """Work between steps: what it raises must not end the thread, but must not go on for ever either."""
@@ -329,7 +331,10 @@ class Engine:
             return None, trouble
         launched.alone = not plan.prefill and plan.encode is None and plan.score is None
         for chunk in plan.prefill:
+            begun = time.perf_counter()
             self._own_work(chunk.row, partial(self._prefill, runner, chunk, launched))
+            if chunk.row.chosen is not None:
+                self._sided(launched, time.perf_counter() - begun)
         if plan.encode is not None:
             self._own_work(plan.encode, partial(runner.encode, plan.encode))
         if plan.score is not None:
@@ -354,8 +359,18 @@ class Engine:
         if self.sparse is None:
             row.decided = True
             return
+        begun = time.perf_counter()
         with self._or_whole(self.sparse, row):
             launched.scouted.append((row, self.sparse.advance(row)))
+        self._sided(launched, time.perf_counter() - begun)
+
+    def _sided(self, launched: Launched, seconds: float) -> None:
+        """A chunk that streams have to be repaid for is under way; `seconds` of it are over."""
+        if launched.rows:
+            if launched.side is None:
+                launched.side = 0.0
+                self.scheduler.duty.begun()
+            launched.side += seconds
 
     @contextmanager
     def _or_whole(self, sparse: SparsePrefill, row: Row) -> Iterator[None]:
@@ -483,6 +498,7 @@ class Engine:
         for token in tokens:
             if token.row.finished is None:
                 self._guarded(token.row, partial(self._deliver_token, token))
+        begun = time.perf_counter()
         for row, arrays in launched.waits:
             if row.finished is None:
                 self._own_work(row, partial(runner.wait, arrays))
@@ -490,6 +506,9 @@ class Engine:
             if row.scout is not None and self.sparse is not None:
                 with self._or_whole(self.sparse, row):
                     runner.wait(arrays)
+        if launched.side is not None:
+            self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
+            launched.side = None
 
     def _deliver_vector(self, row: Row) -> None:
         vector = pooling.unit(row.pooled)
@@ -598,6 +617,7 @@ class Engine:
         pressed = is_out_of_memory(cause)
         if not pressed and not scheduler.suspects.active:
             self._count_failure(cause)  # attempts to find the culprit do not count
+        scheduler.duty.forget()  # what was under way beside it is not waited for any more
         if lost:
             self._set_back([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
             runner.reset()

@@ -55,6 +55,7 @@ class Launched:
     steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
     prompt_tokens: int = 0  # that were read in this step, beside decoding
     pooled: list[Row] = field(default_factory=list)  # rows whose vectors are ready with this step
+    side: float | None = None  # seconds that chunks of sparse prompts have taken so far beside streams; None: none
     scouted: list[tuple[Row, list[mx.array]]] = field(default_factory=list)  # rows whose prompts a draft has read on
 
     @property

@@ -13,6 +13,7 @@ from typing import Literal
 
 from paceline.engine.admission import Admission
 from paceline.engine.depth import Depths
+from paceline.engine.duty import Duty
 from paceline.engine.pace import LEAST, Pace
 from paceline.engine.policy import Fifo, Holding, Policy
 from paceline.engine.row import Row
@@ -82,6 +83,7 @@ class Scheduler:
         self._changed = True
         self._plans = 0
         self._now = 0.0  # when the last plan was made
+        self.duty = Duty()
         self._scored = False  # the last step that could do both scored a prompt, and read none
         self._tight = False  # memory is nearly used up: it is looked at before every step
         self._favoured: Row | None = None  # others were asked to make room for it
@@ -146,7 +148,8 @@ class Scheduler:
         self._plans += 1
         decode = tuple(row for row in self.running if row.decodes)
         encode = next((row for row in self.running if row.images_left and not row.held), None)
-        prefill, score = self._prefill(bool(decode)), self._score()
+        rests = bool(decode) and self.duty.rests(now)
+        prefill, score = self._prefill(bool(decode), rests), None if rests else self._score()
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
             self._scored = not self._scored
             prefill, score = ((), score) if self._scored else (prefill, None)
@@ -296,13 +299,15 @@ class Scheduler:
 
     # -- prompts
 
-    def _prefill(self, decoding: bool) -> tuple[Chunk, ...]:
+    def _prefill(self, decoding: bool, rests: bool = False) -> tuple[Chunk, ...]:
         """The foremost prompt, by the policy, gets at least half the budget, so that it always moves; the rest goes to
-        the shortest remainders, so that a short prompt does not wait for a long one's many chunks."""
+        the shortest remainders, so that a short prompt does not wait for a long one's many chunks. `rests`: prompts
+        that are read sparsely leave this step to the streams."""
         rows = [
             row
             for row in self.running
             if row.remaining and row.decided and not row.images_left and not row.held and row.finished is None
+            if row.chosen is None or not rests
         ]
         if not rows:
             return ()

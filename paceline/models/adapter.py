@@ -14,7 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, Llama3RoPE, YarnRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import Grouping
@@ -22,7 +22,7 @@ from paceline.errors import LoadError
 from paceline.models import attention, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.linear_cuda import RowLinear
-from paceline.models.positions import DynamicRoPE, PositionedRoPE
+from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")
 
@@ -124,11 +124,8 @@ def take_places(language: Adapted) -> str | None:
         return "its layers look back through a window, which counts tokens and not places"
     for _, part in language.module.named_modules():
         rope = part.get("rope") if isinstance(part, dict) else None
-        if rope is None or isinstance(rope, PositionedRoPE):
-            continue
-        if type(rope) not in (nn.RoPE, YarnRoPE, Llama3RoPE) or rope.traditional:
-            return f"its {type(rope).__name__} takes no explicit positions"
-        part.rope = PositionedRoPE(rope)
+        if isinstance(rope, nn.Module) and not isinstance(rope, PositionedRoPE | PlacedRoPE):
+            part.rope = PlacedRoPE(rope)
     return None
 
 

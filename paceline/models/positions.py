@@ -14,7 +14,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, Llama3RoPE, YarnRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 from numpy.typing import NDArray
 
 
@@ -29,6 +29,11 @@ class Positions:
         self.reach = reach
         self._memo: dict[object, tuple[mx.array, mx.array]] = {}
 
+    @property
+    def simple(self) -> bool:
+        """One place a token, and nothing else: mlx-lm's own RoPE can take it."""
+        return self.places.ndim == 2 and self.reach is None
+
     def rotation(self, rope: PositionedRoPE) -> tuple[mx.array, mx.array]:
         """Cosine and sine for one RoPE; all layers with the same RoPE share them."""
         if rope.key not in self._memo:
@@ -37,10 +42,33 @@ class Positions:
         return self._memo[rope.key]
 
 
+def placed(rope: Any, x: mx.array, places: mx.array) -> mx.array:
+    """mlx-lm's RoPE for tokens that stand anywhere: each is a row of its own, which has an offset of its own. The same
+    arithmetic as in decoding, so that it makes no difference how a token came to its place."""
+    rows, heads, width, size = x.shape
+    apart = x.swapaxes(1, 2).reshape(rows * width, heads, 1, size)
+    turned: mx.array = rope(apart, offset=places.reshape(rows * width))
+    return turned.reshape(rows, width, heads, size).swapaxes(1, 2)
+
+
+class PlacedRoPE(nn.Module):  # type: ignore[misc]
+    """Wraps any RoPE of mlx-lm's that takes an offset for every row."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
+        if isinstance(offset, Positions):
+            return placed(self._inner, x, offset.places)
+        return self._inner(x, offset=offset)
+
+
 class PositionedRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a RoPE of mlx-lm's, plain, Llama 3's or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+    """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
 
     stretch = 1.0  # YaRN lengthens what it turns
+    fixed = True  # a token's angles depend on its place only
 
     def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -51,8 +79,6 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
         half = self.dims // 2
         if isinstance(inner, YarnRoPE):
             frequencies, self.stretch = 1 / np.array(inner._freqs, dtype=np.float64), inner.mscale
-        elif isinstance(inner, Llama3RoPE):
-            frequencies = 1 / np.array(inner._freqs, dtype=np.float64)
         else:
             frequencies = inner.scale * inner.base ** (-np.arange(half, dtype=np.float64) / half)
         self._frequencies = mx.array(frequencies.astype(np.float32))
@@ -72,6 +98,8 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if not isinstance(offset, Positions):
             return self._inner(x, offset=offset)
+        if offset.simple and self.fixed:
+            return placed(self._inner, x, offset.places)
         cos, sin = offset.rotation(self)
         return _rotate(x, cos, sin, self.dims)
 
@@ -83,6 +111,8 @@ class DynamicRoPE(PositionedRoPE):
     in. Here `reach` carries, for every token, the length that mlx-lm's own schedule would have used, so that the
     result depends neither on our chunks nor on the neighbours.
     """
+
+    fixed = False
 
     def __init__(self, inner: DynamicNTKScalingRoPE) -> None:
         nn.Module.__init__(self)

@@ -58,6 +58,13 @@ class SparsePrefill:
         row.share = self.rules.share(row.prompt, row.sampling)
         row.decided = row.share is None
 
+    def enter(self, row: Row) -> None:
+        """It begins to run: if it is read whole, it need not wait for a step to find that out."""
+        if not row.decided and not row.held and row.remaining:
+            outcome = self._outcome(row)
+            if outcome != "sparse":
+                self._decide(row, outcome)
+
     def price(self, prompt: int) -> int:
         """Bytes that the draft takes for a prompt, while it is scored."""
         return self.prices.row(prompt + LOOK_AHEAD) + self.prices.chunk(min(self.chunk, prompt), prompt)
@@ -68,7 +75,7 @@ class SparsePrefill:
         scout: Scout | None = row.scout
         if scout is None:
             outcome = self._outcome(row)
-            if outcome != "sparse" or (row.share or 1.0) >= 1.0:
+            if outcome != "sparse":
                 self._decide(row, outcome)
                 return []
             salt = row.prompt.salt if row.prompt.cached else None
@@ -82,7 +89,9 @@ class SparsePrefill:
         return []
 
     def _outcome(self, row: Row) -> Outcome:
-        outcome = self.rules.outcome(row.sampling, row.remaining)
+        outcome = self.rules.outcome(row.sampling, row.remaining + 1)
+        if row.share is None or row.share >= 1.0:
+            return "whole"
         if outcome == "sparse" and self.budget is not None:
             others = sum(held for name, held in self.budget.held().items() if not name.endswith("prefixes"))
             scoring = self.budget.holding("draft")  # what is set aside for this very row

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from paceline.engine.request import Prompt, Sampling
 
 Setting = Literal["off", "auto"]
-Outcome = Literal["sparse", "short", "long", "failed"]  # failed: read whole, because scoring went wrong
+# Read whole: all of it is to be kept; it is too short, or too long; scoring went wrong.
+Outcome = Literal["sparse", "whole", "short", "long", "failed"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 LEAST_SHARE, MOST_SHARE = 0.1, 1.0
 SHORTEST = 256  # tokens: less than this is never worth it, even for whoever asks
 
@@ -41,7 +43,7 @@ class Rules:
 class Counts:
     """Since the start; written by the engine's thread, read by anyone."""
 
-    outcomes: dict[Outcome, int] = field(default_factory=lambda: {"sparse": 0, "short": 0, "long": 0, "failed": 0})
+    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     scored: int = 0  # prompt tokens that the draft has scored
     kept: int = 0  # of those, tokens that the model read
     restored: int = 0  # prompt tokens whose keys the draft had in its own cache

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 CHUNK = 32  # tokens that are kept or left together
 HEAD = 64  # first tokens of a prompt: where attention rests, and the system prompt's opening
 TAIL = 128  # last tokens: what is asked
-LONGEST_TAIL = 512  # of the last turn, so many tokens are kept at most
+SHORT_TURN = 512  # tokens: a last turn that is not longer is kept whole
 
 
 def always(
@@ -23,8 +23,8 @@ def always(
     if media is not None:
         kept |= ids == media
     kept[:HEAD] = True
-    last = max((mark for mark in marks if mark < len(ids)), default=0)
-    kept[-min(max(len(ids) - last, TAIL), LONGEST_TAIL) :] = True
+    turn = len(ids) - max((mark for mark in marks if mark < len(ids)), default=len(ids))
+    kept[-(turn if TAIL < turn <= SHORT_TURN else TAIL) :] = True
     return kept
 
 

@@ -1,0 +1,43 @@
+"""What the commands of `paceline bench` share: options, lists of numbers, the JSON file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def option(panel: str, metavar: str, text: str, *, default: int | str | None = None, **more: Any) -> Any:
+    """An option in its panel; `default` is one that the command works out, shown but not set."""
+    shown = "" if default is None else f" [dim]\\[default: {default}][/dim]"
+    return typer.Option(metavar=metavar, help=text + shown, rich_help_panel=panel, **more)
+
+
+# What the benches of the engine share.
+Counts = Annotated[str, option("Load", "N,N,...", "Numbers of rows to measure.")]
+Layout = Annotated[str, option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
+Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+]
+
+
+def numbers(text: str) -> list[int]:
+    from paceline.bench.wire import BenchError
+
+    try:
+        return [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as error:
+        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
+
+
+def write_json(output: Path | None, figures: dict[str, Any]) -> None:
+    import json
+
+    if output is not None:
+        text = json.dumps(figures, indent=1)
+        if output == Path("-"):
+            print(text)
+        else:
+            output.write_text(text + "\n")

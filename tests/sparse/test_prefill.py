@@ -1,0 +1,258 @@
+"""Who is read sparsely, what becomes of a row on the way, and that nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from paceline.engine.duty import Duty
+from paceline.engine.request import Prompt, Sampling
+from paceline.sparse.rules import Rules
+from tests.reference import greedy_text
+from tests.sparse.stepper import SparseStepper, kept
+from tests.sparse.test_exactness import chosen, compare, prompt
+
+TOKENS = 12
+PLENTY = 1 << 30
+
+
+def outcomes(stepper: SparseStepper) -> dict[str, int]:
+    return {name: count for name, count in stepper.sparse.counts.outcomes.items() if count}
+
+
+# -- who
+
+
+def test_auto_reads_sparsely_from_the_threshold_on(llama: Path) -> None:
+    stepper = SparseStepper(llama, rules=Rules("auto", threshold=300, keep=0.4))
+    rows = {count: stepper.scored(str(count), prompt(count), 3) for count in (299, 300, 500)}
+    stepper.finish()
+    assert [kept(rows[count]) == count for count in rows] == [True, False, False]
+    assert outcomes(stepper) == {"sparse": 2, "short": 1}
+
+
+def test_a_prompt_that_is_too_long_is_read_whole_and_counted(llama: Path) -> None:
+    stepper = SparseStepper(llama, rules=Rules("auto", threshold=260, most=400))
+    long = stepper.scored("long", prompt(401), TOKENS)
+    stepper.scored("fits", prompt(400), 2)
+    stepper.finish()
+    assert long.tokens == greedy_text(llama, prompt(401), TOKENS)
+    assert outcomes(stepper) == {"sparse": 1, "long": 1}
+
+
+def test_the_requests_word_is_stronger_than_the_servers(llama: Path) -> None:
+    stepper = SparseStepper(llama, rules=Rules("off", threshold=10_000))
+    asked = stepper.scored("asked", prompt(), 3, specprefill=True)
+    silent = stepper.scored("silent", prompt(), 3)
+    stepper.finish()
+    assert (kept(asked) or 0) < 420 and kept(silent) is None
+    stepper = SparseStepper(llama)
+    refuses = stepper.scored("refuses", prompt(), 3, specprefill=False)
+    more = stepper.scored("more", prompt(), 3, specprefill_keep=0.8)
+    stepper.finish()
+    assert kept(refuses) is None and len(chosen(prompt(), share=0.8)) == kept(more)
+
+
+def test_what_needs_the_whole_prompt_gets_it(llama: Path) -> None:
+    stepper = SparseStepper(llama)
+    scores = stepper.submit("scores", prompt(), Sampling(temperature=0, max_tokens=2, prompt_logprobs=0))
+    stepper.finish()
+    assert kept(scores) is None and outcomes(stepper) == {}
+
+
+def test_only_what_is_not_cached_counts(hybrid: Path) -> None:
+    stepper = SparseStepper(hybrid, cache=PLENTY, chunk=100)
+    first = stepper.scored("first", prompt(400), 2, specprefill=False)
+    stepper.finish()
+    again = stepper.scored("again", [*prompt(400), *prompt(200, 5)], 2)
+    stepper.finish()
+    assert first.finish_reason == "length" and again.cached >= 399 and kept(again) == 600
+    assert outcomes(stepper) == {"short": 1}
+
+
+# -- on the way
+
+
+def test_sparse_rows_do_not_draft_and_others_beside_them_do(hybrid: Path) -> None:
+    stepper = SparseStepper(hybrid, speculation=2)
+    text = stepper.scored("text", prompt(40, 2), 30)
+    stepper.step(6)
+    heard = stepper.scored("row", prompt(), TOKENS)
+    stepper.finish()
+    compare(heard, hybrid, prompt(), chosen(prompt()))
+    assert heard.deltas[0].prompt is not None and "sparsely" in heard.deltas[0].prompt.route
+    usage = text.deltas[-1].usage
+    assert usage is not None and usage.accepted_tokens > 0
+    assert text.tokens == greedy_text(hybrid, prompt(40, 2), 30)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 6, 7, 9, 12])
+def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: int) -> None:
+    stepper = SparseStepper(hybrid, draft=hybrid, cache=PLENTY, draft_cache=PLENTY, chunk=40)
+    stepper.finish()
+    heard = stepper.scored("row", prompt(), TOKENS)
+    stepper.step(steps)
+    row = next(iter(stepper.engine._rows.values()), None)
+    stepper.abort("row")
+    stepper.finish()
+    assert heard.finish_reason == "abort"
+    assert not stepper.engine._rows and not stepper.engine.scheduler.running
+    assert row is None or (row.scout is None and row.batch is None and row.places is None)
+    assert all(node.pins == 0 for cache in _caches(stepper) for node in cache.nodes())
+
+
+@pytest.mark.parametrize("steps", [2, 5, 8, 11, 14])
+@pytest.mark.parametrize("family", ["hybrid", "llama"])
+def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
+    family: str, steps: int, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(family)
+    stepper = SparseStepper(folder, cache=PLENTY, chunk=40)
+    system = prompt(150, 9)
+    stepper.greedy("first", Prompt((*system, 5, 6), marks=(150,)), 2)
+    stepper.finish()
+    tokens = [*system, *prompt(400, 10)]
+    heard = stepper.scored("row", tokens, TOKENS)
+    stepper.step(steps)
+    engine = stepper.engine
+    if stepper.launched is not None:
+        engine._settle(stepper.runner, stepper.launched)
+        stepper.launched = None
+    (row,) = engine.scheduler.running
+    before = None if row.chosen is None else row.chosen.tolist()
+    engine._set_back([row], "policy")
+    stepper.reuse.cache.clear()
+    stepper.finish()
+    assert row.setbacks == 1 and (before is None or row.chosen.tolist() == before)
+    assert row.whole == (0 if before is None else 150), "what was cached is gone"
+    compare(heard, folder, tokens, chosen(tokens, whole=row.whole))
+
+
+def test_what_a_sparse_row_computes_is_nobodys_prefix(hybrid: Path) -> None:
+    stepper = SparseStepper(hybrid, cache=PLENTY, chunk=64)
+    before = stepper.reuse.cache.memory
+    sparse = stepper.scored("sparse", prompt(), 20)
+    stepper.finish()
+    assert stepper.reuse.cache.memory == before == 0
+    whole = stepper.scored("whole", [*prompt(), *sparse.tokens], TOKENS, specprefill=False)
+    stepper.finish()
+    assert whole.cached == 0
+    assert whole.tokens == greedy_text(hybrid, [*prompt(), *sparse.tokens], TOKENS)
+
+
+def test_whoever_waits_for_a_row_that_turns_sparse_goes_on_by_itself(hybrid: Path) -> None:
+    stepper = SparseStepper(hybrid, cache=PLENTY, chunk=64, read=32)
+    first = stepper.scored("first", prompt(), TOKENS)
+    stepper.step(2)
+    second = stepper.scored("second", prompt(), TOKENS)
+    third = stepper.scored("third", prompt(), TOKENS, specprefill=False)
+    stepper.finish()
+    compare(first, hybrid, prompt(), chosen(prompt()))
+    compare(second, hybrid, prompt(), chosen(prompt()))
+    assert third.tokens == greedy_text(hybrid, prompt(), TOKENS)
+
+
+@pytest.mark.parametrize("when", ["begin", "read", "scores", "nan"])
+def test_where_scoring_fails_the_row_reads_all_and_nobody_notices(
+    hybrid: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scores(tokens: Sequence[int]) -> NDArray[np.float32]:
+        if when == "scores":
+            raise RuntimeError("broken")
+        return np.full(len(tokens), np.nan, np.float32)
+
+    stepper = SparseStepper(hybrid, scores=scores)
+    if when == "begin":
+        monkeypatch.setattr(stepper.sparse.draft, "scout", _broken)
+    elif when == "read":
+        scout = stepper.sparse.draft.scout
+        monkeypatch.setattr(stepper.sparse.draft, "scout", lambda *given: _failing(scout(*given)))
+    neighbour = stepper.greedy("neighbour", prompt(30, 2), 30)
+    stepper.step(4)
+    heard = stepper.scored("row", prompt(), TOKENS)
+    stepper.finish()
+    assert heard.tokens == greedy_text(hybrid, prompt(), TOKENS)
+    assert neighbour.tokens == greedy_text(hybrid, prompt(30, 2), 30)
+    assert kept(heard) == 420 and outcomes(stepper) == {"short": 1, "failed": 1}
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("broken")
+
+
+class _failing:  # noqa: N801  a scout whose work fails on the device
+    restored = 0
+
+    def __init__(self, inner: object) -> None:
+        self.left = 1
+
+    def read(self, count: int) -> list[mx.array]:
+        raise RuntimeError("[malloc] Unable to allocate 12 bytes.")
+
+
+def _caches(stepper: SparseStepper) -> list[object]:
+    return [stepper.reuse.cache, stepper.sparse.draft.cache]
+
+
+# -- beside streams
+
+
+def test_a_step_has_a_chunk_of_scoring_or_of_prefill_and_never_both_beside_streams(llama: Path) -> None:
+    stepper = SparseStepper(llama, chunk=16, read=16)
+    stepper.engine.scheduler.duty.share = 1.0
+    stepper.greedy("stream", prompt(20, 1), 200)
+    stepper.step(4)
+    stepper.greedy("short", prompt(200, 2), 4)
+    stepper.scored("long", prompt(), 4)
+    plans = []
+    scheduler = stepper.engine.scheduler
+    plan = scheduler.plan
+    scheduler.plan = lambda now=0.0: plans.append(plan(now)) or plans[-1]  # type: ignore[method-assign, func-returns-value]
+    stepper.finish()
+    both = [each for each in plans if each.prefill and each.score is not None]
+    assert not [each for each in both if each.decode]
+    assert [each for each in plans if each.score is not None and each.decode]
+    assert [each for each in plans if each.prefill and each.decode]
+
+
+def test_streams_are_repaid_for_the_time_that_chunks_take() -> None:
+    duty = Duty(share=0.25)
+    assert not duty.rests(10.0)
+    duty.begun()
+    assert duty.rests(10.0) and duty.rests(20.0), "nobody knows yet how long it takes"
+    duty.took(0.5, 21.0)
+    assert duty.rests(21.0) and duty.rests(22.4)
+    assert not duty.rests(22.6), "three times as long for the streams"
+    duty.begun()
+    duty.forget()
+    assert not duty.rests(23.0)
+
+
+def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> None:
+    """With a clock of its own: every chunk takes 0.3 s, every step 0.1 s."""
+    stepper = SparseStepper(llama, chunk=16, read=16)
+    now = [0.0]
+    engine = stepper.engine
+    engine._clock = lambda: now[0]
+    duty = engine.scheduler.duty
+    took = duty.took
+    duty.took = lambda seconds, at: took(0.3, at)  # type: ignore[method-assign]
+    stream = stepper.greedy("stream", prompt(20, 1), 600)
+    stepper.step(4)
+    long = stepper.scored("long", prompt(), 4)
+    chunks = steps = 0
+    while not long.deltas:
+        before = duty.under_way
+        stepper.step()
+        steps += 1
+        chunks += duty.under_way > before
+        now[0] += 0.1 + 0.3 * (duty.under_way > before)
+    assert chunks > 20
+    assert 0.3 * chunks / now[0] < duty.share + 0.05
+    stepper.finish()
+    assert stream.tokens == greedy_text(llama, prompt(20, 1), 600)

@@ -1,0 +1,64 @@
+"""The draft's scores are the published ones, however its reading is cut and whatever it had read before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.cache.prefix import PrefixCache
+from paceline.models.files import EMBEDDED
+from paceline.sparse.scorer import LOOK_AHEAD, POOL, Draft, smooth
+from tests.engine.stepper import loaded
+from tests.reference import load_text
+from tests.sparse.reference import scores
+
+PROMPT = np.random.default_rng(5).integers(3, 250, 300).tolist()
+
+
+def read(draft: Draft, prompt: list[int], chunk: int, marks: tuple[int, ...] = ()) -> np.ndarray:
+    scout = draft.scout(prompt, marks)
+    while scout.left:
+        mx.eval(scout.read(chunk))
+    return scout.scores()
+
+
+@pytest.mark.parametrize("family", ["hybrid", "llama", "qwen3"])
+def test_scores_are_those_of_attention_written_out(family: str, request: pytest.FixtureRequest) -> None:
+    folder: Path = request.getfixturevalue(family)
+    found = read(Draft(loaded(folder).language), PROMPT, 128)
+    expected = scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)
+    assert np.abs(found - expected).max() < 1e-5
+    assert found.max() > 1.5 * np.median(found) > 0
+
+
+def test_the_embedded_draft_too() -> None:
+    folder = EMBEDDED / "paceline-mini-draft"
+    found = read(Draft(loaded(folder).language), PROMPT, 64)
+    assert np.abs(found - scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)).max() < 1e-5
+
+
+@pytest.mark.parametrize("family", ["hybrid", "llama"])
+def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(family: str, request: pytest.FixtureRequest) -> None:
+    language = loaded(request.getfixturevalue(family)).language
+    alone = read(Draft(language), PROMPT, 1000)
+    assert np.abs(read(Draft(language), PROMPT, 37) - alone).max() < 1e-6
+    draft = Draft(language, PrefixCache(lambda: 1 << 30))
+    other = [*PROMPT[:200], *range(3, 90)]
+    read(draft, other, 64, marks=(120, 200))
+    scout = draft.scout(PROMPT, (120, 200))
+    assert scout.restored == 200, "the system prompt and a turn"
+    while scout.left:
+        scout.read(50)
+    assert np.abs(scout.scores() - alone).max() < 1e-5
+    assert draft.scout(PROMPT).restored == len(PROMPT) - 1, "asked again"
+    assert draft.scout(PROMPT, salt="another").restored == 0
+    assert draft.scout(PROMPT, salt=None).restored == 0
+
+
+def test_smoothing_is_a_mean_of_neighbours() -> None:
+    x = np.random.default_rng(1).random((2, 50))
+    wanted = [[row[max(i - POOL // 2, 0) : i + POOL // 2 + 1].mean() for i in range(50)] for row in x]
+    assert np.abs(np.array(smooth(mx.array(x.astype(np.float32)))) - wanted).max() < 1e-6
