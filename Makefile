@@ -26,7 +26,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test check bench fuzz clients clean
+.PHONY: help serve chat test soak check bench fuzz clients clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "             MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
 	@echo "make chat    the same model in this terminal"
 	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
+	@echo "make soak    the same with the longest tests at full length (an hour)"
 	@echo "make check   ruff and mypy --strict"
 	@echo "make clients real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make fuzz    a hundred thousand random conversations and answers, ten thousand random requests"
@@ -48,6 +49,9 @@ chat: $(RUN)
 
 test: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+soak: $(DEV)
+	PACELINE_TEST_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --timeout 3600 $(ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

@@ -69,10 +69,13 @@ _person = Phrases(
 )  # fmt: skip
 _order = Phrases(
     "{name} paid {price} dollars for {quantity} {item}.", "Sold: {quantity} {item} to {name}, {price} dollars.",
-    "{price} dollars is what {name} gave for {quantity} {item}.", "{name} takes {quantity} {item}. Price: {price} dollars.",
-    "Send {quantity} {item} to {name} and ask for {price} dollars.", "We sold {name} {quantity} {item} at {price} dollars.",
+    "{price} dollars is what {name} gave for {quantity} {item}.",
+    "{name} takes {quantity} {item}. Price: {price} dollars.",
+    "Send {quantity} {item} to {name} and ask for {price} dollars.",
+    "We sold {name} {quantity} {item} at {price} dollars.",
     "{quantity} {item} cost {name} {price} dollars.", "{name} wants {quantity} {item} and will pay {price} dollars.",
-    "Yesterday {name} spent {price} dollars on {quantity} {item}.", "With {price} dollars {name} bought {quantity} {item}.",
+    "Yesterday {name} spent {price} dollars on {quantity} {item}.",
+    "With {price} dollars {name} bought {quantity} {item}.",
     "{name} orders {quantity} {item} for {price} dollars.", "Order: {quantity} {item}, {price} dollars, for {name}.",
     "{quantity} {item} were bought by {name} for {price} dollars.",
     "{name} bought {quantity} {item} and paid {price} dollars.",

@@ -4,6 +4,8 @@ A model of ten million weights learns a list of phrases by heart and takes the f
 phrases teach it to go by the words that matter. Slots are never touched, and what comes out is never a held-out phrase.
 """
 
+# ruff: noqa: SIM905  (words in a row are easier to read than a list of them)
+
 from __future__ import annotations
 
 import re
@@ -54,7 +56,8 @@ SAME = {word: group for group in reversed(ALIKE) for word in group}  # the first
 BEFORE = (
     "Please", "Now", "OK.", "Okay,", "So,", "Well,", "Hi.", "Hello.", "Hey,", "Thanks.", "Next:", "Right.", "Good.",
     "One question:", "A question:", "Listen.", "Next question.", "Also,", "And", "Let me ask:", "Then", "Excuse me,",
-    "I wonder:", "Help me.", "Tell me:", "First,", "Great.", "Quickly:", "Again:", "Question:", "Task:", "Could you help?",
+    "I wonder:", "Help me.", "Tell me:", "First,", "Great.", "Quickly:", "Again:", "Question:", "Task:",
+    "Could you help?",
 )  # fmt: skip
 BEHIND = (
     "please", "Thanks.", "Thank you.", "now", "for me", "here", "if you can", "Be quick.", "I am curious.", "Please.",

@@ -17,7 +17,7 @@ from typing import Any
 
 from mlx.utils import tree_flatten
 
-from paceline.bench.needles import plain_text
+from paceline import platform
 from paceline.bench.offline import Bench, Trace, bench_row, model_of, random_prompts
 from paceline.bench.shapes import SHAPES, random_model
 from paceline.cache.budget import Budget
@@ -91,12 +91,12 @@ class SparseBench(Bench):
         self.duty = Timed()
 
     def _load(self) -> LoadedModel:
-        model = model_of(self.source)
+        model = random_model(self.source, drafts=False) if self.source in SHAPES else model_of(self.source)
         reason = why_not(model)
         if reason is not None:
             raise LoadError(reason)
         if self.draft_source in SHAPES:
-            self.draft = random_model(self.draft_source)
+            self.draft = random_model(self.draft_source, drafts=False)
             self.draft.head = "it only scores prompts"
         else:
             self.tokenizer = Tokenizer.load(model.folder, model.config)
@@ -132,6 +132,8 @@ class SparseBench(Bench):
     def prompt(self, tokens: int, seed: int) -> tuple[int, ...]:
         if self.tokenizer is None:
             return random_prompts(1, tokens, self.model.language.vocab_size, seed)[0]
+        from paceline.bench.needles import plain_text
+
         ids: list[int] = []
         characters = CHARACTERS * tokens
         while len(ids) < tokens:
@@ -256,8 +258,12 @@ def warm_up(bench: SparseBench, keep: float, tokens: int = WARM_UP) -> None:
 
 
 def compare(bench: SparseBench, length: int, keep: float, turns: int, watch: Watch = silent) -> Line:
-    """Full, sparse, full, sparse: each turn on a prompt of its own."""
+    """Full, sparse, full, sparse: each turn on a prompt of its own. One before them is not counted: a GPU's libraries
+    make plans for shapes that they have not seen."""
     line = Line(length)
+    if platform.device_kind() != "cpu":
+        watch(f"{length} tokens, sparse, not counted")
+        first_token(bench, bench.prompt(length, turns), keep)
     for turn in range(turns):
         prompt = bench.prompt(length, turn)
         watch(f"{length} tokens, turn {turn + 1} of {turns}, full")

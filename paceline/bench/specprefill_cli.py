@@ -78,6 +78,8 @@ def specprefill(
     keeps = shares(keep or (KEEPS if quality else KEEP))
     if len(keeps) > 1 and not quality:
         raise BenchError(f"--keep is {keep!r}: one share, unless --quality compares several.")
+    if keeps[0] == 1.0 and not quality:
+        raise BenchError("--keep 1.0 is full prefill: there is nothing to measure.")
     tokens = numbers(lengths or (JUDGED if quality else LENGTHS))
     if not tokens or min(tokens) < 512:
         raise BenchError(f"--lengths is {lengths!r}: give prompt tokens of 512 or more, like {LENGTHS}.")
@@ -115,12 +117,8 @@ def _speed(
 ) -> dict[str, Any]:
     from paceline.bench.specprefill import about, whole_run
 
-    if keep == 1.0:
-        from paceline.bench.wire import BenchError
-
-        raise BenchError("--keep 1.0 is full prefill: there is nothing to compare.")
     lines = whole_run(bench, lengths, keep, turns, watch)
-    console.print(_headline(bench), markup=False)
+    console.print(_headline(bench), markup=False, soft_wrap=True)
     console.print(speed_table(f"Time to first token, keep {keep:g}, medians of {turns} turns", lines))
     return {**about(bench), "keep": keep, "lines": [line.figures() for line in lines]}
 
@@ -133,7 +131,7 @@ def _streams(
     watch("warming up")
     warm_up(bench, keep)
     found = beside_streams(bench, streams, length, keep, watch)
-    console.print(_headline(bench), markup=False)
+    console.print(_headline(bench), markup=False, soft_wrap=True)
     console.print(streams_table(found))
     return {**about(bench), "keep": keep, **found.figures()}
 
@@ -152,7 +150,7 @@ def _quality(
     from paceline.bench.specprefill_quality import judge
 
     cells = judge(bench, lengths, keeps, prompts, seed, watch)
-    console.print(_headline(bench), markup=False)
+    console.print(_headline(bench), markup=False, soft_wrap=True)
     for kind in KINDS:
         console.print(quality_table(f"{WHAT[kind]}: right answers of {prompts}", kind, cells))
     console.print(quality_line(cells), markup=False)
@@ -163,9 +161,9 @@ def _headline(bench: SparseBench) -> str:
     from paceline import platform
 
     return (
-        f"{bench.source} with {bench.draft_source} on {platform.device_kind()}: the draft has {bench.relative_size:.3f} "
-        f"of its parameters, embeddings not counted; it reads {bench.sparse.chunk} tokens a step, the model "
-        f"{bench.scheduler.pace.most}."
+        f"{bench.source} with {bench.draft_source} on {platform.device_kind()}: the draft has "
+        f"{bench.relative_size:.3f} of its parameters, embeddings not counted; it reads {bench.sparse.chunk} tokens a "
+        f"step, the model {bench.scheduler.pace.most}."
     )
 
 

@@ -86,7 +86,7 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
     layers: list[tuple[mx.array, ...] | None] = []
     for cache in batch.flat:
         if isinstance(cache, StateCache):
-            layers.append(tuple(mx.contiguous(array) for array in cache.of_row(row)))
+            layers.append(tuple(own(array) for array in cache.of_row(row)))
         elif isinstance(cache, AttentionCache) and cache.lane.window is not None and cache.keys:
             layers.append(tuple(_cut(cache, row, max(stop - cache.lane.window + 1, 0), stop)))
         else:
@@ -139,9 +139,15 @@ def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.arra
             low, high = start - group.starts[local], stop - group.starts[local]
             if low < 0 or high > group.capacity:
                 raise UnsupportedUse("these tokens are not in the buffer")
-            return [mx.contiguous(store[index][local : local + 1, :, low:high]) for store in (cache.keys, cache.values)]
+            return [own(store[index][local : local + 1, :, low:high]) for store in (cache.keys, cache.values)]
     raise IndexError(row)
 
 
 def _sliced(arrays: tuple[mx.array, ...], start: int, stop: int | None) -> tuple[mx.array, ...]:
-    return tuple(mx.contiguous(array[:, :, start:stop]) for array in arrays)
+    return tuple(own(array[:, :, start:stop]) for array in arrays)
+
+
+def own(array: mx.array) -> mx.array:
+    """A copy of one row. A slice that happens to be contiguous (a state's row, the only head's keys) is a view for
+    `mx.contiguous`, and would keep the whole batch's buffer alive."""
+    return mx.take(array, mx.zeros((1,), dtype=mx.int32), axis=0)

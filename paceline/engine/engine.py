@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from paceline import platform
 from paceline.engine import overview, pooling
 from paceline.engine.account import Account
 from paceline.engine.depth import bucket
@@ -108,6 +109,7 @@ class Engine:
         self.counters = Counters()
         self.failure: str | None = None
         self._failing = 0
+        self._tidies = True  # not on CUDA, where giving buffers back takes long; there the pool's limit must do
         # When the last step ended, its kind, and how many of that kind came before it.
         self._clocked: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
 
@@ -158,6 +160,7 @@ class Engine:
     def _main(self, started: queue.SimpleQueue[BaseException | None]) -> None:
         try:
             self._runner = self._setup()
+            self._tidies = platform.device_kind() != "cuda"
         except BaseException as error:  # noqa: BLE001  handed to the thread that asked
             started.put(error)
             return
@@ -651,7 +654,7 @@ class Engine:
     def _tidy(self, plan: Plan) -> None:
         if plan.decode and self.counters.decode_steps % RECOVERY == 0:
             self.scheduler.recover()
-        if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
+        if self._tidies and plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
             import mlx.core as mx
 
             mx.clear_cache()

@@ -429,7 +429,8 @@ class Reuse:
             paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
         checkpoint = None
         if not bare and not self.cache.anywhere:
-            checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), carry)
+            kept = None if carry is None else pieces.own(carry)  # it may be a view of a whole chunk's states
+            checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), kept)
         return Remains(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
 
     def _keep(self, row: Row, keys: Keys, remains: Remains) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from paceline.bench import specprefill
 from paceline.bench.cli import app
 from paceline.bench.specprefill import First, Line
 from paceline.bench.specprefill_cli import quality_line, quality_table, shares, speed_table
@@ -22,8 +23,9 @@ CHUNKS = ["--prefill-chunk", "128", "--draft-chunk", "128"]
 
 
 @pytest.fixture(autouse=True)
-def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide_terminal_and_short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "180")
+    monkeypatch.setattr(specprefill, "SETTLED", 0.3)
 
 
 def run(*arguments: str) -> Result:
@@ -42,6 +44,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_loaded() -> None:
         ["--keep", "0.3,0.2"],
         ["--keep", "0.01"],
         ["--keep", "much"],
+        ["--keep", "1.0", "--streams", "4"],
         ["--lengths", "100"],
         ["--lengths", "long"],
     ):

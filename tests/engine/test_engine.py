@@ -24,6 +24,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.errors import EngineUnavailable
 from tests.engine.stepper import Stepper, loaded
 from tests.engine.test_exactness import prompt
+from tests.lengths import turns
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -236,7 +237,7 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.slow
-def test_four_thousand_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
+def test_thousands_of_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
     folder = tiny("hybrid", layers=4)
     stepper = Stepper(folder, "similar", chunk=32)
 
@@ -249,11 +250,11 @@ def test_four_thousand_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny)
                 stepper.greedy(f"{names}{count}", prompt(5 + count % 23), 7 + count % 29)
             stepper.step()
 
-    run(1000, "warm")
+    run(turns(1000, 500), "warm")
     gc.collect()
     mx.clear_cache()
     before = resident_bytes()
-    run(4000, "row")
+    run(turns(4000, 1500), "row")
     gc.collect()
     mx.clear_cache()
     assert resident_bytes() - before < 20 << 20

@@ -17,6 +17,7 @@ import pytest
 from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.watched import SMALL
+from tests.lengths import turns
 from tests.models.test_vision import built, user
 
 Tiny = Callable[..., Path]
@@ -319,7 +320,7 @@ def test_a_picture_that_finds_no_memory_is_encoded_again(tiny: Tiny) -> None:
 def test_fifty_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, "off")
-    for seed in range(50):
+    for seed in range(turns(50, 20)):
         dice = random.Random(seed)
         stepper = stepper_of(folder, LAYOUTS[seed % 3], "off")
         submit_all(stepper)

@@ -22,6 +22,7 @@ from paceline.engine.row import Row
 from paceline.engine.scheduler import Plan, Scheduler
 from tests.engine import simulator
 from tests.engine.simulator import Guest, Script, Simulator, admission
+from tests.lengths import turns
 
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
 
@@ -727,10 +728,10 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
 @settings(deadline=None, max_examples=50, phases=[Phase.generate])  # a smaller seed is not a simpler script
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy: PolicyName, seed: int) -> None:
-    """10,000 random scripts (four policies, 50 examples, 50 scripts each): arrivals, growth, cancellations, faults,
-    steps that run out of memory, preemption, over random budgets, prices and layouts. `Simulator` checks the bytes
+    """2,400 random scripts, or 10,000 (four policies, 50 examples, 12 or 50 each): arrivals, growth, cancellations,
+    faults, steps that run out of memory, preemption, over random budgets, prices and layouts. `Simulator` checks the bytes
     before and after every step, and that planning ends."""
-    for number in range(50):
+    for number in range(turns(50, 12)):
         simulate(seed * 50 + number, policy)
 
 

@@ -15,10 +15,11 @@ import pytest
 from paceline.engine.request import Sampling
 from tests.engine.stepper import Stepper
 from tests.engine.test_speculative_sampling import SMALLEST
+from tests.lengths import turns
 
 Tiny = Callable[..., Path]
 STATM = Path("/proc/self/statm")
-ROUNDS = 10_000
+ROUNDS = turns(10_000, 2_500)
 MEGABYTE = 1 << 20
 KINDS: list[dict[str, Any]] = [
     {"temperature": 0},

@@ -60,7 +60,7 @@ def continued(folder: Path | str, prompt: Sequence[int], chosen: Sequence[int], 
     scores: list[NDArray[np.float32]] = []
     for step in range(count):
         scores.append(np.array(logits.astype(mx.float32) - mx.logsumexp(logits.astype(mx.float32))))
-        said.append(int(mx.argmax(logits).item()))
+        said.append(int(np.argmax(scores[-1])))
         if step < count - 1:
             logits = forward(said[-1], len(prompt) + step)
     return said, scores
@@ -99,9 +99,7 @@ def scores(model: Any, prompt: Sequence[int], look_ahead: int, pool: int) -> NDA
         for layer, attention in held:
             layer.self_attn = attention
     side, count = pool // 2, len(prompt)
-    smooth = np.stack(
-        [found[..., max(place - side, 0) : place + side + 1].mean(-1) for place in range(count)], axis=-1
-    )
+    smooth = np.stack([found[..., max(place - side, 0) : place + side + 1].mean(-1) for place in range(count)], axis=-1)
     mean: NDArray[np.float64] = smooth.max(0).mean(0)
     return mean
 

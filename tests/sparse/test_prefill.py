@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from paceline.cache.prefix import PrefixCache
 from paceline.engine.duty import Duty
 from paceline.engine.request import Prompt, Sampling
 from paceline.sparse.rules import Rules
@@ -195,8 +196,10 @@ class _failing:  # noqa: N801  a scout whose work fails on the device
         raise RuntimeError("[malloc] Unable to allocate 12 bytes.")
 
 
-def _caches(stepper: SparseStepper) -> list[object]:
-    return [stepper.reuse.cache, stepper.sparse.draft.cache]
+def _caches(stepper: SparseStepper) -> list[PrefixCache]:
+    draft = stepper.sparse.draft.cache
+    assert draft is not None
+    return [stepper.reuse.cache, draft]
 
 
 # -- beside streams
@@ -241,7 +244,7 @@ def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> Non
     engine._clock = lambda: now[0]
     duty = engine.scheduler.duty
     took = duty.took
-    duty.took = lambda seconds, at: took(0.3, at)  # type: ignore[method-assign]
+    duty.took = lambda seconds, now: took(0.3, now)  # type: ignore[method-assign]
     stream = stepper.greedy("stream", prompt(20, 1), 600)
     stepper.step(4)
     long = stepper.scored("long", prompt(), 4)

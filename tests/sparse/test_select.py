@@ -8,7 +8,9 @@ from paceline.sparse.select import CHUNK, HEAD, TAIL, always, select
 
 
 @given(st.integers(1, 700), st.floats(0.1, 1.0), st.integers(0, 2**32 - 1), st.floats(0, 0.3))
-def test_what_is_kept_is_in_order_and_enough_and_not_much_more(count: int, share: float, seed: int, forced: float) -> None:
+def test_what_is_kept_is_in_order_and_enough_and_not_much_more(
+    count: int, share: float, seed: int, forced: float
+) -> None:
     rng = np.random.default_rng(seed)
     scores, kept = rng.random(count, dtype=np.float32), rng.random(count) < forced
     chosen = select(scores, kept, share)
