@@ -729,8 +729,8 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy: PolicyName, seed: int) -> None:
     """2,400 random scripts, or 10,000 (four policies, 50 examples, 12 or 50 each): arrivals, growth, cancellations,
-    faults, steps that run out of memory, preemption, over random budgets, prices and layouts. `Simulator` checks the bytes
-    before and after every step, and that planning ends."""
+    faults, steps that run out of memory, preemption, over random budgets, prices and layouts. `Simulator` checks the
+    bytes before and after every step, and that planning ends."""
     for number in range(turns(50, 12)):
         simulate(seed * 50 + number, policy)
 
