@@ -12,7 +12,7 @@ from paceline.engine.scheduler import waiting_reasons
 if TYPE_CHECKING:
     from paceline.engine.engine import Engine
 
-State = Literal["prefill", "decode", "held", "waiting"]
+State = Literal["prefill", "decode", "held", "waiting", "scoring"]
 
 
 def engine(engine: Engine, now: float) -> dict[str, Any]:
@@ -76,9 +76,11 @@ def waiting(rows: Sequence[Row], now: float) -> list[dict[str, Any]]:
 
 
 def state(row: Row) -> State:
-    """Held: another row's prefill, or the disk, is about to bring what it needs."""
+    """Held: another row's prefill, or the disk, is about to bring what it needs. Scoring: a draft reads its prompt."""
     if row.held:
         return "held"
+    if not row.decided and row.remaining:
+        return "scoring"
     return "prefill" if row.remaining or row.images_left else "decode"
 
 

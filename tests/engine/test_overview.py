@@ -48,6 +48,7 @@ def test_a_row_is_held_or_reads_or_speaks() -> None:
 
     assert state_of(row(10)) == "prefill"
     assert state_of(row(10), held=True) == "held"
+    assert state_of(row(10), decided=False) == "scoring"
     assert state_of(row(10), prefilled=9) == "decode"
     assert state_of(row(10, images=1), prefilled=9) == "prefill"
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import KVCache
-from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
+from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE, initialize_rope
 
-from paceline.models.positions import DynamicRoPE, PositionedRoPE, Positions, dynamic_reach, image_positions
+from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE, Positions, dynamic_reach, image_positions
 from tests.reference import load_images
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
@@ -220,3 +220,35 @@ def test_a_dynamic_rope_refuses_positions_without_their_reach() -> None:
         rope(heads(1, 2, 32), offset=Positions(mx.arange(2)[None]))
     with pytest.raises(TypeError, match="explicit positions"):
         rope(heads(2, 1, 32), offset=mx.array([1, 2]))
+
+
+# -- tokens that stand anywhere
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        None,
+        {"rope_type": "linear", "factor": 4.0},
+        {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 64},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+        {
+            "rope_type": "longrope",
+            "original_max_position_embeddings": 64,
+            "short_factor": [1.0] * 8,
+            "long_factor": [2.0] * 8,
+        },
+        {"rope_type": "proportional", "partial_rotary_factor": 0.5},
+    ],
+    ids=lambda scaling: "plain" if scaling is None else scaling["rope_type"],
+)
+@pytest.mark.parametrize("traditional", [False, True])
+def test_mlx_lms_ropes_take_a_place_for_every_token(scaling: dict[str, Any] | None, traditional: bool) -> None:
+    rope = initialize_rope(16, 10_000.0, traditional, scaling, 256)
+    x = mx.random.normal((2, 3, 5, 16))
+    places = [[0, 1, 7, 8, 90], [3, 4, 50, 51, 200]]
+    found = PlacedRoPE(rope)(x, offset=Positions(mx.array(places)))
+    for row, column in ((row, column) for row in range(2) for column in range(5)):
+        alone = rope(x[row : row + 1, :, column : column + 1], offset=places[row][column])
+        assert far(found[row, :, column], alone[0, :, 0]) < 1e-5
+    assert mx.array_equal(PlacedRoPE(rope)(x, offset=3), rope(x, offset=3))
