@@ -116,7 +116,9 @@ class Admission:
         together = prices.batch([row.length for row in rows if not row.remaining])
         apart = sum(prices.row(row.length) for row in rows if row.remaining)
         pictures = sum(prices.patch * size for row in rows if row.remaining for size in row.patches)
-        return self.budget.holding("weights", "prefixes", "pictures") + together + apart + int(pictures)
+        return (
+            self.budget.holding("weights", "prefixes", "draft prefixes", "pictures") + together + apart + int(pictures)
+        )
 
     def stats(self) -> dict[str, Any]:
         budget = self.budget

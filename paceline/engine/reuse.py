@@ -333,6 +333,7 @@ class Reuse:
             start, whole = self.cache.covered(row.root, row.keys[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
+            mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
             self._keep(row, row.keys[:stop], remains)
             return remains.arrays()
         return []

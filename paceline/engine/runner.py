@@ -125,6 +125,7 @@ class Runner:
         row = chunk.row
         stop = row.prefilled + chunk.tokens
         waits: list[mx.array] = []
+        left: list[mx.array] = []  # with others, at a stop inside the chunk
         while row.prefilled < stop:
             size = min(stop, row.stops[0] if row.stops else stop) - row.prefilled
             if row.sampling.prompt_logprobs is not None and not row.greeted:
@@ -133,8 +134,8 @@ class Runner:
             row.prefilled += size
             if row.stops and row.prefilled == row.stops[0]:
                 del row.stops[0]
-                waits += self.on_stop(row)
-        return waits
+                left += self.on_stop(row)
+        return waits + left
 
     def batch_of(self, row: Row) -> Batch:
         """The batch in which a row is prefilled; a new one where it has none."""

@@ -29,7 +29,10 @@ SHARE = 0.1  # of what prefixes may have, for the draft's own
 
 def load_draft(source: str, dtype: str, target: Tokenizer) -> LoadedModel:
     """The draft's language model, without a tower or a head. Raises LoadError, in one line, where it cannot serve."""
-    model = load(source, dtype)
+    try:
+        model = load(source, dtype)
+    except LoadError as error:
+        raise LoadError(f"The draft model cannot be used. {error}") from error
     model.vision, model.head = None, "it only scores prompts"
     if not target.is_that_of(model.folder):
         raise LoadError(

@@ -60,7 +60,7 @@ class SparsePrefill:
 
     def enter(self, row: Row) -> None:
         """It begins to run: if it is read whole, it need not wait for a step to find that out."""
-        if not row.decided and not row.held and row.remaining:
+        if not row.decided and not row.held:
             outcome = self._outcome(row)
             if outcome != "sparse":
                 self._decide(row, outcome)
