@@ -20,10 +20,12 @@ from torch import Tensor
 
 from training.model import Model
 from training.shapes import SHAPES, Shape, hugging_face
+from training.sources import MANIFEST
 
 SHARD = 14 * 2**20
 ZERO_CENTRED = ("layernorm.weight", "q_norm.weight", "k_norm.weight", "model.norm.weight", "mtp.norm.weight")
 ZERO_CENTRED += ("pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight")
+SOURCES = "training-sources.json"
 END_OF_TURN, END_OF_TEXT = "<|im_end|>", "<|endoftext|>"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
 
@@ -31,8 +33,8 @@ README = """# {name}
 
 A demonstration model of {count:.1f} million parameters in Qwen3.5's architecture, trained from nothing by the programs
 in Paceline's `training/`. It talks a little, looks things up, fills in JSON and calls tools; it knows next to nothing.
-What it was trained on, with the licence of every source, is in `training/manifest.json`; how good it is, in
-`docs/embedded-model.md`.
+What it was trained on, with the licence of every source, is in `training-sources.json`; how good it is, in the
+project's `docs/embedded-model.md`.
 """
 
 
@@ -49,6 +51,7 @@ def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Pa
     for name in TOKENIZER_FILES:
         if (tokenizer / name).exists():
             shutil.copyfile(tokenizer / name, folder / name)
+    shutil.copyfile(MANIFEST, folder / SOURCES)  # whoever has the weights has the licences of what made them
     ids = special_ids(tokenizer)
     _shards({name: _rounded(name, value) for name, value in weights.items()}, folder)
     _write(folder / "config.json", hugging_face(shape, ids))
