@@ -249,7 +249,9 @@ def draft(folder: Path, report: Report, out: Path) -> None:
 
     values, sentences = [], []
     for prompt in heldout.retrieval(8192, heldout.held_corpus(out, words), words, report.count):
-        text = chats.apply_chat_template(prompt.chat.messages(), tokenize=False, add_generation_prompt=True)
+        text = chats.apply_chat_template(
+            prompt.chat.messages(), tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
         kept = ranker.kept(words.encode(text, add_special_tokens=False).ids)
         start = text.index(prompt.fact_text)
         value = start + prompt.fact_text.rindex(prompt.chat.expect)
