@@ -80,6 +80,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "specprefill_keep_pct": "SHARE",
         "specprefill_max_tokens": "N",
         "specprefill_chunk": "N|auto",
+        "specprefill_window": "N|auto",
     },
     "Limits of a request": {
         "max_choices": "N",

@@ -284,6 +284,11 @@ class Settings(BaseModel):
     specprefill_chunk: AutoCount = Field(
         default=None, description="Prompt tokens that the draft reads in one step; auto: measured at start."
     )
+    specprefill_window: AutoCount = Field(
+        default=None,
+        description="Tokens that the draft looks back while it reads, like 512: far cheaper for long prompts. "
+        "auto: all of them, as published. What it scores with always sees all.",
+    )
 
     max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")
     max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")

@@ -153,11 +153,12 @@ def test_speculation_is_read_from_a_flag_a_file_and_a_variable(
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])
-def test_sparse_prefill_has_a_panel_of_its_own_and_six_flags(started: list[Settings], command: str) -> None:
+def test_sparse_prefill_has_a_panel_of_its_own_and_seven_flags(started: list[Settings], command: str) -> None:
     output = " ".join(invoke(command, "--help").output.replace("│", " ").split())
     assert "Sparse prefill (SpecPrefill)" in output and "[off | auto, default: off]" in output
     flags = ["--specprefill", "auto", "--specprefill-draft-model", "small", "--specprefill-threshold", "4096"]
     flags += ["--specprefill-keep-pct", "0.2", "--specprefill-max-tokens", "100000", "--specprefill-chunk", "256"]
+    flags += ["--specprefill-window", "512"]
     assert invoke(command, "folder", *flags).exit_code == 0
     [settings] = started
     given = {name: value for name, value in settings.model_dump().items() if name.startswith("specprefill")}
@@ -168,6 +169,7 @@ def test_sparse_prefill_has_a_panel_of_its_own_and_six_flags(started: list[Setti
         "specprefill_keep_pct": 0.2,
         "specprefill_max_tokens": 100_000,
         "specprefill_chunk": 256,
+        "specprefill_window": 512,
     }
 
 

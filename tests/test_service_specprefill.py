@@ -46,8 +46,11 @@ async def test_every_setting_of_sparse_prefill_has_an_effect() -> None:
     assert usage.prompt_tokens == said["scored_tokens"] == LENGTH
     assert usage.kept_tokens == said["kept_tokens"] and is_about(usage.kept_tokens, 0.3)
 
-    [more], finer = await read({**AUTO, "specprefill_keep_pct": 0.5, "specprefill_chunk": 100})
+    [more], finer = await read(
+        {**AUTO, "specprefill_keep_pct": 0.5, "specprefill_chunk": 100, "specprefill_window": 64}
+    )
     assert is_about(more.kept_tokens, 0.5)
+    assert (said["window"], finer["specprefill"]["window"]) == (None, 64)
     assert finer["specprefill"]["chunk"] == 100 and finer["steps"] > stats["steps"]
 
     limits: list[tuple[str, int, str]] = [

@@ -82,6 +82,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "specprefill": "auto",
         "specprefill_draft_model": "d",
         "specprefill_chunk": 3,
+        "specprefill_window": 4,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

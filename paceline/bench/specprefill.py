@@ -80,6 +80,7 @@ class SparseBench(Bench):
         *,
         prefill_chunk: int | None = None,
         draft_chunk: int | None = None,
+        draft_window: int | None = None,
         compile: bool = True,
     ) -> None:
         super().__init__(source, layout, prefill_chunk, compile)
@@ -87,6 +88,7 @@ class SparseBench(Bench):
             raise LoadError(f"{source} and {draft}: a shape of random weights has no tokenizer to share with a model.")
         self.draft_source = draft
         self.draft_chunk = draft_chunk
+        self.draft_window = draft_window
         self.chosen_at = 0.0  # when the last sparse prompt's tokens were chosen
         self.duty = Timed()
 
@@ -113,6 +115,7 @@ class SparseBench(Bench):
             runner,
             budget=Budget(1 << 50),  # memory is not what is measured
             chunk=self.draft_chunk,
+            window=self.draft_window,
             special=frozenset() if tokenizer is None else tokenizer.special_ids,
             caches=False,
             about={},
@@ -408,6 +411,7 @@ def about(bench: SparseBench) -> dict[str, Any]:
         "draft_weights_without_embeddings": weights(bench.draft),
         "relative_size": bench.relative_size,
         "draft_chunk": bench.sparse.chunk,
+        "draft_window": bench.draft_window,
         "prefill_chunk": bench.scheduler.pace.most,
     }
 

@@ -53,6 +53,9 @@ def specprefill(
     draft_chunk: Annotated[
         int | None, option("Engine", "N", "Prompt tokens that the draft reads in one step. Default: measured.", min=1)
     ] = None,
+    draft_window: Annotated[
+        int | None, option("Engine", "N", "Tokens that the draft looks back while it reads. Default: all.", min=1)
+    ] = None,
     layout: Layout = "auto",
     compile: Traces = True,
     output: JsonFile = None,
@@ -84,7 +87,7 @@ def specprefill(
     if not tokens or min(tokens) < 512:
         raise BenchError(f"--lengths is {lengths!r}: give prompt tokens of 512 or more, like {LENGTHS}.")
     console = Console(stderr=output == Path("-"))
-    chunks = {"prefill_chunk": prefill_chunk, "draft_chunk": draft_chunk}
+    chunks = {"prefill_chunk": prefill_chunk, "draft_chunk": draft_chunk, "draft_window": draft_window}
     with (
         console.status(f"loading {model} and {draft_model}") as status,
         SparseBench(model, draft_model, layout, compile=compile, **chunks) as running,

@@ -142,6 +142,7 @@ class Startup:
             runner,
             budget=budget,
             chunk=settings.specprefill_chunk,
+            window=settings.specprefill_window,
             special=self.tokenizer.special_ids,
             caches=settings.prefix_cache,
             about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},

@@ -32,6 +32,10 @@ def attention(
             cache.batch.watch(queries, keys, scale)
         if len(cache.lane.groups) > 1:
             return cache.attend(queries, scale, sinks)
+        near = cache.batch.near
+        if near is not None and queries.shape[2] > 1 and keys.shape[2] > queries.shape[2] + near:
+            reach = queries.shape[2] + near
+            keys, values, mask = keys[:, :, -reach:], values[:, :, -reach:], "causal"
     return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
 
 

@@ -69,6 +69,7 @@ def build(
     *,
     budget: Budget,
     chunk: int | None,
+    window: int | None = None,
     special: frozenset[int],
     caches: bool,
     about: dict[str, Any],
@@ -80,5 +81,12 @@ def build(
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
     size = chunk or check.prefill_chunk(model.language, ROWS, most=8192)
     return SparsePrefill(
-        rules, Draft(model.language, cache), runner, size, special=special, prices=prices, budget=budget, about=about
+        rules,
+        Draft(model.language, cache, window),
+        runner,
+        size,
+        special=special,
+        prices=prices,
+        budget=budget,
+        about=about,
     )

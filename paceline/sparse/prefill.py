@@ -157,6 +157,7 @@ class SparsePrefill:
             "keep_pct": rules.keep,
             "max_tokens": rules.most,
             "chunk": self.chunk,
+            "window": self.draft.window,
             **self.about,
             **self.counts.stats(),
             "draft_cache_bytes": 0 if cache is None else cache.memory,

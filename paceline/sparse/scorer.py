@@ -58,10 +58,15 @@ def smooth(shares: mx.array) -> mx.array:
 
 
 class Draft:
-    """The small model, and what it remembers of prompts that it has read."""
+    """The small model, and what it remembers of prompts that it has read.
 
-    def __init__(self, language: Adapted, cache: PrefixCache | None = None) -> None:
+    `window`: while it reads, a token looks back no further than this and its chunk, so that long prompts cost by their
+    length. The look-ahead always sees all of the prompt.
+    """
+
+    def __init__(self, language: Adapted, cache: PrefixCache | None = None, window: int | None = None) -> None:
         self.language = language
+        self.window = window
         self.cache = cache
         if cache is not None:
             cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
@@ -89,6 +94,7 @@ class Scout:
         self.draft = draft
         self.tokens = np.asarray(tokens, dtype=np.int64)
         self.batch = draft.language.batch(ROWS)
+        self.batch.near = draft.window
         self.done = self.restored = 0
         self._logits = self._scores = None
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]

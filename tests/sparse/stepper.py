@@ -25,6 +25,7 @@ class Given:
     """In place of a draft: scores from a function, after as many steps as reading would take."""
 
     cache = None
+    window = None
 
     def __init__(self, scores: Scores) -> None:
         self.of = scores

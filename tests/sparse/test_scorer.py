@@ -62,3 +62,15 @@ def test_smoothing_is_a_mean_of_neighbours() -> None:
     x = np.random.default_rng(1).random((2, 50))
     wanted = [[row[max(i - POOL // 2, 0) : i + POOL // 2 + 1].mean() for i in range(50)] for row in x]
     assert np.abs(np.array(smooth(mx.array(x.astype(np.float32)))) - wanted).max() < 1e-6
+
+
+@pytest.mark.parametrize("family", ["hybrid", "llama"])
+def test_a_window_changes_what_the_draft_reads_and_not_what_it_scores_with(
+    family: str, request: pytest.FixtureRequest
+) -> None:
+    language = loaded(request.getfixturevalue(family)).language
+    alone = read(Draft(language), PROMPT, 50)
+    near = read(Draft(language, window=20), PROMPT, 50)
+    assert np.abs(read(Draft(language, window=300), PROMPT, 50) - alone).max() < 1e-6, "it sees all there is"
+    assert near.shape == alone.shape and 0 < np.abs(near - alone).max() < 0.5
+    assert near[:50].max() > 0, "the look-ahead sees the prompt's beginning"
