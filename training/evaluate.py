@@ -234,7 +234,7 @@ async def samples(judge: Judge, report: Report, out: Path) -> None:
         report.samples += [f"> **{user}**", ">", *(f"> {line}" for line in answer.content.strip().splitlines()), ""]
 
 
-def draft(folder: Path, report: Report, out: Path) -> None:
+def draft(folder: Path, report: Report, out: Path, window: int | None = None) -> None:
     """Is the chunk with the fact in the fifth that the draft would keep?"""
     from mlx_lm.utils import load_tokenizer
 
@@ -242,7 +242,7 @@ def draft(folder: Path, report: Report, out: Path) -> None:
 
     words = tokenizer.load(out)
     chats = load_tokenizer(folder)
-    ranker = Draft(folder)
+    ranker = Draft(folder, window)
 
     def length(text: str) -> int:
         return len(words.encode(text, add_special_tokens=False).ids)
@@ -309,6 +309,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draft", type=Path, help="folder of the draft model, to judge its ranking of chunks")
+    parser.add_argument("--draft-window", type=int, help="tokens that the draft looks back while it reads; all")
     parser.add_argument("--only", nargs="+", choices=[*FIGURES, "draft"], help="default: all")
     parser.add_argument("--count", type=int, default=heldout.COUNT, help="prompts a figure; fewer for a quick look")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the data, where the report goes too")
@@ -322,7 +323,7 @@ def main() -> None:
     if names:
         asyncio.run(run(arguments.folder, names, arguments.out, report))
     if arguments.draft is not None and (arguments.only is None or "draft" in arguments.only):
-        draft(arguments.draft, report, arguments.out)
+        draft(arguments.draft, report, arguments.out, arguments.draft_window)
     (arguments.report or arguments.out / "evaluation.md").write_text(report.text(), encoding="utf-8")
     if arguments.docs is not None:
         before, _, behind = arguments.docs.read_text(encoding="utf-8").partition(BEGIN)

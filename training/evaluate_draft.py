@@ -18,9 +18,9 @@ STEP = 1024  # prompt tokens a forward pass
 
 
 class Draft:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, window: int | None = None) -> None:
         cache = PrefixCache(lambda: 1 << 28)  # several questions are about one text
-        self.draft = scorer.Draft(loader.load(str(folder), "float32").language, cache)
+        self.draft = scorer.Draft(loader.load(str(folder), "float32").language, cache, window)
 
     def kept(self, prompt: Sequence[int]) -> set[int]:
         """The chunks of the prompt that are among the best fifth, by score alone: nothing is kept by force."""
