@@ -6,7 +6,7 @@ the streams are owed time for themselves, so that prompts never take more than a
 
 from __future__ import annotations
 
-SHARE = 0.3  # of the time, for chunks: streams keep the rest of their pace
+SHARE = 0.2  # of the time, for chunks: streams keep the rest of their pace
 
 
 class Duty:
