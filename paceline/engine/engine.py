@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from paceline import platform
 from paceline.engine import overview, pooling
 from paceline.engine.account import Account
 from paceline.engine.depth import bucket
@@ -109,7 +108,6 @@ class Engine:
         self.counters = Counters()
         self.failure: str | None = None
         self._failing = 0
-        self._tidies = True  # not on CUDA, where giving buffers back takes long; there the pool's limit must do
         # When the last step ended, its kind, and how many of that kind came before it.
         self._clocked: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
 
@@ -160,7 +158,6 @@ class Engine:
     def _main(self, started: queue.SimpleQueue[BaseException | None]) -> None:
         try:
             self._runner = self._setup()
-            self._tidies = platform.device_kind() != "cuda"
         except BaseException as error:  # noqa: BLE001  handed to the thread that asked
             started.put(error)
             return
@@ -359,9 +356,7 @@ class Engine:
 
     def _score(self, row: Row, launched: Launched) -> None:
         """The draft reads on in a row's prompt, or the row learns which tokens of it to read."""
-        if self.sparse is None:
-            row.decided = True
-            return
+        assert self.sparse is not None  # or nobody would be undecided
         begun = time.perf_counter()
         with self._or_whole(self.sparse, row):
             launched.scouted.append((row, self.sparse.advance(row)))
@@ -508,7 +503,7 @@ class Engine:
         for row, arrays in launched.scouted:
             if row.scout is not None and self.sparse is not None:
                 with self._or_whole(self.sparse, row):
-                    runner.wait(arrays)
+                    self.sparse.wait(arrays)
         if launched.side is not None:
             self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
             launched.side = None
@@ -654,7 +649,7 @@ class Engine:
     def _tidy(self, plan: Plan) -> None:
         if plan.decode and self.counters.decode_steps % RECOVERY == 0:
             self.scheduler.recover()
-        if self._tidies and plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
+        if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
             import mlx.core as mx
 
             mx.clear_cache()

@@ -24,8 +24,8 @@ from paceline.models.loader import LoadedModel, Progress, load
 from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
-from paceline.sparse.draft import NO_DRAFT, build, load_draft, why_not
-from paceline.sparse.rules import Rules
+from paceline.sparse.draft import build, load_draft, why_not
+from paceline.sparse.rules import NO_DRAFT, Rules
 
 if TYPE_CHECKING:
     from paceline.engine.engine import Engine

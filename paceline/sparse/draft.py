@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import mlx.core as mx
@@ -22,8 +21,6 @@ from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 
-log = logging.getLogger("paceline")
-NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"
 SHARE = 0.1  # of what prefixes may have, for the draft's own
 
 

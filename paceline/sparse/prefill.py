@@ -88,6 +88,12 @@ class SparsePrefill:
         self._choose(row, scout)
         return []
 
+    def wait(self, arrays: list[mx.array]) -> None:
+        """For what `advance` submitted; raises what went wrong with it."""
+        begun = time.perf_counter()
+        mx.eval(arrays)
+        self.counts.draft_seconds += time.perf_counter() - begun
+
     def _outcome(self, row: Row) -> Outcome:
         outcome = self.rules.outcome(row.sampling, row.remaining + 1)
         if row.share is None or row.share >= 1.0:

@@ -11,6 +11,7 @@ Setting = Literal["off", "auto"]
 # Read whole: all of it is to be kept; it is too short, or too long; scoring went wrong.
 Outcome = Literal["sparse", "whole", "short", "long", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"  # why nothing is read sparsely
 LEAST_SHARE, MOST_SHARE = 0.1, 1.0
 SHORTEST = 256  # tokens: less than this is never worth it, even for whoever asks
 
