@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,8 @@ from paceline.bench.shapes import SHAPES, random_model
 from paceline.cache.budget import Budget
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.duty import Duty
+from paceline.engine.forward import DEVICES
+from paceline.engine.rehearsal import rehearse
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
@@ -39,7 +42,7 @@ WARM_UP = 2048  # tokens of the prompts before the first turn
 PATIENCE = 1800.0  # seconds for one prompt
 STREAM_PROMPT = 32  # tokens of a stream's own prompt
 STREAM_WARM = 16  # tokens of each stream before anything is measured
-SETTLED = 3.0  # seconds for which streams are measured by themselves, before and after
+SETTLED = 1.0  # seconds for which streams run by themselves before the prompt comes
 ENDLESS = 1 << 20  # tokens: a stream lasts until it is cancelled
 GLANCE = 0.01
 Watch = Callable[[str], None]
@@ -122,6 +125,8 @@ class SparseBench(Bench):
         )
         self.sparse.on_chosen = self._note_choice
         self.scheduler.duty = self.duty
+        if platform.device_kind() in DEVICES:  # as a server does
+            rehearse(runner, draft=self.sparse.draft)
         return runner
 
     def _note_choice(self, row: Row) -> None:
@@ -286,70 +291,63 @@ class Beside:
     streams: int
     prompt: int  # tokens
     kept: int
-    before: float  # tokens per second of all streams, by themselves
-    during: float  # while the prompt was scored and read
-    after: float  # by themselves again: the streams are longer by then
-    gap_before: float  # the longest seconds between two tokens of a stream
-    gap_during: float
+    alone: float  # tokens per second of all streams, by themselves, over the very tokens that they said meanwhile
+    beside: float  # while the prompt was scored and read
+    gap_alone: float  # the longest seconds between two of these tokens
+    gap_beside: float
     chunk: float  # the longest time of one chunk of side work, its wait included
     chunks: int
-    alone: float  # seconds to the prompt's first token, without the streams
-    among: float  # and with them
+    first_alone: float  # seconds to the prompt's first token, without the streams
+    first_among: float  # and with them
 
     @property
     def share(self) -> float:
         """Of their pace, that the streams kept."""
-        return self.during / self.before
+        return self.beside / self.alone
 
     def figures(self) -> dict[str, Any]:
         return {
             "streams": self.streams,
             "prompt_tokens": self.prompt,
             "kept_tokens": self.kept,
-            "tokens_per_s_before": self.before,
-            "tokens_per_s_during": self.during,
-            "tokens_per_s_after": self.after,
+            "tokens_per_s_alone": self.alone,
+            "tokens_per_s_beside": self.beside,
             "share_kept": self.share,
-            "longest_gap_before_s": self.gap_before,
-            "longest_gap_during_s": self.gap_during,
+            "longest_gap_alone_s": self.gap_alone,
+            "longest_gap_beside_s": self.gap_beside,
             "longest_chunk_s": self.chunk,
             "chunks": self.chunks,
-            "first_token_alone_s": self.alone,
-            "first_token_among_streams_s": self.among,
+            "first_token_alone_s": self.first_alone,
+            "first_token_among_streams_s": self.first_among,
         }
 
     def lines(self) -> list[tuple[str, str]]:
         """Name and value, for a table."""
-        step = self.gap_during - self.chunk
+        step = self.gap_beside - self.chunk
         return [
-            ("tokens per second before", f"{self.before:.1f}"),
-            ("while the prompt is scored and read", f"{self.during:.1f}"),
-            ("after", f"{self.after:.1f}"),
+            ("tokens per second by themselves", f"{self.alone:.1f}"),
+            ("while the prompt is scored and read", f"{self.beside:.1f}"),
             ("share of their pace that streams keep", f"{self.share:.2f}"),
-            ("longest gap before", f"{1000 * self.gap_before:.1f} ms"),
-            ("longest gap while the prompt is read", f"{1000 * self.gap_during:.1f} ms"),
+            ("longest gap by themselves", f"{1000 * self.gap_alone:.1f} ms"),
+            ("longest gap while the prompt is read", f"{1000 * self.gap_beside:.1f} ms"),
             (f"longest of {self.chunks} chunks of side work", f"{1000 * self.chunk:.1f} ms"),
             ("longest gap, less that chunk", f"{1000 * step:.1f} ms"),
-            ("the prompt's first token, alone", f"{self.alone:.2f} s"),
-            ("the prompt's first token, among the streams", f"{self.among:.2f} s"),
+            ("the prompt's first token, alone", f"{self.first_alone:.2f} s"),
+            ("the prompt's first token, among the streams", f"{self.first_among:.2f} s"),
         ]
 
 
 def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, watch: Watch = silent) -> Beside:
-    """The prompt alone, then among running streams."""
+    """The prompt alone; then among running streams; then the streams by themselves until each has said as much.
+
+    A stream grows slower as it grows longer, so both times are of the same tokens of the same streams.
+    """
     prompt = bench.prompt(length, 0)
     watch(f"{length} tokens, alone")
     alone = first_token(bench, prompt, keep)
-    trace, reader = Trace(), Trace()
-    rows = [
-        bench.row("stream", bench.prompt(STREAM_PROMPT, place + 1), ENDLESS, trace, None) for place in range(streams)
-    ]
-    for row in rows:
-        bench.engine.submit(row)
-    try:
-        watch(f"{streams} streams by themselves")
-        _until(lambda: all(len(times) >= STREAM_WARM for times in trace.times.values()))
-        began = time.perf_counter()
+    reader = Trace()
+    watch(f"{streams} streams by themselves")
+    with _streams(bench, streams) as trace:
         time.sleep(SETTLED)
         bench.duty.chunks.clear()
         counted = bench.sparse.counts.kept
@@ -359,29 +357,44 @@ def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, w
         _wait(reader)
         first = reader.times[0][0]
         chunks = list(bench.duty.chunks)
-        watch(f"{streams} streams by themselves")
-        time.sleep(SETTLED)
-        ended = time.perf_counter()
-    finally:
-        for row in rows:
-            bench.engine.abort(row.id)
-    _wait(trace)
     if bench.sparse.counts.kept == counted or not chunks:
         raise SparseBenchError(f"The prompt of {length} tokens was read whole ({bench.sparse.counts.outcomes}).")
+    said = [sum(moment <= first for moment in times) for times in trace.times.values()]
+    unsaid = [sum(moment <= arrived for moment in times) for times in trace.times.values()]
+    watch(f"{streams} streams by themselves, {max(said)} tokens each")
+    with _streams(bench, streams) as control:
+        _until(lambda: all(len(times) >= most for times, most in zip(control.times.values(), said, strict=True)))
+    begin = max(times[less - 1] for times, less in zip(control.times.values(), unsaid, strict=True))
+    end = min(times[most - 1] for times, most in zip(control.times.values(), said, strict=True))
     return Beside(
         streams,
         length,
         bench.sparse.counts.kept - counted,
-        rate(trace, began, arrived),
+        rate(control, begin, end),
         rate(trace, arrived, first),
-        rate(trace, first, ended),
-        longest_gap(trace, began, arrived),
+        longest_gap(control, begin, end),
         longest_gap(trace, arrived, first),
         max(chunks),
         len(chunks),
         alone.seconds,
         first - arrived,
     )
+
+
+@contextmanager
+def _streams(bench: SparseBench, count: int) -> Iterator[Trace]:
+    """Rows that go on until the block ends; it begins when each of them has said a few tokens."""
+    trace = Trace()
+    rows = [bench.row("stream", bench.prompt(STREAM_PROMPT, place + 1), ENDLESS, trace, None) for place in range(count)]
+    for row in rows:
+        bench.engine.submit(row)
+    try:
+        _until(lambda: all(len(times) >= STREAM_WARM for times in trace.times.values()))
+        yield trace
+    finally:
+        for row in rows:
+            bench.engine.abort(row.id)
+        _wait(trace)
 
 
 def _until(done: Callable[[], bool]) -> None:

@@ -89,8 +89,10 @@ class PromptBuilder:
         text = self._with_films(self.tokenizer.render(conversation, tools=tools, **options), films)
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         expanded = self._expanded(ids, images, "messages")
-        marks = self._marker.chat(conversation, options, ids, tools)
-        return Prompt(expanded, tuple(images), self._moved(marks, ids, images), tail=text[-TAIL:])
+        marks = self._moved(self._marker.chat(conversation, options, ids, tools), ids, images)
+        instructed = bool(tools) or conversation[0]["role"] == "system"
+        system = marks[0] if instructed and marks else 0
+        return Prompt(expanded, tuple(images), marks, system, tail=text[-TAIL:])
 
     def text(self, prompt: str | Sequence[int], field: str = "prompt") -> Prompt:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)

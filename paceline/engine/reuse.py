@@ -37,6 +37,7 @@ LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
 GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
+WITH_HEAD = "+head"  # behind the name of a tree whose entries have the MTP head's part
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
 
 
@@ -138,7 +139,7 @@ class Reuse:
             other = waiting.other
             if waiting.row.finished is not None:
                 self._let_go(waiting)
-            elif other is not None and other in self._active and other.prefilled < waiting.target:
+            elif other is not None and other in self._active and other.prefilled < self._reach(waiting, other):
                 continue
             elif self.disk is None or not self.disk.is_reading(waiting.files):
                 waiting.row.held = False
@@ -146,6 +147,10 @@ class Reuse:
                     self._seek(waiting.row)
                 finally:
                     self._let_go(waiting)
+
+    def _reach(self, waiting: Waiting, other: Row) -> int:
+        """How far the other row must come; behind its last common token it may have begun to leave out some."""
+        return min(waiting.target, len(self._path(other)))
 
     def _let_go(self, waiting: Waiting) -> None:
         self._held.remove(waiting)
@@ -265,7 +270,8 @@ class Reuse:
             pairs = [segment.pairs for segment in segments if segment.pairs]
             count = sum(part[0].shape[2] for part in pairs)
             pieces.fill(row.head, count, pairs, [None] * len(row.head.flat), room)
-            row.head.deltas[0] = row.delta + hit.length - 1 - count  # where the head has gaps, its places stay true
+            delta = row.delta - row.dropped  # the head's part ends before anything is left out
+            row.head.deltas[0] = delta + hit.length - 1 - count  # where the head has gaps, its places stay true
             row.carry = checkpoint.carry
             waits += row.head.arrays()
         self._skip_pictures(row, hit.length)
@@ -290,7 +296,7 @@ class Reuse:
         """Where its prefill leaves something: at the prompt's marks and its end, where it left another prompt's path,
         and every few thousand tokens."""
         if row.chosen is not None:
-            return []
+            return [row.whole] if row.whole > hit.length and self._is_complete(row) else []
         last = len(row.keys) - 1
         begin = hit.length
         if self.runner.language.dynamic_rope:
@@ -318,9 +324,16 @@ class Reuse:
         return stops
 
     def turned(self, row: Row) -> None:
-        """It reads the rest of its prompt sparsely: what it computes from here on is nobody else's prefix."""
-        row.stops = []
-        self._active = [other for other in self._active if other is not row]
+        """It reads its prompt sparsely from `row.whole` on: what it computes behind that is nobody else's prefix."""
+        if row.keys is None:
+            return
+        row.stops = sorted({stop for stop in row.stops if stop < row.whole} | {row.whole} - {row.prefilled})
+        if not row.stops:
+            self._active = [other for other in self._active if other is not row]
+
+    def _is_complete(self, row: Row) -> bool:
+        """Does it compute all that an entry of its tree has? Without the head's part, it must not leave any."""
+        return row.reads or not row.root.endswith(WITH_HEAD)
 
     # -- what it leaves
 
@@ -335,6 +348,10 @@ class Reuse:
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
             mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
             self._keep(row, row.keys[:stop], remains)
+            if (
+                row.chosen is not None and stop == row.whole
+            ):  # what follows has gaps: the head has nothing to read there
+                row.feeds, row.head, row.carry = False, None, None
             return remains.arrays()
         return []
 
@@ -540,4 +557,4 @@ def _size(grid: tuple[int, int, int]) -> int:
 
 def _root(salt: str, with_head: bool) -> str:
     """The name of a tree: who may share, and whether the MTP head's keys are there."""
-    return hashlib.sha256(salt.encode()).hexdigest()[:32] + ("+head" if with_head else "")
+    return hashlib.sha256(salt.encode()).hexdigest()[:32] + (WITH_HEAD if with_head else "")

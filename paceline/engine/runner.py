@@ -217,8 +217,8 @@ class Runner:
         return None
 
     def _pair_positions(self, row: Row, start: int, stop: int) -> Positions | None:
-        """The MTP head's: a pair stands where its hidden state stands."""
-        if row.places is None:
+        """The MTP head's: a pair stands where its hidden state stands. It reads no further than the first gap."""
+        if row.places is None or not row.prompt.images:
             return None
         return Positions(mx.array(row.places[:, None, max(start - 1, 0) : stop - 1]))
 

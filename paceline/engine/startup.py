@@ -13,8 +13,10 @@ from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.admission import Admission
+from paceline.engine.forward import DEVICES
 from paceline.engine.measure import measure
 from paceline.engine.memory import budget_for, build_reuse, limit_mlx
+from paceline.engine.rehearsal import rehearse
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.steps import prepare_steps
@@ -114,7 +116,16 @@ class Startup:
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
         if draft is not None and self.no_sparse is None:
             self._prepare_sparse(draft, runner, budget)
+        self._rehearse(runner, drafts)
         return runner
+
+    def _rehearse(self, runner: Runner, drafts: int) -> None:
+        if platform.device_kind() not in DEVICES:  # a CPU has its kernels
+            return
+        sparse = self.engine.sparse
+        depths = sorted({0, min(drafts, 1), drafts})
+        seconds = rehearse(runner, depths=depths, draft=None if sparse is None else sparse.draft)
+        log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
         """The model that scores prompts, if one is named and this one's prompts can be read sparsely."""

@@ -95,7 +95,7 @@ class SparsePrefill:
         self.counts.draft_seconds += time.perf_counter() - begun
 
     def _outcome(self, row: Row) -> Outcome:
-        outcome = self.rules.outcome(row.sampling, row.remaining + 1)
+        outcome = self.rules.outcome(row.sampling, len(row.prompt.token_ids) - _begin(row))
         if row.share is None or row.share >= 1.0:
             return "whole"
         if outcome == "sparse" and self.budget is not None:
@@ -113,12 +113,15 @@ class SparsePrefill:
         self.counts.draft_seconds += read - begun
         if not np.isfinite(scores).all():
             raise FloatingPointError("the draft's scores are not numbers")
-        ids, whole = row.prompt.token_ids, row.prefilled
+        ids, whole = row.prompt.token_ids, _begin(row)
         kept = always(ids, row.prompt.marks, self.special, self.image_token)
         kept[-1] = True
         chosen = select(scores[whole:], kept[whole:], row.share or 1.0) + whole
         self.runner.choose(row, np.concatenate([np.arange(whole), chosen]), whole)
-        row.route, row.feeds, row.head, row.carry = SPARSE, False, None, None
+        row.feeds = row.reads and whole > row.prefilled  # up to there, others may need what the head reads
+        row.route = SPARSE
+        if not row.feeds:
+            row.head = row.carry = None
         self.on_chosen(row)
         self.counts.scored += len(ids) - whole
         self.counts.kept += len(chosen)
@@ -168,3 +171,11 @@ class SparsePrefill:
             **self.counts.stats(),
             "draft_cache_bytes": 0 if cache is None else cache.memory,
         }
+
+
+def _begin(row: Row) -> int:
+    """How much of its prompt is read whole in any case. What is there already; and where the server decides, not the
+    request, the instructions too: they come back with every request, and only what was read whole can be cached."""
+    if row.sampling.specprefill is None and row.keys is not None:
+        return max(row.prefilled, row.prompt.system)
+    return row.prefilled

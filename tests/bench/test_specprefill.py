@@ -71,9 +71,9 @@ def test_sparse_and_full_prefill_are_timed_in_turns(tiny: Tiny, monkeypatch: pyt
             assert 0.4 * line.length <= first.kept <= 0.4 * line.length + 32
             assert first.draft > 0 and first.select > 0 and first.target > 0
     assert 280 <= found.kept <= 280 + 32
-    assert found.chunks >= 700 // 128 and 0 < found.chunk <= found.among
-    assert found.before > 0 and found.during > 0 and found.alone > 0
-    assert found.figures()["share_kept"] == found.during / found.before
+    assert found.chunks >= 700 // 128 and 0 < found.chunk <= found.first_among
+    assert found.beside > 0 and found.alone > 0 and found.first_alone > 0
+    assert found.figures()["share_kept"] == found.beside / found.alone
 
 
 def test_a_shape_has_a_shape_for_its_draft(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,8 @@ def test_the_draft_of_the_gpu_bench_costs_a_twentieth_of_its_target() -> None:
     assert 20 * attending(draft, draft["num_hidden_layers"]) <= attending(target, target["num_hidden_layers"] // 4)
 
 
-def test_what_streams_keep_is_their_pace_with_the_prompt_over_that_before() -> None:
-    found = Beside(4, 32768, 9830, 100.0, 75.0, 98.0, 0.02, 0.3, 0.25, 40, 10.0, 30.0)
+def test_what_streams_keep_is_their_pace_with_the_prompt_over_that_without() -> None:
+    found = Beside(4, 32768, 9830, 100.0, 75.0, 0.02, 0.3, 0.25, 40, 10.0, 30.0)
     assert found.share == 0.75
     said = dict(found.lines())
     assert said["longest of 40 chunks of side work"] == "250.0 ms"
