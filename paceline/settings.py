@@ -114,6 +114,7 @@ AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | N
 AutoRoom = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 AutoSeconds = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_none)]
 AutoMilliseconds = AutoSeconds
+AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none_if_auto)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
@@ -284,10 +285,10 @@ class Settings(BaseModel):
     specprefill_chunk: AutoCount = Field(
         default=None, description="Prompt tokens that the draft reads in one step; auto: measured at start."
     )
-    specprefill_window: AutoCount = Field(
+    specprefill_window: AutoWindow = Field(
         default=None,
         description="Tokens that the draft looks back while it reads, like 512: far cheaper for long prompts. "
-        "auto: all of them, as published. What it scores with always sees all.",
+        "0: all, as published; auto: what the draft's config.json says, or all. What it scores with sees all.",
     )
 
     max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")

@@ -50,7 +50,9 @@ async def test_every_setting_of_sparse_prefill_has_an_effect() -> None:
         {**AUTO, "specprefill_keep_pct": 0.5, "specprefill_chunk": 100, "specprefill_window": 64}
     )
     assert is_about(more.kept_tokens, 0.5)
-    assert (said["window"], finer["specprefill"]["window"]) == (None, 64)
+    assert (said["window"], finer["specprefill"]["window"]) == (512, 64)
+    _, published = await read({**AUTO, "specprefill_window": 0})
+    assert published["specprefill"]["window"] is None
     assert finer["specprefill"]["chunk"] == 100 and finer["steps"] > stats["steps"]
 
     limits: list[tuple[str, int, str]] = [

@@ -41,6 +41,7 @@ class Shape:
     eps: float = 1e-6
     longest: int = 65536
     mtp: bool = True
+    window: int | None = None  # tokens that a draft need not look beyond while it reads (docs/specprefill.md)
     eye: Eye | None = Eye()
 
     @property
@@ -67,6 +68,7 @@ DRAFT = Shape(
     state_heads=2,
     state_dim=64,
     mtp=False,
+    window=512,
     eye=None,
 )
 SHAPES = {"paceline-mini": MINI, "paceline-mini-draft": DRAFT}
@@ -120,6 +122,8 @@ def hugging_face(shape: Shape, ids: dict[str, int]) -> dict[str, Any]:
         "tie_word_embeddings": True,
         "dtype": "bfloat16",
     }
+    if shape.window is not None:
+        config["specprefill_window"] = shape.window
     if shape.eye is None:
         return config
     return config | {

@@ -424,7 +424,7 @@ def about(bench: SparseBench) -> dict[str, Any]:
         "draft_weights_without_embeddings": weights(bench.draft),
         "relative_size": bench.relative_size,
         "draft_chunk": bench.sparse.chunk,
-        "draft_window": bench.draft_window,
+        "draft_window": bench.sparse.draft.window,
         "prefill_chunk": bench.scheduler.pace.most,
     }
 

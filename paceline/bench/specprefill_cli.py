@@ -54,7 +54,8 @@ def specprefill(
         int | None, option("Engine", "N", "Prompt tokens that the draft reads in one step. Default: measured.", min=1)
     ] = None,
     draft_window: Annotated[
-        int | None, option("Engine", "N", "Tokens that the draft looks back while it reads. Default: all.", min=1)
+        int | None,
+        option("Engine", "N", "Tokens that the draft looks back while it reads; 0: all. Default: its own.", min=0),
     ] = None,
     layout: Layout = "auto",
     compile: Traces = True,
@@ -163,10 +164,12 @@ def _quality(
 def _headline(bench: SparseBench) -> str:
     from paceline import platform
 
+    window = bench.sparse.draft.window
     return (
         f"{bench.source} with {bench.draft_source} on {platform.device_kind()}: the draft has "
         f"{bench.relative_size:.3f} of its parameters, embeddings not counted; it reads {bench.sparse.chunk} tokens a "
-        f"step, the model {bench.scheduler.pace.most}."
+        f"step and looks back {'all of them' if window is None else f'{window} tokens more'}; the model reads "
+        f"{bench.scheduler.pace.most} a step."
     )
 
 

@@ -95,10 +95,11 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
 
 
 def fill(
-    batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], layers: Sequence[object], room: int
+    batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], checkpoint: Checkpoint | None, room: int
 ) -> None:
     """Make a fresh batch of one row what it was when the pieces were cut; `room` more tokens will come."""
     taken = 0
+    layers = (None,) * len(batch.flat) if checkpoint is None else checkpoint.layers
     for cache, layer in zip(batch.flat, layers, strict=True):
         if isinstance(cache, StateCache):
             if not isinstance(layer, tuple):

@@ -30,6 +30,14 @@ class Hit:
     length: int = 0
     known: int = 0  # tokens whose keys and values are there; past `length` there is no state for them
 
+    def pieces(self) -> tuple[list[Any], Any]:
+        """Its segments, the last one cut where the hit ends, and the checkpoint there; None: this model needs none."""
+        segments: list[Any] = [node.segment for node in self.nodes]
+        last = self.nodes[-1]
+        if last.stop > self.length:
+            segments[-1] = segments[-1].take(0, self.length - last.start)
+        return segments, last.checkpoint
+
     @property
     def files(self) -> frozenset[str]:
         """What must be read from disk first."""

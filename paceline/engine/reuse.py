@@ -254,22 +254,17 @@ class Reuse:
         return True
 
     def _restore(self, row: Row, hit: Hit) -> None:
-        segments: list[Any] = [node.segment for node in hit.nodes]
-        if hit.nodes[-1].stop > hit.length:
-            segments[-1] = segments[-1].take(0, hit.length - hit.nodes[-1].start)
-        checkpoint: Any = hit.nodes[-1].checkpoint
+        segments, checkpoint = hit.pieces()
         room = len(row.keys) - hit.length + 64
         runner = self.runner
         batch = runner.batch_of(row)
-        blank = [None] * len(batch.flat)
-        arrays = [segment.arrays for segment in segments]
-        pieces.fill(batch, hit.length, arrays, blank if checkpoint is None else checkpoint.layers, room)
+        pieces.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
         waits = batch.arrays()
         if runner.drafter is not None and row.reads:
             row.head = runner.drafter.head.batch(runner.grouping)
             pairs = [segment.pairs for segment in segments if segment.pairs]
             count = sum(part[0].shape[2] for part in pairs)
-            pieces.fill(row.head, count, pairs, [None] * len(row.head.flat), room)
+            pieces.fill(row.head, count, pairs, None, room)
             delta = row.delta - row.dropped  # the head's part ends before anything is left out
             row.head.deltas[0] = delta + hit.length - 1 - count  # where the head has gaps, its places stay true
             row.carry = checkpoint.carry
@@ -342,18 +337,17 @@ class Reuse:
         if row.batch is None or row.keys is None:
             return []
         stop = row.prefilled
+        left: list[mx.array] = []
         with _forgiving(row):
             start, whole = self.cache.covered(row.root, row.keys[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
             mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
             self._keep(row, row.keys[:stop], remains)
-            if (
-                row.chosen is not None and stop == row.whole
-            ):  # what follows has gaps: the head has nothing to read there
-                row.feeds, row.head, row.carry = False, None, None
-            return remains.arrays()
-        return []
+            left = remains.arrays()
+        if row.chosen is not None and stop == row.whole:  # what follows has gaps, where the head has nothing to read
+            row.feeds, row.head, row.carry = False, None, None
+        return left
 
     def leave(self, row: Row) -> None:
         """It leaves the common batch, and its last token has not been read yet."""

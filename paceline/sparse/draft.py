@@ -21,6 +21,7 @@ from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 
+WINDOW = "specprefill_window"  # in a draft's config.json
 SHARE = 0.1  # of what prefixes may have, for the draft's own
 
 
@@ -51,6 +52,12 @@ def _rows(model: LoadedModel) -> int:
     return int(logits.shape[-1])
 
 
+def _declared(model: LoadedModel) -> int:
+    """The window that whoever made the draft has found to be enough; 0: none."""
+    value = model.config.get(WINDOW)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 def why_not(target: LoadedModel) -> str | None:
     """Why prompts of this model cannot be read sparsely; None: they can, from now on."""
     reason = take_places(target.language)
@@ -71,7 +78,7 @@ def build(
     caches: bool,
     about: dict[str, Any],
 ) -> SparsePrefill:
-    """Ready to score. The caller counts the draft's weights."""
+    """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
     prices: Prices = measure(Runner(model, ROWS, lambda row: frozenset()), head=False)
     cache = None
     if caches:
@@ -79,7 +86,7 @@ def build(
     size = chunk or check.prefill_chunk(model.language, ROWS, most=8192)
     return SparsePrefill(
         rules,
-        Draft(model.language, cache, window),
+        Draft(model.language, cache, (_declared(model) if window is None else window) or None),
         runner,
         size,
         special=special,

@@ -156,13 +156,9 @@ class Scout:
         if not hit.nodes:
             return
         try:
-            segments: list[Any] = [node.segment for node in hit.nodes]
-            if hit.nodes[-1].stop > hit.length:
-                segments[-1] = segments[-1].take(0, hit.length - hit.nodes[-1].start)
-            checkpoint: Any = hit.nodes[-1].checkpoint
-            layers = [None] * len(self.batch.flat) if checkpoint is None else checkpoint.layers
+            segments, checkpoint = hit.pieces()
             room = len(self.tokens) - hit.length + LOOK_AHEAD
-            pieces.fill(self.batch, hit.length, [segment.arrays for segment in segments], layers, room)
+            pieces.fill(self.batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
             cache.use(hit)
             self.done = self.restored = hit.length
         finally:

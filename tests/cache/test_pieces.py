@@ -41,9 +41,9 @@ def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
     segments = [
         pieces.cut_segment(world.batch, row, start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)
     ]
-    layers = pieces.cut_checkpoint(world.batch, row, length)
+    checkpoint = pieces.Checkpoint(pieces.cut_checkpoint(world.batch, row, length))
     made = World(world.plans, world.grouping)
-    pieces.fill(made.batch, length, segments, layers, room)
+    pieces.fill(made.batch, length, segments, checkpoint, room)
     person = world.people[row]
     made.people = [Person(list(person.tokens), person.delta)]
     made.batch.deltas[0] = person.delta
@@ -128,7 +128,7 @@ def test_tokens_that_are_not_in_the_buffer_cannot_be_cut() -> None:
 
 def test_a_state_without_a_checkpoint_is_refused() -> None:
     with pytest.raises(UnsupportedUse):
-        pieces.fill(Batch((STATE,), LAYOUTS["rows"]), 3, [], [None], 0)
+        pieces.fill(Batch((STATE,), LAYOUTS["rows"]), 3, [], None, 0)
 
 
 def test_only_a_model_that_remembers_all_its_tokens_needs_no_checkpoints() -> None:

@@ -201,6 +201,16 @@ def test_the_boundary_behind_the_system_prompt_lies_behind_the_tools(
     front = tokenizer.decode(one.token_ids[: one.marks[1]], skip_special_tokens=False)
     assert "the time" in front and front.endswith("<|im_start|>user")
     assert other.marks[:2] == one.marks[:2]
+    assert other.system == one.system == one.marks[0]
+
+
+def test_instructions_are_known_where_there_are_some(blind: PromptBuilder, tokenizer: Tokenizer) -> None:
+    spoken = {"role": "user", "content": "hello"}
+    found = blind.chat([{"role": "system", "content": "Be brief."}, spoken], {})
+    front = tokenizer.decode(found.token_ids[: found.system], skip_special_tokens=False)
+    assert "Be brief." in front and "hello" not in front
+    assert blind.chat([spoken], {}).system == 0
+    assert blind.text("<|im_start|>user\nhello<|im_end|>\n").system == 0
 
 
 @pytest.mark.parametrize(

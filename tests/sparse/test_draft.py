@@ -13,7 +13,7 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import LoadError
 from paceline.models.files import EMBEDDED
 from paceline.models.loader import load
-from paceline.sparse.draft import load_draft, why_not
+from paceline.sparse.draft import _declared, load_draft, why_not
 
 MINI, DRAFT = EMBEDDED / "paceline-mini", EMBEDDED / "paceline-mini-draft"
 
@@ -25,6 +25,13 @@ def tokenizer() -> Tokenizer:
 def test_the_embedded_draft_is_one() -> None:
     model = load_draft(str(DRAFT), "float32", tokenizer())
     assert model.vision is None and isinstance(model.head, str)
+
+
+@pytest.mark.parametrize(("said", "declared"), [(512, 512), (0, 0), (-3, 0), ("512", 0), (None, 0)])
+def test_a_draft_may_say_how_far_it_needs_to_look_back(said: object, declared: int) -> None:
+    model = load(str(DRAFT), "float32")
+    model.config["specprefill_window"] = said
+    assert _declared(model) == declared
 
 
 def test_a_draft_with_another_tokenizer_is_refused_in_one_line(tmp_path: Path) -> None:
