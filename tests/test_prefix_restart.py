@@ -24,6 +24,7 @@ from paceline.engine import memory
 from paceline.service import ChatRequest, Service
 from paceline.settings import Settings
 from tests.conftest import Tiny
+from tests.lengths import turns
 from tests.prefix_lives import written
 from tests.prefixes import ANSWER, ENOUGH, SMALLEST, Client, Message, next_turn, says, words
 
@@ -105,7 +106,7 @@ def nursery(model: Path) -> Iterator[Nursery]:
     nursery.close()
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(turns(20, 6), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_use(
     stage: Stage, kills: int, nursery: Nursery, tmp_path: Path

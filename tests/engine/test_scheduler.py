@@ -725,7 +725,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=50, phases=[Phase.generate])  # a smaller seed is not a simpler script
+@settings(deadline=None, max_examples=turns(50, 25), phases=[Phase.generate])  # a smaller seed is not a simpler script
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy: PolicyName, seed: int) -> None:
     """2,400 random scripts, or 10,000 (four policies, 50 examples, 12 or 50 each): arrivals, growth, cancellations,
