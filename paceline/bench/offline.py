@@ -63,24 +63,26 @@ def bench_row(
 
 @dataclass(slots=True)
 class Trace:
-    """When each row's tokens came out of the engine."""
+    """What came out of the engine for each row, and when."""
 
     begun: float = 0.0  # just before the rows were made
     times: dict[int, list[float]] = field(default_factory=dict)
     tokens: dict[int, list[int]] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
     cached: dict[int, int] = field(default_factory=dict)  # tokens of each prompt that came from the prefix cache
     failures: list[str] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     open_rows: int = 0
 
     def sink(self, row: int) -> Callable[[Delta], None]:
-        self.times[row], self.tokens[row] = [], []
+        self.times[row], self.tokens[row], self.texts[row] = [], [], ""
         self.open_rows += 1
 
         def take(delta: Delta) -> None:
             now = time.perf_counter()
             self.times[row] += [now] * len(delta.token_ids)
             self.tokens[row] += delta.token_ids
+            self.texts[row] += delta.text
             if delta.usage is not None:
                 self.cached[row] = delta.usage.cached_tokens
             if delta.error is not None:

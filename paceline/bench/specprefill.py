@@ -198,7 +198,7 @@ def first_token(bench: SparseBench, prompt: tuple[int, ...], keep: float | None)
     row = bench.row("prompt", prompt, 1, trace, keep)
     begun = time.perf_counter()
     bench.engine.submit(row)
-    _wait(trace)
+    wait(trace)
     seconds = trace.times[0][0] - begun
     if keep is None:
         return First(seconds, len(prompt))
@@ -209,7 +209,8 @@ def first_token(bench: SparseBench, prompt: tuple[int, ...], keep: float | None)
     return First(seconds, kept, bench.chosen_at - begun - select, select)
 
 
-def _wait(trace: Trace) -> None:
+def wait(trace: Trace) -> None:
+    """Until all its rows have ended; raises where one went wrong."""
     if not trace.done.wait(PATIENCE):
         raise SparseBenchError(f"There was no answer in {PATIENCE:.0f} s.")
     if trace.failures:
@@ -354,7 +355,7 @@ def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, w
         watch(f"{streams} streams and {length} tokens")
         arrived = time.perf_counter()
         bench.engine.submit(bench.row("prompt", prompt, 1, reader, keep))
-        _wait(reader)
+        wait(reader)
         first = reader.times[0][0]
         chunks = list(bench.duty.chunks)
     if bench.sparse.counts.kept == counted or not chunks:
@@ -394,7 +395,7 @@ def _streams(bench: SparseBench, count: int) -> Iterator[Trace]:
     finally:
         for row in rows:
             bench.engine.abort(row.id)
-        _wait(trace)
+        wait(trace)
 
 
 def _until(done: Callable[[], bool]) -> None:

@@ -6,10 +6,9 @@ but the scores differs between the three: the engine, its batch and the tokens t
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -17,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.bench.needles import KINDS, Kind, Needle, draw
-from paceline.bench.specprefill import PATIENCE, SparseBench, SparseBenchError, Watch, silent
+from paceline.bench.offline import Trace
+from paceline.bench.specprefill import SparseBench, SparseBenchError, Watch, silent, wait
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.sparse.scorer import Draft, Scout
 
@@ -120,44 +120,28 @@ def questions(tokenizer: Tokenizer, kind: Kind, length: int, count: int, seed: i
     return [Question(needle, builder.chat([{"role": "user", "content": needle.text}], {})) for needle in needles]
 
 
-@dataclass(slots=True)
-class _Answers:
-    """What rows say, until all have ended."""
-
-    texts: list[str]
-    open_rows: int
-    failures: list[str] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def sink(self, place: int) -> Callable[[Delta], None]:
-        def take(delta: Delta) -> None:
-            self.texts[place] += delta.text
-            if delta.error is not None:
-                self.failures.append(delta.error)
-            if delta.finish_reason is not None:
-                self.open_rows -= 1
-                if self.open_rows == 0:
-                    self.done.set()
-
-        return take
-
-
 def answers(bench: SparseBench, prompts: Sequence[Prompt], keep: float) -> list[str]:
     """Greedy, all in one batch as far as they fit."""
     tokenizer = bench.tokenizer
     if tokenizer is None:
         raise SparseBenchError("Shapes of random weights answer nothing: --quality needs a model with a tokenizer.")
     sampling = Sampling(temperature=0, max_tokens=ANSWER, speculation="off", specprefill=True, specprefill_keep=keep)
-    heard = _Answers([""] * len(prompts), len(prompts))
-    for place, prompt in enumerate(prompts):
-        text = TextStream(tokenizer.detokenizer())
-        row = Row(RequestId(f"question-{place}"), prompt, sampling, ANSWER, text, heard.sink(place))
+    heard = Trace()
+    rows = [
+        Row(
+            RequestId(f"question-{place}"),
+            prompt,
+            sampling,
+            ANSWER,
+            TextStream(tokenizer.detokenizer()),
+            heard.sink(place),
+        )
+        for place, prompt in enumerate(prompts)
+    ]
+    for row in rows:
         bench.engine.submit(row)
-    if not heard.done.wait(PATIENCE):
-        raise SparseBenchError(f"There was no answer in {PATIENCE:.0f} s.")
-    if heard.failures:
-        raise SparseBenchError(f"A request failed: {heard.failures[0]}")
-    return heard.texts
+    wait(heard)
+    return list(heard.texts.values())
 
 
 # -- what is right
