@@ -14,18 +14,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from paceline.engine import overview, pooling
+from paceline.engine import delivery, overview, pooling
 from paceline.engine.account import Account
+from paceline.engine.counters import Counters
 from paceline.engine.depth import bucket
 from paceline.engine.patience import Patience
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.pressure import is_out_of_memory
 from paceline.engine.rate import Rate
-from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId
+from paceline.engine.request import Delta, FinishReason, RequestId
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost, Token
@@ -43,22 +44,6 @@ STUBBORN = 3  # times that a row may run out of memory by itself before it is gi
 RECOVERY = 32  # decode steps without trouble after which a little more is tried again
 LOOK_AGAIN = 1.0  # seconds between two looks at how much of a waiting prompt is cached
 GLANCE = 0.05  # seconds between two looks at the rows' deadlines
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the engine has done since it started; written by its thread, read by anyone."""
-
-    steps: int = 0
-    decode_steps: int = 0
-    prompt_tokens: int = 0
-    generated_tokens: int = 0
-    finished: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)  # by cause
-    failed_steps: int = 0
-    out_of_memory: int = 0
-    queue_seconds: float = 0.0  # that rows waited before they ran, all together
-    queued: int = 0  # rows that this was
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,77 +498,30 @@ class Engine:
         if vector is None:
             self._end(row, "error", error="The model's hidden states are not numbers.")
             return
-        self._send(row, Delta(finish_reason="stop", vector=vector))
+        delivery.send(row, Delta(finish_reason="stop", vector=vector))
         self._forget(row, "stop")
 
     def _deliver_token(self, token: Token) -> None:
-        row, token_id = token.row, token.token_id
-        if row.failure is not None:
-            self._end(row, "error", error=row.failure)
+        row = token.row
+        broken = "The model's logits are not numbers." if token.token_id == NOT_A_NUMBER else None
+        if row.failure or broken:
+            self._end(row, "error", error=row.failure or broken)
             return
-        if token_id == NOT_A_NUMBER:
-            self._end(row, "error", error="The model's logits are not numbers.")
-            return
-        row.generated.append(token_id)
-        row.accepted += token.guessed
-        row.rejected -= token.guessed
-        if row.grammar is not None:
-            row.grammar.accept(token_id)
         self.counters.generated_tokens += 1
         self.scheduler.policy.served(row, OUTPUT_WEIGHT)
-        count = len(row.generated)
-        may_stop = count > row.sampling.min_tokens
-        if may_stop and token_id in self.ends(row):
-            row.text.silent(token_id, token.logprob)
-            self._end(row, "stop", stop_reason=token_id if token_id in row.sampling.stop_token_ids else None)
-            return
-        piece = row.text.push(token_id, token.logprob, may_stop=may_stop)
-        if piece.stop is not None:
-            self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs, "stop", piece.stop))
-            self._forget(row, "stop")
-        elif count >= row.limit:
-            self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs))
-            self._end(row, "length")
-        elif piece.token_ids or piece.text:
-            self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs))
+        ended = delivery.word(row, token.token_id, token.logprob, self.ends(row), guessed=token.guessed)
+        if ended is not None:
+            self._forget(row, ended)
 
     def ends(self, row: Row) -> frozenset[int]:
         """The tokens that end this row."""
         own = frozenset(row.sampling.stop_token_ids)
         return own if row.sampling.ignore_eos else self.end_ids | own
 
-    def _end(
-        self,
-        row: Row,
-        reason: FinishReason,
-        *,
-        stop_reason: str | int | None = None,
-        error: str | None = None,
-        refusal: Refused | None = None,
-    ) -> None:
-        """The row is over: what its text still holds goes out with the reason, and it leaves everything."""
-        piece = None
-        if reason in ("stop", "length"):
-            piece = row.text.finish(may_stop=len(row.generated) > row.sampling.min_tokens)
-            if piece.stop is not None:
-                reason, stop_reason = "stop", piece.stop
-        if piece is None:
-            self._send(row, Delta(finish_reason=reason, error=error, refusal=refusal))
-        else:
-            self._send(row, Delta(piece.text, piece.token_ids, piece.logprobs, reason, stop_reason, error))
-        self._forget(row, reason, refused=refusal is not None)
-
-    def _send(self, row: Row, delta: Delta) -> None:
-        prompt = None
-        if not row.greeted:
-            row.greeted = True
-            scores = row.prompt_logprobs
-            known = None if scores is None else tuple(scores)
-            prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached, row.prompt.tail, row.queued)
-        usage = row.usage if delta.finish_reason is not None else None
-        if prompt is not None or usage is not None:
-            delta = replace(delta, usage=usage, prompt=prompt)
-        row.sink(delta)
+    def _end(self, row: Row, reason: FinishReason, *, error: str | None = None, refusal: Refused | None = None) -> None:
+        """The row is over, and leaves everything."""
+        said = delivery.last_words(row, reason, error=error, refusal=refusal)
+        self._forget(row, said, refused=refusal is not None)
 
     def _forget(self, row: Row, reason: FinishReason, *, refused: bool = False) -> None:
         row.finished = reason
