@@ -270,7 +270,8 @@ class Settings(BaseModel):
         "MODEL. Default: none, and no request can ask for sparse reading.",
     )
     specprefill_threshold: Count = Field(
-        default=8192, description="Prompt tokens that must be left to compute before auto reads sparsely."
+        default=8192,
+        description="Prompt tokens that must be left to compute, behind the instructions, before auto reads sparsely.",
     )
     specprefill_keep_pct: float = Field(
         default=0.3,
@@ -368,7 +369,7 @@ class Settings(BaseModel):
                 raise SettingsError(
                     "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
                 )
-            for field in ("threshold", "keep_pct", "max_tokens", "chunk"):
+            for field in ("threshold", "keep_pct", "max_tokens", "chunk", "window"):
                 if f"specprefill_{field}" in self.model_fields_set:
                     raise SettingsError(
                         f"specprefill_{field} is for reading with a draft: set specprefill_draft_model too, "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MODEL, DRAFT = "paceline-mini", "paceline-mini-draft"
 LENGTHS, JUDGED = "8192,16384", "2048,4096,8192,16384"
+TURNS, BESIDE, PROMPTS, SEED = 3, 32768, 20, 0
 KEEP, KEEPS = "0.3", "1.0,0.5,0.3,0.2,0.1"
 ASKED_AT = 0.3  # the share of the last line
 WHAT: dict[Kind, str] = {"retrieval": "One fact hidden in a text", "notes": "A text of facts"}
@@ -43,10 +44,16 @@ def specprefill(
         str | None,
         option("Load", "SHARE", "Of the prompt that is read; with --quality a list.", default=f"{KEEP}; {KEEPS}"),
     ] = None,
-    turns: Annotated[int, option("Load", "N", "Turns of full and sparse, after a warm-up.", min=1)] = 3,
-    prompt_tokens: Annotated[int, option("Load", "N", "The prompt beside --streams.", min=512)] = 32768,
-    prompts: Annotated[int, option("Load", "N", "With --quality: prompts a figure.", min=1)] = 20,
-    seed: Annotated[int, option("Load", "N", "Of the prompts of --quality.")] = 0,
+    turns: Annotated[
+        int | None, option("Load", "N", "Turns of full and sparse, after a warm-up.", min=1, default=TURNS)
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, option("Load", "N", "The prompt beside --streams.", min=512, default=BESIDE)
+    ] = None,
+    prompts: Annotated[
+        int | None, option("Load", "N", "With --quality: prompts a figure.", min=1, default=PROMPTS)
+    ] = None,
+    seed: Annotated[int | None, option("Load", "N", "Of the prompts of --quality.", default=SEED)] = None,
     prefill_chunk: Annotated[
         int | None, option("Engine", "N", "Prompt tokens that the model reads in one step. Default: measured.", min=1)
     ] = None,
@@ -79,6 +86,13 @@ def specprefill(
 
     if quality and streams is not None:
         raise BenchError("--quality and --streams are two benches: give one of them.")
+    given = {"lengths": lengths, "turns": turns, "prompt-tokens": prompt_tokens, "prompts": prompts, "seed": seed}
+    read = (
+        ("lengths", "prompts", "seed") if quality else ("lengths", "turns") if streams is None else ("prompt-tokens",)
+    )
+    for name, value in given.items():
+        if value is not None and name not in read:
+            raise BenchError(f"--{name} means nothing to this bench: leave it out.")
     keeps = shares(keep or (KEEPS if quality else KEEP))
     if len(keeps) > 1 and not quality:
         raise BenchError(f"--keep is {keep!r}: one share, unless --quality compares several.")
@@ -94,11 +108,11 @@ def specprefill(
         SparseBench(model, draft_model, layout, compile=compile, **chunks) as running,
     ):
         if quality:
-            figures = _quality(console, running, tokens, keeps, prompts, seed, status.update)
+            figures = _quality(console, running, tokens, keeps, prompts or PROMPTS, seed or SEED, status.update)
         elif streams is not None:
-            figures = _streams(console, running, streams, prompt_tokens, keeps[0], status.update)
+            figures = _streams(console, running, streams, prompt_tokens or BESIDE, keeps[0], status.update)
         else:
-            figures = _speed(console, running, tokens, keeps[0], turns, status.update)
+            figures = _speed(console, running, tokens, keeps[0], turns or TURNS, status.update)
     write_json(output, figures)
 
 

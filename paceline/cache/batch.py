@@ -70,7 +70,7 @@ class Batch:
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
         # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
-        # Tokens besides its own that a step of many looks back at most, in layers that see all; None: they do.
+        # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
         self.near: int | None = None
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None

@@ -163,7 +163,11 @@ class Startup:
         self.admission.scoring = sparse.price
         how = "every long prompt" if rules.setting == "auto" else "whoever asks"
         log.info(
-            "sparse prefill for %s: %s scores, %d tokens a step", how, settings.specprefill_draft_model, sparse.chunk
+            "sparse prefill for %s: %s scores, %d tokens a step, looking back %s",
+            how,
+            settings.specprefill_draft_model,
+            sparse.chunk,
+            f"{sparse.draft.window} tokens" if sparse.draft.window else "at all of them",
         )
 
     def _say_how_it_drafts(self, no_head: str | None) -> None:

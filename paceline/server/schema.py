@@ -186,6 +186,10 @@ UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+# Why a field that is known elsewhere can mean nothing here.
+NO_EFFECT = dict.fromkeys(
+    ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
+)
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 
 
@@ -196,8 +200,9 @@ def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, 
         if harmless is None and name.startswith("guided_") and name not in GUIDED:
             harmless = (None,)
         if harmless is not None and value not in harmless:
+            reason = NO_EFFECT.get(name, "is not supported by this server yet")
             raise InvalidRequest(
-                f"{name} is not supported by this server yet; leave it out.",
+                f"{name} {reason}; leave it out.",
                 field=name,
                 code="unsupported_parameter",
             )

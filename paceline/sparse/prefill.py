@@ -118,7 +118,8 @@ class SparsePrefill:
         kept[-1] = True
         chosen = select(scores[whole:], kept[whole:], row.share or 1.0) + whole
         self.runner.choose(row, np.concatenate([np.arange(whole), chosen]), whole)
-        row.feeds = row.reads and whole > row.prefilled  # up to there, others may need what the head reads
+        # Up to there, others may need what the head reads; where nothing is kept, nobody does.
+        row.feeds = row.reads and row.keys is not None and whole > row.prefilled
         row.route = SPARSE
         if not row.feeds:
             row.head = row.carry = None
@@ -176,6 +177,4 @@ class SparsePrefill:
 def _begin(row: Row) -> int:
     """How much of its prompt is read whole in any case. What is there already; and where the server decides, not the
     request, the instructions too: they come back with every request, and only what was read whole can be cached."""
-    if row.sampling.specprefill is None and row.keys is not None:
-        return max(row.prefilled, row.prompt.system)
-    return row.prefilled
+    return row.prefilled if row.sampling.specprefill else max(row.prefilled, row.prompt.system)

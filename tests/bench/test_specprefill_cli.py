@@ -41,6 +41,12 @@ def shown(table: Table) -> str:
 def test_what_makes_no_sense_is_refused_before_anything_is_loaded() -> None:
     for arguments in (
         ["--quality", "--streams", "4"],
+        ["--streams", "4", "--lengths", "1024"],
+        ["--streams", "4", "--turns", "2"],
+        ["--quality", "--turns", "2"],
+        ["--quality", "--prompt-tokens", "1024"],
+        ["--prompts", "3"],
+        ["--seed", "0"],
         ["--keep", "0.3,0.2"],
         ["--keep", "0.01"],
         ["--keep", "much"],

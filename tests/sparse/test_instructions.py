@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,14 @@ def test_whoever_asks_for_it_has_all_of_the_prompt_read_sparsely(
     assert made.reuse.cache.memory == 0
 
 
-def test_so_it_is_where_nothing_may_be_cached(hybrid: Path) -> None:
-    made = SparseStepper(hybrid, chunk=40)
-    heard = made.scored("no cache", instructed(1), TOKENS)
-    made.finish()
-    compare(heard, hybrid, ids(1), chosen(ids(1)))
+@pytest.mark.parametrize("speculation", ["off", 2])
+def test_they_are_read_whole_too_where_nothing_may_be_cached(hybrid: Path, speculation: object) -> None:
+    for options in ({}, {"cache": PLENTY}):
+        made = SparseStepper(hybrid, chunk=40, speculation=speculation, **options)
+        heard = made.scored("no cache", replace(instructed(1), cached=False), TOKENS)
+        made.finish()
+        compare(heard, hybrid, ids(1), chosen(ids(1), whole=SYSTEM))
+        assert not options or made.reuse.cache.memory == 0
 
 
 def test_what_is_long_by_its_instructions_alone_is_read_whole(hybrid: Path) -> None:

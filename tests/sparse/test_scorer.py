@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.prefix import PrefixCache
+from paceline.models.attention import BLOCK, nearby
 from paceline.models.files import EMBEDDED
 from paceline.sparse.scorer import LOOK_AHEAD, POOL, Draft, smooth
 from tests.engine.stepper import loaded
@@ -40,12 +41,15 @@ def test_the_embedded_draft_too() -> None:
     assert np.abs(found - scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)).max() < 1e-5
 
 
+@pytest.mark.parametrize("window", [None, 10, 40])
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
-def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(family: str, request: pytest.FixtureRequest) -> None:
+def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(
+    family: str, window: int | None, request: pytest.FixtureRequest
+) -> None:
     language = loaded(request.getfixturevalue(family)).language
-    alone = read(Draft(language), PROMPT, 1000)
-    assert np.abs(read(Draft(language), PROMPT, 37) - alone).max() < 1e-6
-    draft = Draft(language, PrefixCache(lambda: 1 << 30))
+    alone = read(Draft(language, None, window), PROMPT, 1000)
+    assert np.abs(read(Draft(language, None, window), PROMPT, 37) - alone).max() < 1e-6
+    draft = Draft(language, PrefixCache(lambda: 1 << 30), window)
     other = [*PROMPT[:200], *range(3, 90)]
     read(draft, other, 64, marks=(120, 200))
     scout = draft.scout(PROMPT, (120, 200))
@@ -74,3 +78,20 @@ def test_a_window_changes_what_the_draft_reads_and_not_what_it_scores_with(
     assert np.abs(read(Draft(language, window=300), PROMPT, 50) - alone).max() < 1e-6, "it sees all there is"
     assert near.shape == alone.shape and 0 < np.abs(near - alone).max() < 0.5
     assert near[:50].max() > 0, "the look-ahead sees the prompt's beginning"
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 70), (0, 20), (13, 14), (13, 70), (40, 61), (60, 64)])
+def test_a_token_sees_its_block_and_the_window_before_it(start: int, stop: int) -> None:
+    near = 10
+    rng = np.random.default_rng(3)
+    keys, values = (mx.array(rng.normal(size=(1, 2, stop, 8)).astype(np.float32)) for _ in range(2))
+    queries = mx.array(rng.normal(size=(1, 4, stop - start, 8)).astype(np.float32))
+    found = np.array(nearby(queries, keys, values, near, 0.3))
+    for place in range(start, stop):
+        low = max(place // (BLOCK * near) * BLOCK * near - near, 0)
+        assert place - low <= (BLOCK + 1) * near and (low == 0 or place - low >= near)
+        one = queries[:, :, place - start : place - start + 1]
+        wanted = mx.fast.scaled_dot_product_attention(
+            one, keys[:, :, low : place + 1], values[:, :, low : place + 1], scale=0.3
+        )
+        assert np.abs(found[:, :, place - start] - np.array(wanted)[:, :, 0]).max() < 1e-5
