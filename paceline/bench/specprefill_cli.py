@@ -87,11 +87,10 @@ def specprefill(
     if quality and streams is not None:
         raise BenchError("--quality and --streams are two benches: give one of them.")
     given = {"lengths": lengths, "turns": turns, "prompt-tokens": prompt_tokens, "prompts": prompts, "seed": seed}
-    read = (
-        ("lengths", "prompts", "seed") if quality else ("lengths", "turns") if streams is None else ("prompt-tokens",)
-    )
+    meant: tuple[str, ...] = ("lengths", "prompts", "seed") if quality else ("lengths", "turns")
+    meant = meant if streams is None else ("prompt-tokens",)
     for name, value in given.items():
-        if value is not None and name not in read:
+        if value is not None and name not in meant:
             raise BenchError(f"--{name} means nothing to this bench: leave it out.")
     keeps = shares(keep or (KEEPS if quality else KEEP))
     if len(keeps) > 1 and not quality:

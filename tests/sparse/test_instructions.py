@@ -74,7 +74,8 @@ def test_whoever_asks_for_it_has_all_of_the_prompt_read_sparsely(
 
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_they_are_read_whole_too_where_nothing_may_be_cached(hybrid: Path, speculation: object) -> None:
-    for options in ({}, {"cache": PLENTY}):
+    for cache in (None, PLENTY):
+        options: dict[str, Any] = {} if cache is None else {"cache": cache}
         made = SparseStepper(hybrid, chunk=40, speculation=speculation, **options)
         heard = made.scored("no cache", replace(instructed(1), cached=False), TOKENS)
         made.finish()
