@@ -221,7 +221,7 @@ class Service:
 
     def stats(self) -> dict[str, Any]:
         if self._running is None:
-            return {"running": 0, "waiting": 0, "state": "stopped"}
+            return {"running": 0, "waiting": 0, "state": "loading" if self._starting.locked() else "stopped"}
         return self._running.stats()
 
     # -- what the server asks

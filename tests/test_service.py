@@ -410,6 +410,18 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     await service.stop()
 
 
+async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
+    service = Service(Settings(model=str(llama)))
+    starting = asyncio.create_task(service.start())
+    states = set()
+    while not starting.done():
+        states.add(service.stats().get("state"))
+        await asyncio.sleep(0.01)
+    await starting
+    assert "loading" in states and "state" not in service.stats()
+    await service.stop()
+
+
 async def test_a_model_that_cannot_be_loaded_leaves_a_service_that_can_be_asked_why(tmp_path: Path) -> None:
     service = Service(Settings(model=str(tmp_path / "nothing")))
     with pytest.raises(LoadError):
