@@ -410,6 +410,16 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     await service.stop()
 
 
+async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
+    service = Service(Settings(model=str(hybrid)))
+    async with service:
+        for turn in range(6):
+            prompts = [GenerateRequest(f"{turn} {place} " + "ab " * 300, GREEDY) for place in range(3)]
+            await asyncio.gather(*(service.generate(prompt) for prompt in prompts))
+            await asyncio.sleep(0.3)
+            assert service.stats()["memory"]["active_bytes"] == mx.get_active_memory()
+
+
 async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
     service = Service(Settings(model=str(llama)))
     starting = asyncio.create_task(service.start())

@@ -270,8 +270,8 @@ class Engine:
     def _admit(self, wait: bool) -> bool:
         """Take in arrivals and cancellations; sleep when there is nothing at all to do. False: stop."""
         pause = self._pause() if wait else 0.0
-        if pause is None:  # nobody is there: what is left is what idleness costs
-            self._attempt(self._take_stock)
+        if pause is None:
+            self._attempt(self._come_to_rest)
         while pause != 0 or not self._inbox.empty():
             try:
                 word = self._inbox.get(timeout=pause)
@@ -593,6 +593,14 @@ class Engine:
             mx.clear_cache()
         if self.account.due(self._clock()):
             self._attempt(self._take_stock)
+
+    def _come_to_rest(self) -> None:
+        """Nobody is there: what is left is what idleness costs. What was submitted last must be over, or it would count
+        for ever: copies for the prefix cache hold on to all that they are cut from."""
+        import mlx.core as mx
+
+        mx.synchronize()
+        self._take_stock()
 
     def _take_stock(self) -> None:
         counters, scheduler = self.counters, self.scheduler
