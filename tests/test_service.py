@@ -411,13 +411,19 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
 
 
 async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
-    service = Service(Settings(model=str(hybrid)))
-    async with service:
-        for turn in range(6):
-            prompts = [GenerateRequest(f"{turn} {place} " + "ab " * 300, GREEDY) for place in range(3)]
-            await asyncio.gather(*(service.generate(prompt) for prompt in prompts))
-            await asyncio.sleep(0.3)
-            assert service.stats()["memory"]["active_bytes"] == mx.get_active_memory()
+    """Not what it held a moment ago, while the last work that it had submitted was under way."""
+
+    def work() -> None:
+        product = mx.ones((1500, 1500))
+        for _ in range(12):
+            product = product @ product * 1e-4
+        mx.async_eval(product)
+
+    async with Service(Settings(model=str(hybrid))) as service:
+        engine = service._live().engine
+        await asyncio.wrap_future(engine.run_between_steps(work))
+        await asyncio.sleep(3.0)
+        assert service.stats()["memory"]["active_bytes"] == mx.get_active_memory()
 
 
 async def test_a_service_says_that_it_is_loading(llama: Path) -> None:

@@ -361,11 +361,11 @@ def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, w
     if bench.sparse.counts.kept == counted or not chunks:
         raise SparseBenchError(f"The prompt of {length} tokens was read whole ({bench.sparse.counts.outcomes}).")
     said = [sum(moment <= first for moment in times) for times in trace.times.values()]
-    unsaid = [sum(moment <= arrived for moment in times) for times in trace.times.values()]
+    before = [sum(moment <= arrived for moment in times) for times in trace.times.values()]
     watch(f"{streams} streams by themselves, {max(said)} tokens each")
     with _streams(bench, streams) as control:
         _until(lambda: all(len(times) >= most for times, most in zip(control.times.values(), said, strict=True)))
-    begin = max(times[less - 1] for times, less in zip(control.times.values(), unsaid, strict=True))
+    begin = max(times[less - 1] for times, less in zip(control.times.values(), before, strict=True))
     end = min(times[most - 1] for times, most in zip(control.times.values(), said, strict=True))
     return Beside(
         streams,

@@ -1,7 +1,7 @@
 """A little of everything before anybody waits for it. On the engine's thread, before its first row.
 
-A GPU's kernels are compiled when they are first needed: on CUDA each takes three to five seconds, and whoever streams
-meanwhile waits for them. So rows of no account join, decode, draft and leave once, in every way that rows can, and what
+A GPU's kernels are compiled when they are first needed: on CUDA each takes seconds, and whoever streams meanwhile
+waits for them. So rows of no account join, decode, draft and leave once, in every way that rows can, and what
 that compiles is there when a request needs it. It holds nothing afterwards.
 """
 
@@ -68,7 +68,7 @@ def rehearse(runner: Runner, *, depths: Sequence[int] = (0,), draft: Draft | Non
     try:
         _Rehearsal(runner, draft).play(depths)
     except Exception as error:  # noqa: BLE001  nobody has asked for anything yet
-        log.warning("the rehearsal broke off: %s", error)
+        log.warning("the rehearsal broke off: %s", error, exc_info=error)
     finally:
         runner.reset()
         mx.clear_cache()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
 from paceline.engine.request import Prompt, Sampling
+from paceline.engine.row import Row
 from paceline.models.adapter import take_places
 from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
@@ -81,6 +82,15 @@ class SparseStepper(Stepper):
         self.engine.sparse = self.sparse
         if self.engine.reuse is not None:
             self.sparse.on_chosen = self.engine.reuse.turned
+
+    def set_back(self) -> Row:
+        """The only row that runs begins again, as it would to make room. Nothing of it is under way then."""
+        if self.launched is not None:
+            self.engine._settle(self.runner, self.launched)
+            self.launched = None
+        (row,) = self.engine.scheduler.running
+        self.engine._set_back([row], "policy")
+        return row
 
     def scored(self, name: str, prompt: Prompt | Sequence[int], tokens: int, **more: Any) -> Heard:
         """Greedy, with log probabilities."""

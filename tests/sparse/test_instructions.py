@@ -113,12 +113,7 @@ def test_a_row_that_is_set_back_while_it_reads_them_goes_on(hybrid: Path, steps:
     made = SparseStepper(hybrid, "similar", cache=PLENTY, chunk=40, speculation=speculation)
     heard = made.scored("row", instructed(1), TOKENS)
     made.step(steps)
-    engine = made.engine
-    if made.launched is not None:
-        engine._settle(made.runner, made.launched)
-        made.launched = None
-    (row,) = engine.scheduler.running
-    engine._set_back([row], "policy")
+    row = made.set_back()
     made.finish()
     assert row.setbacks == 1
     compare(heard, hybrid, ids(1), chosen(ids(1), whole=SYSTEM))

@@ -120,13 +120,8 @@ def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
     tokens = [*system, *prompt(400, 10)]
     heard = stepper.scored("row", tokens, TOKENS)
     stepper.step(steps)
-    engine = stepper.engine
-    if stepper.launched is not None:
-        engine._settle(stepper.runner, stepper.launched)
-        stepper.launched = None
-    (row,) = engine.scheduler.running
+    row = stepper.set_back()
     before = None if row.chosen is None else row.chosen.tolist()
-    engine._set_back([row], "policy")
     stepper.reuse.cache.clear()
     stepper.finish()
     assert row.setbacks == 1 and (before is None or row.chosen.tolist() == before)
