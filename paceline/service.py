@@ -12,7 +12,7 @@ import logging
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from paceline import platform
 from paceline.cache.radix import Keys
 from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
+from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import (
     Delta,
@@ -48,6 +49,7 @@ log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 WORKERS = 16  # threads that build prompts and compile grammars
+READERS = 4  # threads for prompts with pictures or very long texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +135,34 @@ class Service:
     # -- life
 
     async def start(self) -> None:
-        """Load the model and check it, on the engine's own thread. Raises LoadError."""
-        await asyncio.to_thread(self._start)
+        """Load the model and check it, on the engine's own thread. Raises LoadError.
 
-    def _start(self) -> None:
-        with self._starting:  # a second start waits for the first, and finds its work done
-            if self._running is None:
-                self._running = _Running(self.settings, self._progress)
+        Cancelled, it winds up what was begun, and then is cancelled; cancelled again, at once.
+        """
+        abandoned = threading.Event()
+        done: Future[None] = Future()
+        arguments = (done, lambda: not abandoned.is_set())
+        # Not one of the loop's own threads: these are waited for when the loop ends, whatever they do.
+        threading.Thread(target=self._start, args=arguments, name="paceline-start", daemon=True).start()
+        started = asyncio.wrap_future(done)
+        try:
+            await asyncio.shield(started)
+        except asyncio.CancelledError:
+            abandoned.set()
+            await asyncio.wait([started])
+            if not started.cancelled() and started.exception() is None:
+                await self.stop()
+            raise
+
+    def _start(self, done: Future[None], wanted: Callable[[], bool]) -> None:
+        try:
+            with self._starting:  # a second start waits for the first, and finds its work done
+                if self._running is None:
+                    self._running = _Running(self.settings, self._progress, wanted)
+        except BaseException as error:  # noqa: BLE001  for whoever waits for the start
+            done.set_exception(error)
+        else:
+            done.set_result(None)
 
     async def stop(self) -> None:
         """Abort what runs, free the model. Idempotent."""
@@ -162,13 +185,13 @@ class Service:
         def build(running: _Running) -> Prompt:
             return running.prompts.chat(request.messages, request.template_options, request.tools)
 
-        return self._stream(build, request, "messages")
+        return self._stream(build, request, "messages", is_heavy(request.messages))
 
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         def build(running: _Running) -> Prompt:
             return running.prompts.text(request.prompt)
 
-        return self._stream(build, request, "prompt")
+        return self._stream(build, request, "prompt", len(request.prompt) > LONG_TEXT)
 
     def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
         """One delta, with the vector: the form in which requests are counted, cancelled and merged."""
@@ -185,7 +208,7 @@ class Service:
             tenant=request.tenant,
             priority=request.priority,
         )
-        return self._stream(build, asked, request.field)
+        return self._stream(build, asked, request.field, len(request.input) > LONG_TEXT)
 
     async def chat(self, request: ChatRequest) -> Completion:
         request = replace(request, request_id=request.request_id or new_request_id())
@@ -261,6 +284,10 @@ class Service:
     def tokenizer(self) -> Any:
         return self._live().prompts.tokenizer
 
+    def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """A text's token ids, also of one that is longer than the context. Blocks its thread."""
+        return self._live().prompts.tokens(text, add_special_tokens)
+
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> list[int]:
@@ -275,7 +302,7 @@ class Service:
         return self._running
 
     async def _stream(
-        self, build: Callable[[_Running], Prompt], request: ChatRequest | GenerateRequest, place: str
+        self, build: Callable[[_Running], Prompt], request: ChatRequest | GenerateRequest, place: str, heavy: bool
     ) -> AsyncGenerator[Delta, None]:
         running = self._live()
         validate_choices(request.n, running.limits)
@@ -288,7 +315,7 @@ class Service:
         running.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
         try:
-            prompt = await running.apart(build, running)
+            prompt = await running.apart(build, running, heavy=heavy)
             prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
             grammar = None
             if request.grammar is not None:
@@ -328,12 +355,8 @@ class Service:
 class _Running:
     """All that lives between `start` and `stop`."""
 
-    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+    def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool]) -> None:
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
-        from paceline.conversation.media import Loader
-        from paceline.conversation.prompt import PromptBuilder
-        from paceline.conversation.tokenizer import Tokenizer
-        from paceline.conversation.video import VideoLimits
         from paceline.engine.engine import Engine
         from paceline.engine.pace import Pace
         from paceline.engine.patience import Patience
@@ -343,7 +366,8 @@ class _Running:
 
         self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
         self.workers = ThreadPoolExecutor(WORKERS, "paceline-prompt")
-        self.startup = Startup(settings, progress)
+        self.readers = ThreadPoolExecutor(READERS, "paceline-reader")
+        self.startup = Startup(settings, progress, wanted)
         self.post = _Post()
         policy = POLICIES[settings.scheduler_policy]()
         chunk = settings.prefill_chunk or 256
@@ -355,9 +379,23 @@ class _Running:
         )
         self.engine = Engine(self.startup.runner, scheduler, self.post.flush, patience=patience)
         self.startup.engine = self.engine
-        self.engine.start()
-        tokenizer: Tokenizer = self.startup.tokenizer
         self.settings = settings
+        try:
+            self.engine.start()
+            self._prepare()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        """What requests need, once the model is there."""
+        from paceline.conversation.media import Loader
+        from paceline.conversation.prompt import PromptBuilder
+        from paceline.conversation.tokenizer import Tokenizer
+        from paceline.conversation.video import VideoLimits
+
+        settings = self.settings
+        tokenizer: Tokenizer = self.startup.tokenizer
         self.limits = Limits(
             context_length=self.startup.context_length,
             vocab_size=self.startup.vocab_size,
@@ -382,7 +420,9 @@ class _Running:
             max_images=settings.max_images,
             loader=Loader.of(settings),
             film=None if self.startup.vision is None else self.startup.vision.film,
-            video_limits=VideoLimits.of(settings),
+            video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
+            context_length=self.startup.context_length,
+            memory=self.startup.memory,
         )
 
     def check(self, prompt: Prompt, place: str) -> None:
@@ -399,9 +439,10 @@ class _Running:
         sizes = [image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images]
         self.startup.admission.check(len(prompt.token_ids), sizes, place)
 
-    async def apart(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Work that takes its time, off the event loop. Fetching a picture may block its thread for seconds."""
-        return await asyncio.get_running_loop().run_in_executor(self.workers, work, *arguments)
+    async def apart(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
+        """Work that takes its time, off the event loop. `heavy`: it may wait for memory, and others should not."""
+        pool = self.readers if heavy else self.workers
+        return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
 
     def compiled(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
         """A grammar ready for use. Where the model thinks first, it holds for what comes after."""
@@ -445,7 +486,8 @@ class _Running:
     def stop(self) -> None:
         self.engine.stop()
         self.startup.close()
-        self.workers.shutdown(wait=False, cancel_futures=True)
+        for pool in (self.workers, self.readers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def stats(self) -> dict[str, Any]:
         from paceline.engine import memory
@@ -458,6 +500,7 @@ class _Running:
             "speculation": {**self.startup.speculation, **stats["speculation"]},
             "prefix_cache": memory.stats(stats["prefix_cache"]),
             "specprefill": sparse_stats(self.engine.sparse, self.limits.no_sparse),
+            "request_memory": self.startup.memory.stats(),
         }
 
 

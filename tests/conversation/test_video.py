@@ -107,7 +107,7 @@ def test_frames_with_too_many_pixels_are_refused_before_one_is_kept() -> None:
 
 
 def test_all_frames_together_keep_to_the_limit() -> None:
-    clip = decode(videos.video(30), VideoLimits(pixels=96 * 64), "here")
+    clip = decode(videos.video(30), VideoLimits(kept=96 * 64), "here")
     count, height, width, _ = clip.frames.shape
     assert count == 6 and height * width * count <= 96 * 64
 
@@ -146,7 +146,7 @@ def test_the_decoder_needs_nothing_of_the_server(tmp_path: Path) -> None:
     """It is run by its path, isolated, wherever the package is installed."""
     file = tmp_path / "video"
     file.write_bytes(videos.video(30))
-    asked = {"fps": 2, "frames": 8, "seconds": 60, "pixels": 10**6, "kept": 10**6}
+    asked = {"fps": 2, "frames": 8, "seconds": 60, "pixels": 10**6, "kept": 10**6, "memory": 2**30}
     command = [sys.executable, "-I", str(video.DECODER), str(file), json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, env={"PATH": os.environ["PATH"]}, cwd=tmp_path, check=True)
     assert json.loads(done.stdout.partition(b"\n")[0])["shape"] == [6, 64, 96]
@@ -209,7 +209,7 @@ def test_frames_by_their_addresses_stand_evenly_apart() -> None:
     with pytest.raises(InvalidRequest, match="at most 2"):
         loaded(VideoPart(urls, "here", frames=True), VideoLimits(frames=2))
     with pytest.raises(InvalidRequest, match="together"):
-        loaded(VideoPart(urls, "here", frames=True), VideoLimits(pixels=10_000))
+        loaded(VideoPart(urls, "here", frames=True), VideoLimits(kept=10_000))
 
 
 def test_videos_come_by_the_same_addresses_under_the_same_rules(tmp_path: Path) -> None:
