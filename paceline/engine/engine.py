@@ -54,10 +54,18 @@ class Errand:
     result: Future[Any]
 
     def run(self) -> None:
+        if not self.result.set_running_or_notify_cancel():  # from here on, it cannot be cancelled any more
+            return
         try:
-            self.result.set_result(self.work())
+            result = self.work()
         except BaseException as error:  # noqa: BLE001  for the thread that asked
             self.result.set_exception(error)
+        else:
+            self.result.set_result(result)
+
+    def refuse(self, reason: str) -> None:
+        if self.result.set_running_or_notify_cancel():
+            self.result.set_exception(EngineUnavailable(reason))
 
 
 class Engine:
@@ -151,12 +159,19 @@ class Engine:
         started.put(None)
         try:
             self._loop(self._runner)
-        finally:
-            self._close()
+        except BaseException as error:  # noqa: BLE001  whatever it is: a thread that ends in silence leaves all waiting
+            self._crashed(error)
+        self._close()
+
+    def _crashed(self, error: BaseException) -> None:
+        """Something failed that nobody is there to handle: the engine ends, and says so."""
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        log.critical("the engine stops after an error that it cannot handle: %s", reason, exc_info=error)
+        self.failure = self.failure or f"The engine stopped after an unexpected error: {reason}"
 
     def _loop(self, runner: Runner) -> None:
         launched: Launched | None = None
-        while self._admit(wait=launched is None) and self.failure is None:
+        while self.failure is None and self._admit(wait=launched is None):
             launched = self.step(runner, launched)
 
     def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
@@ -284,17 +299,22 @@ class Engine:
                 word.run()
             elif isinstance(word, Row):
                 self._rows[word.id] = word
-                if self.sparse is not None:
-                    self.sparse.arrive(word)
-                if self.reuse is not None:
-                    self._guarded(word, partial(self.reuse.arrive, word))
-                self._look_up(word)
-                self.scheduler.add(word, word.arrived)
-                if word.remaining == 0 and word.limit == 0:  # a prompt of one token, only to be scored
-                    self._end(word, "length")
+                self._guarded(word, partial(self._arrive, word))
             elif word in self._rows:
                 self._end(self._rows[word], "abort")
         return True
+
+    def _arrive(self, row: Row) -> None:
+        if self.sparse is not None:
+            self.sparse.arrive(row)
+        if self.reuse is not None:
+            self.reuse.arrive(row)
+        self._look_up(row)
+        if row.finished is not None:  # to look it up has failed
+            return
+        self.scheduler.add(row, row.arrived)
+        if row.remaining == 0 and row.limit == 0:  # a prompt of one token, only to be scored
+            self._end(row, "length")
 
     def _pause(self) -> float | None:
         """How long to wait for a word when no step is under way; None: until one comes."""
@@ -608,8 +628,7 @@ class Engine:
         self.account.look(scheduler.admission, rows, now, counters.prompt_tokens, counters.generated_tokens)
 
     def _close(self) -> None:
-        import mlx.core as mx
-
+        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last word."""
         with self._lock:
             self._open = False
         while not self._inbox.empty():  # arrivals that nobody will serve
@@ -617,26 +636,35 @@ class Engine:
             if isinstance(word, Row):
                 self._rows[word.id] = word
             elif isinstance(word, Errand):
-                word.result.set_exception(EngineUnavailable("The engine has stopped."))
+                word.refuse(self.failure or "The engine has stopped.")
         for row in list(self._rows.values()):
-            if self.failure is not None:
-                self._end(row, "error", error=self.failure)
-            else:
-                self._end(row, "abort")
-        self._after_step()
+            self._at_last(partial(self._end, row, "abort" if self.failure is None else "error", error=self.failure))
+        self._at_last(self._after_step)
         if self.reuse is not None:
-            self._attempt(self.reuse.close)
+            self._at_last(self.reuse.close)
         if self.sparse is not None:
-            self._attempt(self.sparse.clear)
+            self._at_last(self.sparse.clear)
         self._runner = self.reuse = self.sparse = None
         self._setup = _gone
-        gc.collect()
-        mx.clear_cache()
-        mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
+        self._at_last(_free)
+
+    def _at_last(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  there is nobody left to handle it
+            self._crashed(error)
 
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""
         return overview.engine(self, self._clock())
+
+
+def _free() -> None:
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+    mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
 
 
 def _gone() -> Runner:
