@@ -29,7 +29,7 @@ from paceline.engine.rate import Rate
 from paceline.engine.request import Delta, FinishReason, RequestId
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
-from paceline.engine.runner import Launched, Runner, StepLost, Token
+from paceline.engine.runner import Launched, PromptWork, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
 from paceline.errors import EngineUnavailable, QueueFull, Refused
@@ -202,7 +202,9 @@ class Engine:
             launched = self._read(runner, launched)
         following, trouble = self._launch(runner, plan)
         if launched is not None and not self._settle(runner, launched):
-            following = trouble = None  # it was built on what is lost
+            if following is not None:
+                self._settle_prompts(runner, following)
+            following = trouble = None  # its tokens were built on what is lost
         if trouble is not None:
             self._failed(runner, plan.decode, trouble)
         self._tidy(plan)
@@ -211,24 +213,39 @@ class Engine:
 
     def _settle(self, runner: Runner, launched: Launched) -> bool:
         """Read and deliver a step. False: it was lost, and its rows begin again."""
-        went_well = self._settle_tokens(runner, launched)
-        for row in launched.pooled:  # whatever became of the tokens, their vectors are there
-            if row.finished is None and row.pooled is not None:  # None: it was set back meanwhile
-                self._own_work(row, partial(self._deliver_vector, row))
-        return went_well
-
-    def _settle_tokens(self, runner: Runner, launched: Launched) -> bool:
         if launched.unread and self._read(runner, launched) is None:
             return False
         try:
             self._deliver(runner, launched)
         except Exception as error:  # noqa: BLE001
-            self._failed(runner, launched.rows, StepLost(launched), error)
+            self._lost(runner, launched, error)
             return False
         if launched.sampled is not None:
             self._failing = 0
             self.scheduler.suspects.succeeded(launched.rows)
+        self._settle_prompts(runner, launched)
         return True
+
+    def _lost(self, runner: Runner, launched: Launched, cause: BaseException) -> None:
+        """A step's tokens are lost: the rows that decoded begin again. Prompts have batches of their own."""
+        self._failed(runner, launched.rows, StepLost(launched), cause)
+        self._settle_prompts(runner, launched)
+
+    def _settle_prompts(self, runner: Runner, launched: Launched) -> None:
+        """Wait for what a step did for rows that do not decode yet, and deliver the vectors that are ready."""
+        begun = time.perf_counter()
+        for prompt in launched.waits:
+            if prompt.stands:
+                self._own_work(prompt.row, partial(runner.wait, prompt.arrays))
+        for prompt in launched.scouted:
+            if prompt.stands and prompt.row.scout is not None and self.sparse is not None:
+                with self._or_whole(self.sparse, prompt.row):
+                    self.sparse.wait(prompt.arrays)
+        if launched.side is not None:
+            self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
+        for prompt in launched.pooled:
+            if prompt.stands:
+                self._own_work(prompt.row, partial(self._deliver_vector, prompt.row))
 
     def _enter(self, row: Row) -> None:
         """A row that comes in begins where the longest known prefix of its prompt ends."""
@@ -261,7 +278,7 @@ class Engine:
         try:
             runner.read(launched)
         except Exception as error:  # noqa: BLE001
-            self._failed(runner, launched.rows, StepLost(launched), error.__cause__ or error)
+            self._lost(runner, launched, error.__cause__ or error)
             return None
         self._clock_step(launched)
         for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
@@ -349,13 +366,13 @@ class Engine:
         return launched, trouble
 
     def _prefill(self, runner: Runner, chunk: Chunk, launched: Launched) -> None:
-        launched.waits.append((chunk.row, runner.prefill(chunk)))
+        launched.waits.append(PromptWork(chunk.row, runner.prefill(chunk)))
         launched.prompt_tokens += chunk.tokens
         self.counters.prompt_tokens += chunk.tokens
         row = chunk.row
         self.scheduler.policy.served(row, chunk.tokens)
         if row.remaining == 0 and row.prompt.pooling is not None:
-            launched.pooled.append(row)  # read when the step is: a read here would hold up everybody
+            launched.pooled.append(PromptWork(row, []))  # read when the step is: a read here would hold up everybody
         elif row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
             self._end(row, "length")
 
@@ -364,7 +381,7 @@ class Engine:
         assert self.sparse is not None  # or nobody would be undecided
         begun = time.perf_counter()
         with self._or_whole(self.sparse, row):
-            launched.scouted.append((row, self.sparse.advance(row)))
+            launched.scouted.append(PromptWork(row, self.sparse.advance(row)))
         self._sided(launched, time.perf_counter() - begun)
 
     def _sided(self, launched: Launched, seconds: float) -> None:
@@ -501,17 +518,6 @@ class Engine:
         for token in tokens:
             if token.row.finished is None:
                 self._guarded(token.row, partial(self._deliver_token, token))
-        begun = time.perf_counter()
-        for row, arrays in launched.waits:
-            if row.finished is None:
-                self._own_work(row, partial(runner.wait, arrays))
-        for row, arrays in launched.scouted:
-            if row.scout is not None and self.sparse is not None:
-                with self._or_whole(self.sparse, row):
-                    self.sparse.wait(arrays)
-        if launched.side is not None:
-            self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
-            launched.side = None
 
     def _deliver_vector(self, row: Row) -> None:
         vector = pooling.unit(row.pooled)
@@ -573,7 +579,6 @@ class Engine:
         pressed = is_out_of_memory(cause)
         if not pressed and not scheduler.suspects.active:
             self._count_failure(cause)  # attempts to find the culprit do not count
-        scheduler.duty.forget()  # what was under way beside it is not waited for any more
         if lost:
             self._set_back([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
             runner.reset()
