@@ -204,9 +204,10 @@ class Engine:
         if launched is not None and not self._settle(runner, launched):
             if following is not None:
                 self._settle_prompts(runner, following)
-            following = trouble = None  # its tokens were built on what is lost
-        if trouble is not None:
+            following = None  # its tokens were built on what is lost
+        elif trouble is not None:
             self._failed(runner, plan.decode, trouble)
+        _drop_frames(trouble)
         self._tidy(plan)
         self._after_step()
         return following
@@ -315,8 +316,9 @@ class Engine:
             if isinstance(word, Errand):
                 word.run()
             elif isinstance(word, Row):
-                self._rows[word.id] = word
-                self._guarded(word, partial(self._arrive, word))
+                if word.finished is None:  # or it was turned away with another choice of its request
+                    self._rows[word.id] = word
+                    self._guarded(word, partial(self._arrive, word))
             elif word in self._rows:
                 self._end(self._rows[word], "abort")
         return True
@@ -423,7 +425,7 @@ class Engine:
             self._fail(row, error)
 
     def _fail(self, row: Row, error: Exception) -> None:
-        log.warning("request %s failed: %s", row.id, error)
+        log.warning("request %s failed: %s", row.id, str(error))
         self._end(row, "error", error=str(error) or type(error).__name__)
 
     # -- time and memory
@@ -638,7 +640,7 @@ class Engine:
             self._open = False
         while not self._inbox.empty():  # arrivals that nobody will serve
             word = self._inbox.get()
-            if isinstance(word, Row):
+            if isinstance(word, Row) and word.finished is None:
                 self._rows[word.id] = word
             elif isinstance(word, Errand):
                 word.refuse(self.failure or "The engine has stopped.")
@@ -662,6 +664,15 @@ class Engine:
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""
         return overview.engine(self, self._clock())
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Of an error that was handled: frames that hold it, and that its traceback holds, would hold all their rows."""
+    for _ in range(8):
+        if error is None:
+            return
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _free() -> None:

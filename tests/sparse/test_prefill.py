@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
 from paceline.engine.duty import Duty
-from paceline.engine.runner import Launched, Token
 from paceline.engine.request import Prompt, Sampling
+from paceline.engine.runner import Launched, Token
 from paceline.sparse.rules import Rules
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
