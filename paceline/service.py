@@ -314,6 +314,7 @@ class Service:
             raise InvalidRequest(f"The request id {request_id} is in use.", field="request_id")
         running.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
+        delta: Delta | None = None
         try:
             prompt = await running.apart(build, running, heavy=heavy)
             prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
@@ -331,15 +332,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             mailbox = running.post.mailbox(self.settings.max_unread_tokens, lambda: running.abort(ids))
-            rows: list[Row] = []
-            for index, choice_id in enumerate(ids):
-                matcher = None if grammar is None else grammar.matcher()
-                sampling = _seeded(request.sampling, index)
-                row = running.row(choice_id, prompt, sampling, mailbox, index, matcher, request.shows_marks, keys)
-                row.tenant, row.priority, row.company = request.tenant, request.priority, rows
-                rows.append(row)
-            for row in rows:
-                running.engine.submit(row)
+            running.submit(request, ids, prompt, mailbox, grammar, keys)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
@@ -348,6 +341,7 @@ class Service:
                 open_choices -= delta.finish_reason is not None
                 yield delta
         finally:
+            delta = None  # a refusal that was raised holds this frame: what holds the refusal must not stay in it
             del running.requests[request_id]
             running.abort(ids)  # of a stream that was read to its end, nothing is left to abort
 
@@ -456,16 +450,38 @@ class _Running:
         reuse = self.engine.reuse
         return None if reuse is None else reuse.keys(prompt)
 
-    def row(
+    def submit(
+        self,
+        request: ChatRequest | GenerateRequest,
+        ids: Sequence[RequestId],
+        prompt: Prompt,
+        mailbox: _Mailbox,
+        grammar: Compiled | None,
+        keys: Keys | None,
+    ) -> None:
+        """Hand the request's rows to the engine, which alone keeps them."""
+        from paceline.engine.row import Company
+
+        rows = []
+        for index, choice_id in enumerate(ids):
+            matcher = None if grammar is None else grammar.matcher()
+            sampling = _seeded(request.sampling, index)
+            row = self._row(choice_id, prompt, sampling, mailbox.sink(index), matcher, request.shows_marks)
+            row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
+            rows.append(row)
+        company = Company(rows)
+        for row in rows:
+            row.company = company
+            self.engine.submit(row)
+
+    def _row(
         self,
         choice_id: RequestId,
         prompt: Prompt,
         sampling: Sampling,
-        mailbox: _Mailbox,
-        index: int,
-        grammar: Grammar | None = None,
-        shows_marks: bool = False,
-        keys: Keys | None = None,
+        sink: Callable[[Delta], None],
+        grammar: Grammar | None,
+        shows_marks: bool,
     ) -> Row:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
@@ -475,9 +491,7 @@ class _Running:
         shown = self.marks if shows_marks else frozenset()
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
-        row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route, grammar)
-        row.keys = keys
-        return row
+        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar)
 
     def abort(self, ids: Sequence[RequestId]) -> None:
         for choice_id in ids:

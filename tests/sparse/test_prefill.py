@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from paceline.cache.prefix import PrefixCache
 from paceline.engine.duty import Duty
 from paceline.engine.request import Prompt, Sampling
+from paceline.engine.runner import Launched, Token
 from paceline.sparse.rules import Rules
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
@@ -226,9 +227,6 @@ def test_streams_are_repaid_for_the_time_that_chunks_take() -> None:
     duty.took(0.5, 21.0)
     assert duty.rests(21.0) and duty.rests(22.4)
     assert not duty.rests(22.6), "three times as long for the streams"
-    duty.begun()
-    duty.forget()
-    assert not duty.rests(23.0)
 
 
 def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> None:
@@ -254,3 +252,28 @@ def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> Non
     assert 0.3 * chunks / now[0] < duty.share + 0.05
     stepper.finish()
     assert stream.tokens == greedy_text(llama, prompt(20, 1), 600)
+
+
+@pytest.mark.parametrize("lost", range(1, 12))
+def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_it(
+    llama: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    stepper = SparseStepper(llama, chunk=16, read=64)
+    stepper.engine.scheduler.duty.share = 1.0
+    stream = stepper.greedy("stream", prompt(20, 1), 40)
+    stepper.step(4)
+    long = stepper.scored("long", prompt(), 4)
+    collect, calls = stepper.runner.collect, 0
+
+    def fails(launched: Launched) -> list[Token]:
+        nonlocal calls
+        calls += 1
+        if calls == lost:
+            raise RuntimeError("a passing fault")
+        return collect(launched)
+
+    monkeypatch.setattr(stepper.runner, "collect", fails)
+    stepper.finish()
+    assert stepper.engine.scheduler.duty.under_way == 0
+    assert outcomes(stepper)["sparse"] == 1 and len(long.tokens) == 4
+    assert stream.tokens == greedy_text(llama, prompt(20, 1), 40)
