@@ -70,7 +70,8 @@ def test_status_shows_rows_the_queue_the_budget_and_the_pace(narrow: httpx.Clien
     with crowded(narrow):
         status = until(narrow, _is_in_full_swing)
         [row], queue = status["rows"], status["queue"]
-        assert row["state"] == "decode" and row["id"].startswith("chatcmpl-") and row["tenant"].startswith("user-")
+        assert row["state"] == "decode" and row["id"].startswith("chatcmpl-")
+        assert row["tenant"].startswith("client-") and "/user-" in row["tenant"]
         assert [(each["position"], each["reason"]) for each in queue] == [(1, "rows"), (2, "rows")]
         assert row["age_seconds"] >= queue[0]["age_seconds"] >= queue[1]["age_seconds"]
         assert "Go on" not in str(status) and "first" not in str(status["rows"])
