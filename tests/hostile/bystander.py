@@ -7,15 +7,16 @@ a server that is. It reads commands from its standard input, one a line, and ans
     figures      what was seen since the last answer; a wait that has not ended yet counts as long as it is
     rest         close the stream
 
-While it watches it reads the stream and polls /health. All the time it adds up the resident memory of the server and
-its children, and guards the machine: a server that holds more than MOST_BYTES is killed, and so is one whose test
-has ended without a word.
+While it watches it reads the stream, polls /health, and asks one small question after the other. All the time it
+adds up the resident memory of the server and its children, and guards the machine: a server that holds more than
+MOST_BYTES is killed, and so is one whose test has ended without a word.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -27,16 +28,20 @@ import time
 from collections.abc import Callable, Iterator
 
 POLL_SECONDS = 0.02
+ASK_SECONDS = 0.1
 WEIGH_SECONDS = 0.05
 TIMEOUT = 120.0
 PROMPT = "Tell me about riders who share the wind."
-BODY = {
+STREAM = {
     "messages": [{"role": "user", "content": PROMPT}],
     "stream": True,
     "temperature": 0,
     "ignore_eos": True,
     "cache": False,  # what it said leaves nothing behind that an attack could be blamed for
 }
+
+
+QUESTION = {"max_tokens": 1, "temperature": 0, "cache": False}
 
 
 class Wait:
@@ -74,7 +79,7 @@ class Bystander:
         self._pid = pid
         self._most_bytes = most_bytes
         self._port = 0
-        self._stream, self._health = Wait(), Wait()
+        self._stream, self._health, self._chat = Wait(), Wait(), Wait()
         self._peak = 0
         self._trouble: list[str] = []
         self._watching = threading.Event()
@@ -86,7 +91,9 @@ class Bystander:
     def watch(self, port: str) -> dict[str, object]:
         self._port = int(port)
         self._watching.set()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read_stream, self._poll)]
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._read_stream, self._poll, self._ask)
+        ]
         for thread in self._threads:
             thread.start()
         self._streaming.wait(TIMEOUT)
@@ -95,9 +102,19 @@ class Bystander:
     def figures(self) -> dict[str, object]:
         gap, chunks = self._stream.take()
         health, polls = self._health.take()
+        chat, chats = self._chat.take()
         peak, self._peak = max(self._peak, resident(self._pid)), 0
         trouble, self._trouble = self._trouble, []
-        return {"gap": gap, "chunks": chunks, "health": health, "polls": polls, "resident": peak, "trouble": trouble}
+        return {
+            "gap": gap,
+            "chunks": chunks,
+            "health": health,
+            "polls": polls,
+            "chat": chat,
+            "chats": chats,
+            "resident": peak,
+            "trouble": trouble,
+        }
 
     def rest(self) -> dict[str, object]:
         self._watching.clear()
@@ -124,7 +141,9 @@ class Bystander:
 
     def _chunks(self) -> Iterator[None]:
         self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
-        self._connection.request("POST", "/v1/chat/completions", json.dumps(BODY), {"content-type": "application/json"})
+        self._connection.request(
+            "POST", "/v1/chat/completions", json.dumps(STREAM), {"content-type": "application/json"}
+        )
         response = self._connection.getresponse()
         if response.status != 200:
             raise ValueError(f"{response.status} {response.read()[:500]!r}")
@@ -137,20 +156,33 @@ class Bystander:
                 return
 
     def _poll(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
         while self._watching.is_set():
-            self._health.begin()
-            try:
-                connection.request("GET", "/health")
-                response = connection.getresponse()
-                response.read()
-                if response.status != 200:
-                    self._trouble.append(f"health: {response.status}")
-            except (OSError, http.client.HTTPException) as error:
-                self._trouble.append(f"health: {error!r}")
-                connection.close()
-            self._health.happened(again=False)
+            self._exchange("GET", "/health", None, self._health)
             time.sleep(POLL_SECONDS)
+
+    def _exchange(self, method: str, path: str, body: str | None, wait: Wait) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
+        wait.begin()
+        try:
+            connection.request(method, path, body, {"content-type": "application/json"})
+            response = connection.getresponse()
+            said = response.read()
+            if response.status != 200:
+                self._trouble.append(f"{path}: {response.status} {said[:300]!r}")
+        except (OSError, http.client.HTTPException) as error:
+            if self._watching.is_set():
+                self._trouble.append(f"{path}: {error!r}")
+        wait.happened(again=False)
+        connection.close()
+
+    def _ask(self) -> None:
+        """Each question is another, so that none is answered from a cache."""
+        for number in itertools.count():
+            if not self._watching.is_set():
+                return
+            question = {**QUESTION, "messages": [{"role": "user", "content": f"What is {number} and {number}?"}]}
+            self._exchange("POST", "/v1/chat/completions", json.dumps(question), self._chat)
+            time.sleep(ASK_SECONDS)
 
     def _guard(self) -> None:
         while True:
@@ -190,7 +222,11 @@ def _resident_by_ps(pid: int) -> int:
 def main() -> None:
     pid = int(sys.argv[1])
     bystander = Bystander(pid, int(sys.argv[2]))
-    commands: dict[str, Callable[..., dict[str, object]]] = {"watch": bystander.watch, "figures": bystander.figures, "rest": bystander.rest}
+    commands: dict[str, Callable[..., dict[str, object]]] = {
+        "watch": bystander.watch,
+        "figures": bystander.figures,
+        "rest": bystander.rest,
+    }
     for line in sys.stdin:
         command, *arguments = line.split()
         print(json.dumps(commands[command](*arguments)), flush=True)

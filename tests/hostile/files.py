@@ -29,8 +29,11 @@ def png(width: int = SIDE, height: int = SIDE, kind: int = GREY, depth: int = 8,
     head = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)
     palette = [(b"PLTE", bytes(range(256)) * 3), (b"tRNS", bytes(256))] if kind == PALETTE else []
     chunks = [(b"IHDR", head), *palette, (b"IDAT", b"".join([*pixels, squeeze.flush()])), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks[:1]) + extra + b"".join(
-        chunk(*each) for each in chunks[1:]
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + b"".join(chunk(*each) for each in chunks[:1])
+        + extra
+        + b"".join(chunk(*each) for each in chunks[1:])
     )
 
 

@@ -14,10 +14,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
@@ -29,6 +29,7 @@ QUIET_SECONDS = 0.6  # of a baseline before each attack; the longest waits of al
 # busy makes it a few tenths.
 TIMES_QUIET = 20.0
 LONGEST_WAIT = 1.0
+LONGEST_CHAT = 5.0  # a whole chat may wait for a worker that takes a large picture apart
 TIMES_LIMIT = 2  # a server that holds as much, and 2 GB, is killed: it would take the machine with it
 GB = 10**9
 REFUSALS = (400, 404, 408, 413, 429, 431, 503)
@@ -61,11 +62,15 @@ class Figures:
     chunks: int
     health: float  # longest answer of /health
     polls: int
+    chat: float  # longest answer to a small question
+    chats: int
     resident: int  # most memory that the server held
     trouble: tuple[str, ...]  # errors, which it must never see
 
     def __str__(self) -> str:
-        return f"stream {self.gap:.2f} s, /health {self.health:.2f} s, {self.resident / GB:.2f} GB"
+        return (
+            f"stream {self.gap:.2f} s, /health {self.health:.2f} s, chat {self.chat:.2f} s, {self.resident / GB:.2f} GB"
+        )
 
 
 class Bystander:
@@ -106,7 +111,8 @@ class Server:
     log: Path
     limit: int  # bytes of --memory-limit-gb
     port: int = 0
-    longest_quiet: list[float] = field(default_factory=lambda: [0.0, 0.0])  # of the stream, of /health
+    loading_seconds: float = 0.0
+    quiet: Figures | None = None  # the longest waits of all baselines
 
     @property
     def pid(self) -> int:
@@ -189,8 +195,10 @@ def launched(
 @contextlib.contextmanager
 def served(*flags: str, **options: Any) -> Iterator[Server]:
     """A server process that is ready."""
+    began = time.monotonic()
     with launched(*flags, **options) as server:
         server.port = int(wait_for_words(server, r"curl http://127\.0\.0\.1:(\d+)")[1])
+        server.loading_seconds = time.monotonic() - began
         yield server
 
 
@@ -222,33 +230,44 @@ def under_attack(server: Server) -> Iterator[None]:
     assert quiet.chunks, quiet
     time.sleep(QUIET_SECONDS)
     quiet = bystander.figures()
-    server.longest_quiet = [max(pair) for pair in zip(server.longest_quiet, (quiet.gap, quiet.health), strict=True)]
+    server.quiet = longest(quiet, server.quiet or quiet)
     gone: Exception | None = None
     try:
         yield
     except (OSError, http.client.HTTPException) as error:  # a time-out, or the server is gone: it is judged first
         gone = error
     during = bystander.figures()
-    if gone is not None:
-        server.process.kill()  # what it is still busy with must not be the next test's trouble
+    if gone is not None:  # what it is still busy with must not be the next test's trouble
+        server.process.kill()
+        server.wait()
     bystander.rest()
     judge(server, quiet, during, gone)
     left_as_before(server, before, log_length)
 
 
+def longest(one: Figures, other: Figures) -> Figures:
+    waits = {name: max(getattr(one, name), getattr(other, name)) for name in ("gap", "health", "chat")}
+    return replace(one, **waits)
+
+
 def judge(server: Server, quiet: Figures, during: Figures, gone: Exception | None) -> None:
-    gap, health = (max(TIMES_QUIET * longest, LONGEST_WAIT) for longest in server.longest_quiet)
+    usual = server.quiet or quiet
     grown = during.resident - quiet.resident
-    said = f"quiet: {quiet}; under attack: {during}; allowed: stream {gap:.2f} s, /health {health:.2f} s"
+    waits = (
+        ("a stream stood still for", during.gap, max(TIMES_QUIET * usual.gap, LONGEST_WAIT)),
+        ("/health took", during.health, max(TIMES_QUIET * usual.health, LONGEST_WAIT)),
+        ("a small chat took", during.chat, max(TIMES_QUIET * usual.chat, LONGEST_CHAT)),
+    )
+    wrong = [f"{what} {seconds:.2f} s ({most:.2f} allowed)" for what, seconds, most in waits if seconds > most]
+    if grown > server.limit:
+        wrong.append(f"the server grew by {grown / GB:.2f} GB ({server.limit / GB:g} allowed)")
+    wrong += during.trouble[:3]
+    if gone is not None:
+        wrong.append(f"no answer: {gone!r}")
+    elif not server.is_alive:
+        wrong.append(f"the server ended: {server.said()[-1000:]}")
+    said = f"quiet: {quiet}; under attack: {during}"
     print(said)
-    wrong = [
-        *during.trouble[:3],
-        *([f"no answer: {gone!r}"] if gone is not None else []),
-        *([f"a stream stood still for {during.gap:.2f} s"] if during.gap > gap else []),
-        *([f"/health took {during.health:.2f} s"] if during.health > health else []),
-        *([f"the server grew by {grown / GB:.2f} GB"] if grown > server.limit else []),
-        *([] if server.is_alive else [f"the server ended\n{server.said()[-2000:]}"]),
-    ]
     assert not wrong, f"{', '.join(wrong)} ({said})"
 
 

@@ -65,8 +65,8 @@ ATTACKS: dict[str, Attack] = {
     "gif": one(lambda: pillow("GIF")),
     "bmp_that_is_cut_off": one(lambda: pillow("BMP", "1")[:1000]),
     # More, in all.
-    "many_in_a_request": one(lambda: png(depth=1), times=64, sharp=True),
-    "many_in_eight_requests": one(lambda: png(depth=1), times=64, clients=8),
+    "many_in_a_request": one(lambda: png(depth=1), times=64),
+    "many_in_eight_requests": one(lambda: png(depth=1), times=8, clients=8),
     "more_than_are_taken": one(lambda: png(16, 16), times=20_000),
     "one_pixel_too_many": one(lambda: png(SIDE + 1, SIDE, depth=1)),
     "a_billion_pixels": one(lambda: png(40_000, 40_000, depth=1)),
@@ -103,7 +103,9 @@ ATTACKS: dict[str, Attack] = {
         FIELDS,
         clients=8,
     ),
-    "large_frames": Attack(CHAT, lambda: asked({"type": "video", "video": [url(png(depth=1))] * 64}), FIELDS, clients=4),
+    "large_frames": Attack(
+        CHAT, lambda: asked({"type": "video", "video": [url(png(depth=1))] * 64}), FIELDS, clients=4
+    ),
     "many_frames": Attack(CHAT, lambda: asked({"type": "video", "video": [url(png(16, 16))] * 100_000}), FIELDS),
 }
 
