@@ -23,7 +23,7 @@ from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.errors import EngineUnavailable
 from tests.engine.stepper import Stepper, loaded
-from tests.engine.test_exactness import prompt
+from tests.integration.test_exactness import prompt
 from tests.lengths import turns
 from tests.reference import greedy_text
 

@@ -12,8 +12,8 @@ import pytest
 from paceline.engine.rehearsal import TURNS, rehearse
 from paceline.models import loader
 from paceline.sparse.scorer import Draft
-from tests.engine.test_images import expected
 from tests.engine.watched import LISTENING, SMALL, TOKENS, Tiny, Watched, greedy, prompt
+from tests.integration.test_images import expected
 from tests.models.test_vision import TWO, built
 from tests.reference import greedy_text
 

@@ -14,9 +14,9 @@ from paceline.cache.prefix import PrefixCache
 from paceline.engine.duty import Duty
 from paceline.engine.request import Prompt, Sampling
 from paceline.sparse.rules import Rules
+from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
-from tests.sparse.test_exactness import chosen, compare, prompt
 
 TOKENS = 12
 PLENTY = 1 << 30

@@ -10,7 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from paceline.models.files import EMBEDDED
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LARGEST = {"paceline-mini": 20_000_000, "paceline-mini-draft": 4_000_000}  # bytes on disk
 
 

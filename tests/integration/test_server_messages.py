@@ -14,10 +14,10 @@ import pytest
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.conftest import Tiny
+from tests.integration.test_server_images import png
 from tests.prefixes import ENOUGH, SMALLEST
 from tests.server.harness import serve, user
 from tests.server.sdk_types import TypedClient
-from tests.server.test_images import png
 from tests.server.test_messages import events, message, picture, post, refused
 
 SCHEMA: dict[str, Any] = {

@@ -18,10 +18,10 @@ from paceline.conversation.video_part import VIDEO_PARTS
 from paceline.server.backend import Backend
 from paceline.service import Service
 from paceline.settings import Settings
+from tests.integration.test_server_images import png, url
 from tests.server.harness import WAIT, events, post_chat, post_completion, refused, serve, user
 from tests.server.sdk_types import TypedClient
 from tests.server.test_completions import lm_eval_parse, score
-from tests.server.test_images import png, url
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from paceline.cache.grouping import LAYOUTS
 from paceline.engine.request import MOST_DRAFTED, Prompt, Speculation
 from paceline.models.positions import Positions
 from tests.engine.stepper import loaded
-from tests.engine.test_images import CONVERSATIONS, TEXT, expected
 from tests.engine.watched import (
     DEPTHS,
     FAMILIES,
@@ -36,6 +35,7 @@ from tests.engine.watched import (
     rounds_alone,
     usage,
 )
+from tests.integration.test_images import CONVERSATIONS, TEXT, expected
 from tests.models.test_vision import TWO, built, user
 from tests.reference import greedy_text
 

@@ -12,11 +12,11 @@ import mlx.core as mx
 from paceline.engine.request import Prompt, Sampling
 from paceline.sparse.rules import Rules
 from tests.engine.stepper import Heard
-from tests.engine.test_images import CONVERSATIONS
+from tests.integration.test_images import CONVERSATIONS
+from tests.integration.test_sparse_exactness import prompt
 from tests.models.test_vision import built
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
-from tests.sparse.test_exactness import prompt
 
 PLENTY = 1 << 30
 REQUESTS = 100

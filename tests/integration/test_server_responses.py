@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.conftest import Tiny
+from tests.integration.test_server import until_idle
+from tests.integration.test_server_images import png, url
 from tests.prefixes import SMALLEST
 from tests.server.harness import serve
 from tests.server.responses import PARAMETERS, WEATHER, checked, respond, response_of, stream_of
 from tests.server.sdk_types import TypedClient
-from tests.server.test_engine import until_idle
-from tests.server.test_images import png, url
 
 SCHEMA = {
     "type": "object",

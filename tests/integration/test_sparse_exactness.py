@@ -11,7 +11,7 @@ from paceline.engine.request import Prompt
 from paceline.sparse.rules import Rules
 from paceline.sparse.select import always, select
 from tests.engine.stepper import Heard
-from tests.engine.test_images import CONVERSATIONS
+from tests.integration.test_images import CONVERSATIONS
 from tests.models.test_vision import built
 from tests.reference import greedy_text
 from tests.sparse.reference import continued

@@ -12,8 +12,8 @@ import pytest
 from paceline.engine.request import Sampling, Speculation
 from paceline.engine.row import Row
 from tests.engine.stepper import Stepper
-from tests.engine.test_images import ask, expected
 from tests.engine.watched import SMALL
+from tests.integration.test_images import ask, expected
 from tests.models.test_vision import AFTER, ONE, TURNS, TWO
 from tests.reference import greedy_text
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from paceline.engine.request import Prompt
+from tests.integration.test_sparse_exactness import FAMILIES, chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
-from tests.sparse.test_exactness import FAMILIES, chosen, compare, prompt
 
 TOKENS = 12
 PLENTY = 1 << 30

@@ -18,9 +18,9 @@ from paceline.engine.request import Prompt, Speculation
 from paceline.models.files import EMBEDDED
 from tests.engine.conversations import SCRIPTS, Conversations, Move, check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
-from tests.engine.test_images import CONVERSATIONS, TEXT, expected
-from tests.engine.test_speculation import guesses_of_one_pass
 from tests.engine.watched import Told, Watched, greedy, rounds_alone, usage
+from tests.integration.test_images import CONVERSATIONS, TEXT, expected
+from tests.integration.test_speculation import guesses_of_one_pass
 from tests.models.test_vision import ONE, TWO, Message, assistant, built, user
 from tests.reference import greedy_text
 

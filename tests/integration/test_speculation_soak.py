@@ -14,7 +14,7 @@ import pytest
 
 from paceline.engine.request import Sampling
 from tests.engine.stepper import Stepper
-from tests.engine.test_speculative_sampling import SMALLEST
+from tests.integration.test_speculative_sampling import SMALLEST
 from tests.lengths import turns
 
 Tiny = Callable[..., Path]

@@ -13,7 +13,6 @@ from paceline.cache.batch import Batch
 from paceline.cache.grouping import LAYOUTS
 from paceline.engine.forward import Forward, Pass
 from paceline.engine.request import Prompt, Sampling, Speculation
-from tests.engine.test_images import expected
 from tests.engine.watched import (
     LENGTHS,
     LISTENING,
@@ -30,6 +29,7 @@ from tests.engine.watched import (
     rounds_alone,
     usage,
 )
+from tests.integration.test_images import expected
 from tests.models.test_vision import TWO, built
 from tests.reference import greedy_text
 

@@ -15,9 +15,9 @@ from paceline.engine.request import Image, Speculation
 from paceline.engine.reuse import prompt_keys
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
-from tests.engine.test_images import TOKENS, expected
-from tests.engine.test_prefix_exactness import watch_places
 from tests.engine.watched import LISTENING, SMALL, usage
+from tests.integration.test_images import TOKENS, expected
+from tests.integration.test_prefix_exactness import watch_places
 from tests.models.test_vision import Message, assistant, built, user, vision_of
 
 Tiny = Callable[..., Path]

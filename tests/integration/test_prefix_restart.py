@@ -28,7 +28,7 @@ from tests.lengths import turns
 from tests.prefix_lives import written
 from tests.prefixes import ANSWER, ENOUGH, SMALLEST, Client, Message, next_turn, says, words
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 

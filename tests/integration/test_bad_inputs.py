@@ -25,8 +25,8 @@ from paceline.conversation.remote import Fetcher
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.conversation.test_remote import fetcher, names, serving, to
+from tests.integration.test_server_images import png, url
 from tests.server.harness import WAIT, post_chat, post_completion, refused, serve, user
-from tests.server.test_images import png, url
 
 PATIENCE = 1.0  # seconds that the server waits for the rest of a request
 IMAGE = "messages[0].content[0].image_url"

@@ -12,7 +12,7 @@ from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest, RequestFailed
 from paceline.service import EmbedRequest, Service
 from paceline.settings import Settings
-from tests.engine.test_embeddings import reference
+from tests.engine.test_pooling import reference
 
 
 async def test_embed_gives_one_vector_and_its_usage(llama: Path) -> None:
