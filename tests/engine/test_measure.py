@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from paceline.engine.row import Row
 from paceline.engine.scheduler import Chunk
 from tests.engine import simulator
 from tests.engine.stepper import Stepper, loaded
+from tests.memory import held
 
 Tiny = Callable[..., Path]
 CHUNK = 256
@@ -41,8 +41,7 @@ class Watched:
         self.prices = measure(self.stepper.runner, head=speculation != "off")
         self.admission = Admission(Budget(1 << 40), self.prices, width=1 if speculation == "off" else 3)
         self.stepper.engine.scheduler.admission = self.admission
-        gc.collect()
-        self.before = mx.get_active_memory()
+        self.before = held()
 
     def look(self) -> tuple[int, int]:
         """Bytes by the prices, and by MLX, with nothing under way."""
@@ -50,13 +49,13 @@ class Watched:
         if stepper.launched is not None:
             stepper.engine._settle(stepper.runner, stepper.launched)
             stepper.launched = None
-        gc.collect()
+        active = held()
         together = stepper.runner.rows  # one that has ended leaves with the next step
         groups = prices.groups([(row.group, row.length) for row in together])
         reading = [row for row in stepper.engine.scheduler.running if row.batch is not None]
         said = prices.batch([row.length for row in together], groups)
         said += sum(prices.row(row.length) + prices.stretch(row.length, CHUNK) for row in reading)
-        return said, mx.get_active_memory() - self.before
+        return said, active - self.before
 
 
 def errors(watched: Watched, seed: int, steps: int) -> list[float]:
@@ -101,8 +100,7 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
         new.feeds = speculation != "off"
         while new.remaining:
             tokens, before = min(size, new.remaining), new.prefilled
-            mx.clear_cache()
-            active = mx.get_active_memory()
+            active = held()
             mx.reset_peak_memory()
             mx.eval(runner.prefill(Chunk(new, tokens)))
             peak = mx.get_peak_memory() - active

@@ -15,6 +15,7 @@ import pytest
 from paceline.cache.grouping import LAYOUTS
 from paceline.engine.request import Image, Prompt
 from tests.engine.stepper import Heard, Stepper
+from tests.memory import held
 from tests.models.test_vision import (
     AFTER,
     ONE,
@@ -248,8 +249,7 @@ def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
     def memory_after(name: str) -> int:
         ask(stepper, hybrid, ONE, name)
         stepper.finish()
-        mx.clear_cache()
-        return mx.get_active_memory()
+        return held()
 
     first = memory_after("first")
     assert stepper.engine.scheduler.running == [] and stepper.engine._rows == {}

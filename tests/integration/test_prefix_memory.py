@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from paceline.engine.request import Prompt, Speculation
 from tests.engine.stepper import Stepper
+from tests.memory import held
 
 PLENTY = 1 << 30
-
-
-def held() -> int:
-    gc.collect()
-    mx.synchronize()
-    mx.clear_cache()
-    return int(mx.get_active_memory())
 
 
 @pytest.mark.parametrize("speculation", ["off", 2])

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.conftest import Tiny
 from tests.lengths import turns
 from tests.prefix_lives import written
 from tests.prefixes import ANSWER, ENOUGH, SMALLEST, Client, Message, next_turn, says, words
+from tests.waiting import WAIT
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -242,6 +243,7 @@ async def test_the_bound_of_the_folder_is_kept_at_every_moment(model: Path, tmp_
             await client.chat(chat_of(service, seed))
         await written(service)
         watcher.cancel()
+        sizes.append(size(tmp_path))
         disk = service.stats()["prefix_cache"]["disk"]
         assert disk["limit_bytes"] == limit and disk["bytes"] <= limit and disk["write_errors"] == 0
         assert service.stats()["prefix_cache"]["evictions"]["disk"] > 0
@@ -298,10 +300,15 @@ def refused(result: Result, words: str) -> None:
 async def test_writing_to_a_slow_disk_holds_nobody_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    quick = threading.Event()
+
     class Slow(Disk):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            self.stage = lambda stage: time.sleep(0.1) if stage == "written" else None
+            self.stage = self.wait
+
+        def wait(self, stage: Stage) -> None:
+            quick.wait(WAIT)
 
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
@@ -313,7 +320,8 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
         for seed in range(6):
             await client.chat(chat_of(service, seed))
             assert len(tier._unsaved) <= service.stats()["prefix_cache"]["stored"]
-        assert service.stats()["prefix_cache"]["disk"]["writes"] < service.stats()["prefix_cache"]["entries"]
+        assert service.stats()["prefix_cache"]["disk"]["writes"] == 0 < service.stats()["prefix_cache"]["entries"]
+        quick.set()
     async with over(tmp_path, model) as service:  # what waited was written before it stopped
         client.service = service
         for seed in range(6):

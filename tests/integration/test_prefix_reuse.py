@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
@@ -17,9 +16,9 @@ from paceline.service import ChatRequest, Completion, GenerateRequest, Service
 from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.prefixes import ANSWER, ENOUGH, SMALLEST, Client, Message, common, next_turn, says, without_thinking, words
+from tests.waiting import WAIT, until_async
 
 THINK = 2  # tokens of a prompt that no later one repeats: `<think>` and a line break
-WAIT = 20.0  # seconds until something is given up
 LONG = Sampling(temperature=0, max_tokens=24, ignore_eos=True)
 
 
@@ -80,10 +79,7 @@ async def until_idle(service: Service) -> None:
 
 
 async def until(service: Service, rows: int) -> None:
-    deadline = time.monotonic() + WAIT
-    while service.stats()["running"] != rows or service.stats()["waiting"]:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.002)
+    await until_async(lambda: service.stats()["running"] == rows and not service.stats()["waiting"])
 
 
 # -- conversations

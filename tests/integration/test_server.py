@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +18,17 @@ from paceline.server.backend import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.integration.test_server_images import png, url
-from tests.server.harness import WAIT, events, post_chat, post_completion, refused, serve, user
+from tests.server.harness import events, open_request, post_chat, post_completion, refused, serve, user
 from tests.server.sdk_types import TypedClient
 from tests.server.test_completions import lm_eval_parse, score
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
 def http(hybrid: Path) -> Iterator[httpx.Client]:
     settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
     backend: Backend = Service(settings)
-    with serve(backend, settings) as address, TypedClient(base_url=address, timeout=60) as client:
+    with serve(backend, settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
@@ -36,7 +36,7 @@ def http(hybrid: Path) -> Iterator[httpx.Client]:
 def blind(llama: Path) -> Iterator[httpx.Client]:
     """A model without vision."""
     settings = Settings(model=str(llama), max_rows=4)
-    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
@@ -47,9 +47,12 @@ def text_of(chunks: list[dict[str, object]]) -> str:
 
 def until_idle(http: httpx.Client) -> None:
     """The row leaves at its next step, of which nobody tells the client that left."""
-    deadline = time.monotonic() + WAIT
-    while (status := http.get("/v1/status").json())["running"] + status["waiting"]:
-        assert time.monotonic() < deadline
+    until(lambda: counts(http) == (0, 0))
+
+
+def counts(http: httpx.Client) -> tuple[int, int]:
+    status = http.get("/v1/status").json()
+    return status["running"], status["waiting"]
 
 
 def test_the_service_is_ready_when_it_has_started(http: httpx.Client) -> None:
@@ -151,15 +154,11 @@ def test_limits_hold(http: httpx.Client) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, stream: bool) -> None:
     body = {"messages": user("Go on"), "stream": stream, "ignore_eos": True}
-    with httpx.Client(base_url=http.base_url, timeout=1 if not stream else 60) as leaver:
-        if stream:
-            with leaver.stream("POST", "/v1/chat/completions", json=body) as response:
-                next(response.iter_bytes())
-        else:
-            with pytest.raises(httpx.ReadTimeout):
-                leaver.post("/v1/chat/completions", json=body)
+    before = http.get("/v1/status").json()["finished"].get("abort", 0)
+    with open_request(str(http.base_url), "/v1/chat/completions", body):
+        until(lambda: counts(http) == (1, 0))
     until_idle(http)
-    assert http.get("/v1/status").json()["finished"]["abort"] >= 1
+    assert http.get("/v1/status").json()["finished"]["abort"] == before + 1
 
 
 def test_the_openai_client_speaks_to_it(http: httpx.Client) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,7 @@ from typing import IO
 import httpx
 
 from tests.server.harness import refused, user
-
-WAIT = 60.0
+from tests.waiting import WAIT, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +60,12 @@ def started(model: Path, drain_seconds: float) -> Iterator[tuple[Server, httpx.C
             process.kill()
 
 
-def until(http: httpx.Client, running: int, waiting: int) -> None:
-    deadline = time.monotonic() + WAIT
-    while (status := http.get("/v1/status").json()) and (status["running"], status["waiting"]) != (running, waiting):
-        assert time.monotonic() < deadline, status
-        time.sleep(0.01)
+def until_there_are(http: httpx.Client, running: int, waiting: int) -> None:
+    def holds() -> bool:
+        status = http.get("/v1/status").json()
+        return (status["running"], status["waiting"]) == (running, waiting)
+
+    until(holds)
 
 
 def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message(hybrid: Path) -> None:
@@ -77,7 +76,7 @@ def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message
             chunks = response.iter_text()
             next(chunks)
             asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(12)]
-            until(http, running=1, waiting=12)
+            until_there_are(http, running=1, waiting=12)
             server.break_engine()
             rest = "".join(chunks)
         assert "the device is gone" in rest and rest.endswith("data: [DONE]\n\n")  # an error, not a cut connection
@@ -95,10 +94,9 @@ def test_a_drain_lets_those_finish_who_wait_and_refuses_who_comes(hybrid: Path) 
     body = {"messages": user("Go on"), "max_tokens": 300, "ignore_eos": True}
     with started(hybrid, drain_seconds=WAIT) as (server, http), concurrent.futures.ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(3)]
-        until(http, running=1, waiting=2)
+        until_there_are(http, running=1, waiting=2)
         server.stop()
-        while http.get("/ready").status_code == 200:
-            pass
+        until(lambda: http.get("/ready").status_code != 200)
         late = http.post("/v1/chat/completions", json=body)
         refused(late, 503, None, "shutting down")
         assert int(late.headers["retry-after"]) > 0
@@ -112,7 +110,7 @@ def test_who_still_waits_when_the_drain_is_over_is_told_when_to_come_back(hybrid
     body = {"messages": user("Go on"), "ignore_eos": True}
     with started(hybrid, drain_seconds=0.2) as (server, http), concurrent.futures.ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(2)]
-        until(http, running=1, waiting=1)
+        until_there_are(http, running=1, waiting=1)
         server.stop()
         for each in asked:
             answer = each.result(WAIT)

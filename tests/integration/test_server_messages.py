@@ -38,13 +38,13 @@ FIELDS: dict[str, Any] = {"model": "tiny", "max_tokens": 300}
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model = tiny("hybrid", **SMALLEST)
     settings = Settings(model=str(model), served_model_name="tiny", max_rows=4, prefill_chunk=256)
-    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def claude(http: httpx.Client) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=str(http.base_url), api_key="none", max_retries=0, timeout=60) as client:
+    with anthropic.Anthropic(base_url=str(http.base_url), api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 

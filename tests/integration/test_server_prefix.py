@@ -33,13 +33,13 @@ def running(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
 @pytest.fixture(scope="module")
 def http(running: tuple[Service, Address, Path]) -> Iterator[httpx.Client]:
-    with TypedClient(base_url=running[1], timeout=60) as client:
+    with TypedClient(base_url=running[1], timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def client(running: tuple[Service, Address, Path]) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{running[1]}/v1", api_key="none", max_retries=0, timeout=60) as client:
+    with openai.OpenAI(base_url=f"{running[1]}/v1", api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 

@@ -60,13 +60,13 @@ def said(role: str, text: str) -> dict[str, Any]:
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model: Path = tiny("hybrid", **SMALLEST)
     settings = Settings(model=str(model), served_model_name="tiny", max_rows=4)
-    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=60) as client:
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def client(http: httpx.Client) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0, timeout=60) as client:
+    with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 
@@ -139,7 +139,7 @@ def test_an_agents_second_request_reuses_its_first(http: httpx.Client) -> None:
 def test_a_stream_that_is_cancelled_frees_its_row(http: httpx.Client) -> None:
     body = {"input": "Go on", "stream": True, "ignore_eos": True}
     events: list[Any] = []
-    with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0, timeout=60) as other:
+    with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0, timeout=120) as other:
         for event in other.responses.create(
             model="tiny", input="Go on", stream=True, extra_body={"ignore_eos": True, "temperature": 0}
         ):

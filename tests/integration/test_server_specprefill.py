@@ -84,7 +84,7 @@ def auto_service() -> FakeService:
 @pytest.fixture(scope="module")
 def auto(auto_service: FakeService) -> Iterator[httpx.Client]:
     """A server that reads long prompts sparsely by itself."""
-    with serve(auto_service, AUTO) as address, TypedClient(base_url=address, timeout=30) as client:
+    with serve(auto_service, AUTO) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
@@ -168,7 +168,7 @@ def test_a_share_that_would_have_no_effect_is_refused_by_name(http: httpx.Client
 def test_without_a_draft_whoever_asks_is_refused_and_whoever_does_not_is_served(
     without: Address, path: str, stream: bool
 ) -> None:
-    with httpx.Client(base_url=without, timeout=30) as http:
+    with httpx.Client(base_url=without, timeout=120) as http:
         asked = ask(http, path, specprefill=True, stream=stream)
         refused_by(path, asked, "specprefill", "no draft model is loaded", "--specprefill-draft-model")
         share = ask(http, path, specprefill_keep_pct=0.5, stream=stream)

@@ -29,7 +29,7 @@ def live(hybrid: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Add
 
 @pytest.fixture(scope="module")
 def web(live: Address) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=live, timeout=60) as client:
+    with httpx.Client(base_url=live, timeout=120) as client:
         yield client
 
 
@@ -41,7 +41,7 @@ def parts(data: bytes, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_video_is_answered_and_the_second_time_from_the_cache(live: Address, web: httpx.Client) -> None:
-    client = openai.OpenAI(base_url=f"{live}/v1", api_key="none", max_retries=0, timeout=60)
+    client = openai.OpenAI(base_url=f"{live}/v1", api_key="none", max_retries=0, timeout=120)
     messages: Any = [{"role": "user", "content": parts(videos.video(30))}]
     asked: Any = {"model": "tiny", "messages": messages, "max_tokens": 8, "temperature": 0}
     first, again = (client.chat.completions.create(**asked) for _ in range(2))

@@ -13,6 +13,7 @@ from paceline.errors import InvalidRequest, RequestFailed
 from paceline.service import EmbedRequest, Service
 from paceline.settings import Settings
 from tests.engine.test_pooling import reference
+from tests.waiting import until_async
 
 
 async def test_embed_gives_one_vector_and_its_usage(llama: Path) -> None:
@@ -40,15 +41,13 @@ async def test_a_cancelled_call_leaves_nothing_and_an_aborted_one_says_so(llama:
     async with Service(Settings(model=str(llama), prefill_chunk=1)) as service:
         long = [7] * 1500
         task = asyncio.create_task(service.embed(EmbedRequest(long, RequestId("gone"))))
-        while not service.stats()["running"]:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: service.stats()["running"])
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await at_rest(service)
         task = asyncio.create_task(service.embed(EmbedRequest(long, RequestId("ended"))))
-        while not service.stats()["running"]:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: service.stats()["running"])
         service.abort(RequestId("ended"))
         with pytest.raises(RequestFailed, match="before it was finished"):
             await task
@@ -56,6 +55,4 @@ async def test_a_cancelled_call_leaves_nothing_and_an_aborted_one_says_so(llama:
 
 
 async def at_rest(service: Service) -> None:
-    async with asyncio.timeout(20):
-        while service.stats()["running"] or service.stats()["waiting"]:
-            await asyncio.sleep(0.005)
+    await until_async(lambda: not service.stats()["running"] and not service.stats()["waiting"])

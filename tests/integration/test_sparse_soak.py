@@ -3,7 +3,6 @@ rows say is what they say alone."""
 
 from __future__ import annotations
 
-import gc
 import random
 from pathlib import Path
 
@@ -14,18 +13,13 @@ from paceline.sparse.rules import Rules
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS
 from tests.integration.test_sparse_exactness import prompt
+from tests.memory import held
 from tests.models.test_vision import built
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
 
 PLENTY = 1 << 30
 REQUESTS = 100
-
-
-def _held() -> int:
-    gc.collect()
-    mx.synchronize()
-    return int(mx.get_active_memory())
 
 
 def test_a_hundred_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
@@ -49,7 +43,7 @@ def test_a_hundred_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
     stepper.finish()
     _clear(stepper)
     greedy_text(hybrid, prompt(5, 1), 1)  # loads the reference
-    before = _held()
+    before = held()
     heard: dict[str, tuple[str, Heard, list[int]]] = {}
     for number in range(REQUESTS):
         kind = rng.choice(("sparse", "sparse", "full", "cached", "pictured", "cancelled"))
@@ -81,9 +75,9 @@ def test_a_hundred_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
     assert all(node.pins == 0 for cache in caches if cache is not None for node in cache.nodes())
     kept_bytes = sum(cache.memory for cache in caches if cache is not None) + stepper.runner.features.nbytes
     # MLX may put an array into a freed buffer that is somewhat larger: that much of the caches' own is not theirs.
-    assert abs(_held() - before - kept_bytes) < 0.06 * kept_bytes, "bytes that nobody accounts for"
+    assert abs(held() - before - kept_bytes) < 0.06 * kept_bytes, "bytes that nobody accounts for"
     _clear(stepper)
-    assert abs(_held() - before) < 100_000
+    assert abs(held() - before) < 100_000
 
 
 def _clear(stepper: SparseStepper) -> None:

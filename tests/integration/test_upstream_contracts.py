@@ -25,6 +25,7 @@ from PIL import Image
 from paceline.cache.layers import AttentionCache, CacheGroup, StateCache
 from paceline.models import attention, synthetic
 from tests.engine.stepper import loaded
+from tests.memory import held
 from tests.reference import load_images, load_text
 
 Tiny = Callable[..., Path]
@@ -89,11 +90,11 @@ def test_the_hybrids_sanitize_drops_the_draft_head_and_the_tower(hybrid: Path) -
 def test_a_lazy_load_reads_nothing_yet(tiny: Tiny) -> None:
     folder = tiny("qwen3", hidden=256, vocab=8192)
     size = (folder / "model.safetensors").stat().st_size
-    before = mx.get_active_memory()
+    before = held()
     model, _ = load_model(folder, lazy=True)
-    assert mx.get_active_memory() - before < size / 10
+    assert held() - before < size / 10
     mx.eval(model.parameters())
-    assert mx.get_active_memory() - before > size / 2
+    assert held() - before > size / 2
 
 
 def test_load_model_reads_the_files_that_ours_looks_for(llama: Path, tmp_path: Path) -> None:
@@ -442,8 +443,7 @@ def test_the_tower_gives_features_of_merged_patches_picture_after_picture(hybrid
 
 def growth(write: Callable[[], mx.array]) -> int:
     """Bytes that were needed at most while `write` ran."""
-    mx.clear_cache()
-    before = mx.get_active_memory()
+    before = held()
     mx.reset_peak_memory()
     mx.eval(write())
     return mx.get_peak_memory() - before

@@ -33,11 +33,11 @@ def address(service: FakeService) -> Iterator[Address]:
 
 @pytest.fixture(scope="session")
 def http(address: Address) -> Iterator[httpx.Client]:
-    with TypedClient(base_url=address, timeout=30) as client:
+    with TypedClient(base_url=address, timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def client(address: Address) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=30) as client:
+    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=120) as client:
         yield client

@@ -78,19 +78,19 @@ def actor(scripted: Scripted) -> Scripted:
 
 @pytest.fixture(scope="module")
 def stage(scripted_address: Address) -> Iterator[httpx.Client]:
-    with TypedClient(base_url=scripted_address, timeout=30) as http:
+    with TypedClient(base_url=scripted_address, timeout=120) as http:
         yield http
 
 
 @pytest.fixture(scope="module")
 def claude(address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0, timeout=30) as client:
+    with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def staged(scripted_address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=scripted_address, api_key="none", max_retries=0, timeout=30) as client:
+    with anthropic.Anthropic(base_url=scripted_address, api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 

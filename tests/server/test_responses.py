@@ -12,8 +12,9 @@ from paceline.conversation.answers import AnswerFormat
 from paceline.service import ChatRequest
 from tests.server import fake_service
 from tests.server.fake_service import REPLY, FakeService
-from tests.server.harness import WAIT, refused
+from tests.server.harness import open_request, refused
 from tests.server.responses import CALL, WEATHER, kinds, parsed, respond, response_of, stream_of
+from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
 
@@ -519,14 +520,10 @@ def test_a_running_response_that_is_deleted_ends_and_is_not_kept(http: httpx.Cli
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, service: FakeService, stream: bool) -> None:
     body = {"input": "!hang 3", "stream": stream}
-    with httpx.Client(base_url=http.base_url, timeout=WAIT if stream else 1) as leaver:
+    with open_request(str(http.base_url), "/v1/responses", body) as connection:
+        assert service.hanging.wait(WAIT)
         if stream:
-            with leaver.stream("POST", "/v1/responses", json=body) as answer:
-                id = next(answer.iter_text()).split('"id":"')[1].split('"')[0]
-                assert service.hanging.wait(WAIT)
-        else:
-            with pytest.raises(httpx.ReadTimeout):
-                leaver.post("/v1/responses", json=body)
+            id = connection.recv(65536).decode().split('"id":"')[1].split('"')[0]
     assert service.idle.wait(WAIT)
     if stream:
         assert response_of(http.get(f"/v1/responses/{id}")).status == "cancelled"

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -464,11 +463,11 @@ def is_subsequence(part: str, whole: str) -> bool:
 # -- cost
 
 
+@pytest.mark.timeout(60)
 @EVERY_FORMAT
-def test_long_and_hostile_answers_take_no_time(case: Format) -> None:
-    """Quadratic would be minutes."""
+def test_long_and_hostile_answers_are_read_in_time(case: Format) -> None:
+    """Within a second or so. Quadratic would be minutes."""
     size = 50_000
-    start = time.monotonic()
     for text in (
         "".join(case.format.marks[:2]) * (size // 100),
         case.format.marks[0] * (size // 100),
@@ -479,7 +478,6 @@ def test_long_and_hostile_answers_take_no_time(case: Format) -> None:
         case.calls(("get_weather", {"city": "\n" * size})),
     ):
         read(text, case.format)
-    assert time.monotonic() - start < 5
 
 
 def test_deep_nesting_is_text_and_does_not_exhaust_the_stack() -> None:

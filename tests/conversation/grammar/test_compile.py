@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
 from tests.conversation import vocabularies
 from tests.conversation.grammar.walks import follows, may_end, takes, wander
+from tests.waiting import WAIT
 
 WIDTH = 600  # more than any of the tokenizers has
 DAYS = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
@@ -178,18 +178,19 @@ def test_an_error_is_remembered_and_names_the_field_of_this_request(tokenizer: T
 
 def test_what_takes_too_long_is_refused_and_others_go_on(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     grammars = Grammars(tokenizer, WIDTH, tokenizer.eos_ids, seconds=0.2)
-    made, slow = grammars._made, GrammarSpec.choice(["slow"])
+    made, over = grammars._made, threading.Event()
 
     def dawdling(spec: GrammarSpec) -> Any:
-        time.sleep(0.8 * (spec == slow))
+        over.wait()
         return made(spec)
 
     monkeypatch.setattr(grammars, "_made", dawdling)
-    began = time.monotonic()
     with pytest.raises(InvalidRequest, match="seconds"):
-        grammars.compile(slow)
-    assert time.monotonic() - began < 0.7
+        grammars.compile(GrammarSpec.choice(["slow"]))
+    monkeypatch.setattr(grammars, "_made", made)
+    monkeypatch.setattr(grammars, "_seconds", WAIT)
     assert takes(grammars.compile(GrammarSpec.choice(["quick"])), tokenizer, "quick")
+    over.set()
 
 
 def test_many_threads_compile_and_follow_at_once(tokenizer: Tokenizer) -> None:
