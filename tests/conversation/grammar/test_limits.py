@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, limits, tool_call_spec
-from paceline.conversation.tokenizer import Tokenizer
+from paceline.conversation.grammar import Grammars, GrammarSpec, limits
 from paceline.errors import InvalidRequest
-from tests.conversation import vocabularies
 
 NESTED = "(((((a{10}){10}){10}){10}){10}){10}"
-
-
-@pytest.fixture(scope="module")
-def grammars(tmp_path_factory: pytest.TempPathFactory) -> Grammars:
-    tokenizer: Tokenizer = vocabularies.byte_level(tmp_path_factory.mktemp("byte_level"))
-    return Grammars(tokenizer, 600, tokenizer.eos_ids)
 
 
 def deep(levels: int) -> Any:
@@ -150,20 +142,6 @@ def test_a_pattern_that_would_choke_other_engines_is_fine(grammars: Grammars, pa
 def test_a_grammar_that_cannot_be_enforced(grammars: Grammars, grammar: str, named: str) -> None:
     with pytest.raises(InvalidRequest, match=named):
         grammars.compile(GrammarSpec.lark(grammar))
-
-
-def test_choices_and_tools_have_limits_too() -> None:
-    for choices in ([], "yes", [1], [str(place) for place in range(limits.ENTRIES + 1)]):
-        with pytest.raises(InvalidRequest, match="choice"):
-            GrammarSpec.choice(choices)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="no tool 'g'"):
-        tool_call_spec([Tool("f")], "g", "", "", False)
-    with pytest.raises(InvalidRequest, match="same name"):
-        tool_call_spec([Tool("f"), Tool("f")], "required", "", "", False)
-    with pytest.raises(InvalidRequest, match="needs tools"):
-        tool_call_spec([], "required", "", "", False)
-    with pytest.raises(InvalidRequest, match="text"):
-        tool_call_spec([Tool("f")], "auto", "", "", False)
 
 
 @pytest.mark.parametrize(
