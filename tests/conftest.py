@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,10 +31,20 @@ settings.register_profile("paceline", deadline=None, derandomize=True)
 settings.load_profile("paceline")
 
 Tiny = Callable[..., Path]
+CHILD = "PACELINE_TEST_CHILD"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than about ten seconds on two cores")
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test marked `own_process` is run by a pytest of its own."""
+    if pyfuncitem.get_closest_marker("own_process") is None or CHILD in os.environ:
+        return None
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "--timeout=0", pyfuncitem.nodeid]
+    child = subprocess.run(
+        command, cwd=pyfuncitem.config.rootpath, env={**os.environ, CHILD: "1"}, capture_output=True, text=True
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    return True
 
 
 @pytest.fixture(scope="session")

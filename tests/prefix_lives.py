@@ -32,7 +32,7 @@ from paceline.service import ChatRequest, Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
 from tests.prefixes import ANSWER, says, words  # noqa: E402
 
-PATIENCE = 20.0  # seconds until a process that should be dead gives up
+PATIENCE = 120.0  # seconds until a process that should be dead gives up
 
 
 class Fate:

@@ -214,10 +214,8 @@ def test_what_is_found_on_this_machine_does_mlx_products() -> None:
         pytest.skip("this machine has no BLAS to load, or needs none")
     found = in_a_fresh_process(
         "report = platform.prepare()\n"
-        "import mlx.core as mx, time\n"
-        "def seconds():\n"
-        "    start = time.perf_counter(); mx.eval(a @ a); return time.perf_counter() - start\n"
-        "a = mx.ones((512, 512)); seconds()\n"
+        "import mlx.core as mx\n"
+        "a = mx.ones((512, 512))\n"
         "result = {'warning': report.warning, 'threads': report.threads, 'right': (a @ a)[0, 0].item()}\n"
         "result['loaded'] = report.path.resolve().name in open('/proc/self/maps').read()"
     )

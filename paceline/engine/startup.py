@@ -53,7 +53,9 @@ class Startup:
     memory: RequestMemory
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
-    def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
         """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends."""
         self.settings = settings
         self._wanted = wanted

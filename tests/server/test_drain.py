@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from paceline.server.drain import Gate
-from tests.server.harness import WAIT, post_chat, refused, user
+from tests.server.harness import post_chat, refused, user
+from tests.waiting import WAIT, until
 
 
 class Child:
@@ -62,8 +63,7 @@ def hanging_stream(http: httpx.Client) -> Iterator[Iterator[bytes]]:
 
 
 def until_draining(http: httpx.Client) -> None:
-    while http.get("/ready").status_code == 200:
-        pass
+    until(lambda: http.get("/ready").status_code != 200)
 
 
 def test_sigterm_lets_running_requests_finish_and_refuses_new_ones() -> None:
