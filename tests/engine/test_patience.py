@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paceline.engine.patience import Patience
+from paceline.engine.row import Company
 from paceline.errors import DeadlineExceeded, QueueTimeout
 from tests.engine.test_scheduler import row
 
@@ -40,6 +41,6 @@ def test_one_that_speaks_must_come_to_an_end_in_time(age: float, expected: type[
 
 def test_a_choice_whose_sibling_runs_has_had_its_turn() -> None:
     first, second = row(8), row(8)
-    first.company = second.company = [first, second]
     first.started = True
+    first.company = second.company = Company([first, second])
     assert Patience(queue_timeout=5).overdue(second, 1000.0, 1) is None

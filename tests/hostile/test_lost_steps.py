@@ -63,7 +63,7 @@ def text_of(path: str, answer: Answer) -> str:
 
 def all_texts(server: Server) -> list[str]:
     with ThreadPoolExecutor(len(ASKED)) as pool:
-        answers = list(pool.map(lambda asked: ask(server, *asked, stream=True), ASKED))
+        answers = list(pool.map(lambda asked: ask(server, asked[0], asked[1], stream=True), ASKED))
     return [text_of(path, answer) for (path, _), answer in zip(ASKED, answers, strict=True)]
 
 

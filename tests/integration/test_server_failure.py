@@ -97,7 +97,7 @@ def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a
             chunks = response.iter_text()
             next(chunks)
             asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(2)]
-            until(http, running=1, waiting=2)
+            until(lambda: [http.get("/v1/status").json()[name] for name in ("running", "waiting")] == [1, 2])
             server.break_engine("crash")
             rest = "".join(chunks)
         assert "the device is gone" in rest and rest.endswith("data: [DONE]\n\n")  # an error, not a cut connection

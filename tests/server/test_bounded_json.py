@@ -82,7 +82,7 @@ def test_no_call_to_the_parser_is_long(body: bytes, monkeypatch: pytest.MonkeyPa
         longest = max(longest, len(piece))
         return parse(piece, **more)
 
-    monkeypatch.setattr(bounded_json.json, "loads", measured)
+    monkeypatch.setattr(json, "loads", measured)
     assert bounded_json.loads(body) == expected
     assert 0 < longest <= bounded_json.PIECE + 16
 

@@ -18,7 +18,7 @@ from paceline.errors import QueueFull, RequestFailed
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
 from tests.engine.stepper import Stepper
-from tests.engine.test_exactness import prompt
+from tests.integration.test_exactness import prompt
 
 WAIT = 60.0
 SAMPLING = Sampling(temperature=0, max_tokens=6, ignore_eos=True)
@@ -105,7 +105,8 @@ def fails_in_its_step(stepper: Stepper) -> None:
 
 def loses_a_step(stepper: Stepper) -> None:
     stepper.step(3)
-    collect, lost = stepper.runner.collect, []
+    collect = stepper.runner.collect
+    lost: list[bool] = []
 
     def fails(launched: Any) -> Any:
         if launched.rows and len(lost) < 2:
