@@ -105,7 +105,8 @@ def fails_in_its_step(stepper: Stepper) -> None:
 
 def loses_a_step(stepper: Stepper) -> None:
     stepper.step(3)
-    collect, lost = stepper.runner.collect, []
+    collect = stepper.runner.collect
+    lost: list[bool] = []
 
     def fails(launched: Any) -> Any:
         if launched.rows and len(lost) < 2:
