@@ -337,6 +337,14 @@ def _host_memory(root: Path) -> MemoryLimit:
     return limit
 
 
+def trim_host_memory() -> None:
+    """Have the C library return freed memory to the system. glibc keeps it otherwise; others need no word."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+        if trim is not None:
+            trim(0)
+
+
 # --- Control groups ----------------------------------------------------------------------------------
 
 

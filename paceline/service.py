@@ -589,24 +589,33 @@ def sparse_stats(sparse: SparsePrefill | None, reason: str | None) -> dict[str, 
 
 
 def forget(engine: Engine) -> dict[str, int]:
-    """Clear what is kept of prompts, the draft's own included; returns what was freed. On the engine's thread."""
+    """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
+    freed. On the engine's thread."""
     freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
     if engine.reuse is not None:
         freed |= engine.reuse.clear()
     if engine.sparse is not None:
         freed["bytes"] += engine.sparse.stats()["draft_cache_bytes"]
         engine.sparse.clear()
+    _return_memory()
     return freed
 
 
 def _give_back() -> None:
-    """Return what the model held to the system: the last references, then MLX's pool of freed buffers."""
+    """Return what the model held to the system, and the last references first."""
     import gc
 
+    gc.collect()
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """MLX keeps freed buffers in a pool, and the C library what MLX frees."""
     import mlx.core as mx
 
-    gc.collect()
+    mx.synchronize()  # copies that are under way still hold what they are cut from
     mx.clear_cache()
+    platform.trim_host_memory()
 
 
 def _hand_over(deltas: list[tuple[_Mailbox, Delta]]) -> None:
