@@ -16,8 +16,9 @@ import httpx
 import pytest
 import uvicorn
 
+from paceline.preflight import listen
 from paceline.server import limits
-from paceline.server.app import access_line, configured, create_app, listen
+from paceline.server.app import access_line, configured, create_app
 from paceline.server.drain import Gate
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
