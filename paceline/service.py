@@ -281,6 +281,11 @@ class Service:
         return self._live().prompts.eyes is not None
 
     @property
+    def takes_chat(self) -> bool:
+        """Whether there is a chat template; without one, prompts are text."""
+        return self._live().prompts.tokenizer.templates is not None
+
+    @property
     def tokenizer(self) -> Any:
         return self._live().prompts.tokenizer
 

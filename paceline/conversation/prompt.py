@@ -93,11 +93,12 @@ class PromptBuilder:
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Prompt:
         """Messages and tools as clients write them; `options` are the template's."""
+        templates = self.tokenizer.needed_templates()
         takes_video = self.film is not None
         conversation, parts = checked(messages, takes_images=self.eyes is not None, takes_video=takes_video)
         self._check_length(_characters(conversation), "messages")
         check_calls(messages)
-        conversation, parts = normalized(conversation, parts, names=self.tokenizer.templates.writes_names)
+        conversation, parts = normalized(conversation, parts, names=templates.writes_names)
         tools = checked_tools(tools)
         self._check_counts(parts)
         images, films = self._read(parts)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from paceline import platform
+from paceline import platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
-from paceline.conversation.tokenizer import Tokenizer
+from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.forward import DEVICES
 from paceline.engine.measure import measure
@@ -25,12 +25,12 @@ from paceline.engine.steps import prepare_steps
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check, default
-from paceline.models.files import EMBEDDED
-from paceline.models.loader import LoadedModel, Progress, load
+from paceline.models.files import EMBEDDED, resolve
+from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
-from paceline.sparse.draft import build, load_draft, why_not
+from paceline.sparse.draft import build, check_draft, load_draft, why_not
 from paceline.sparse.rules import NO_DRAFT, Rules
 
 if TYPE_CHECKING:
@@ -90,12 +90,21 @@ class Startup:
 
     def _build(self) -> Runner:
         settings = self.settings
-        model = load(settings.model or str(default.FOLDER), settings.dtype, self.progress)
+        preflight.check(settings)
+        folder = resolve(settings.model or str(default.FOLDER))
+        config = preflight.check_checkpoint(folder, settings)
+        check_family(folder, config)
+        self.tokenizer = Tokenizer.load(folder, config, settings.chat_template)
+        if settings.specprefill_draft_model is not None:
+            check_draft(settings.specprefill_draft_model, self.tokenizer)
+        model = load(str(folder), settings.dtype, self.progress)
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {default.WHAT_IT_IS}."
             log.info(note if settings.model else f"No model was given: {note}")
             model.notes.append(note)
-        self.tokenizer = Tokenizer.load(model.folder, model.config, settings.chat_template)
+        if self.tokenizer.templates is None:
+            model.notes.append(NO_TEMPLATE)
+            log.warning(NO_TEMPLATE)
         draft = self._draft(model)
         self._check_wanted()
         grouping = self._layout(model)
@@ -172,7 +181,7 @@ class Startup:
             model.notes.append(self.no_sparse)
             log.warning("sparse prefill off: %s", self.no_sparse)
             return None
-        return load_draft(source, self.settings.dtype, self.tokenizer)
+        return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
     def _prepare_sparse(self, draft: LoadedModel, runner: Runner, budget: Budget) -> None:
         settings, engine = self.settings, self.engine

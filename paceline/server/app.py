@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import shlex
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,8 @@ from rich.console import Console
 from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
-from paceline.errors import EngineFailed, PacelineError
+from paceline.errors import EngineFailed
+from paceline.preflight import listen
 from paceline.server import (
     absent,
     cache,
@@ -164,26 +164,18 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listen(settings: Settings) -> socket.socket:
-    """The listening socket, taken before the model loads: a port in use is known at once."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        reason = error.strerror or error
-        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
-
-
 def announce(settings: Settings, backend: Backend) -> None:
     """Say where the server is, and a command that speaks to it."""
     address = f"http://{_reachable(settings.host)}:{settings.port}"
     console = Console(highlight=False, soft_wrap=True)
     name = settings.served_model_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
-    body = '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    path, body = "chat/completions", '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    if not backend.takes_chat:
+        path, body = "completions", '{"prompt": "Hello!", "max_tokens": 100}'
     key = '-H "Authorization: Bearer $PACELINE_API_KEY" ' if settings.api_key or settings.api_key_file else ""
     kind = "-H 'Content-Type: application/json'"
-    command = f"curl {address}/v1/chat/completions {key}{kind} -d {shlex.quote(body)}"
+    command = f"curl {address}/v1/{path} {key}{kind} -d {shlex.quote(body)}"
     console.print(command, markup=False)
 
 

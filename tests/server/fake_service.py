@@ -149,6 +149,7 @@ class FakeService:
         self.model_name = "fake/model"
         self.context_length = 4096
         self.takes_images = True
+        self.takes_chat = True
         self.embedding_size: int | None = 4
         self.answer_format = AnswerFormat()
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.server.test_failure import Server, started
+from tests.integration.test_server_failure import Server, started
 
 Tiny = Callable[..., Path]
 PROMPTS = 5
