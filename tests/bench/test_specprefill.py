@@ -55,6 +55,7 @@ def test_tokens_and_gaps_are_those_of_the_time_that_is_asked_for() -> None:
     assert longest_gap(trace, 6.0, 7.0) == 1.0  # nobody said anything
 
 
+@pytest.mark.slow
 def test_sparse_and_full_prefill_are_timed_in_turns(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specprefill, "SETTLED", 0.3)
     with SparseBench(str(tiny("hybrid")), str(tiny("hybrid")), prefill_chunk=128, draft_chunk=128) as bench:

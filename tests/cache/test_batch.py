@@ -21,6 +21,7 @@ from paceline.cache.batch import Batch, Placement
 from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.cache.layers import StateCache, UnsupportedUse
 from tests.cache.world import DEFERS, FOLDABLE, FULL, MODELS, World
+from tests.lengths import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -68,9 +69,10 @@ def counts(width: int, rows: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, width), min_size=rows, max_size=rows)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rows=st.integers(1, 3), script=SCRIPTS, data=st.data())
 def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
     layout: str, model: str, rows: int, script: list[tuple[Any, ...]], data: st.DataObject
@@ -81,6 +83,7 @@ def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
         world.step(1)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=6, deadline=None)
@@ -105,6 +108,7 @@ def test_a_step_that_fails_before_its_commit_changes_nothing(
         world.step(1)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=6, deadline=None)
@@ -130,7 +134,7 @@ TOGETHER = st.lists(st.one_of(JOIN, STEP, TENTATIVE, KEEP), max_size=12)
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", FOLDABLE)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(script=TOGETHER, data=st.data())
 def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_same_groups(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
@@ -161,9 +165,10 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
         second.step(1)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", ["full", "windows", *FOLDABLE])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(script=SCRIPTS, widths=st.lists(st.integers(1, 9), min_size=2, max_size=6), data=st.data())
 def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
     layout: str, model: str, script: list[tuple[Any, ...]], widths: list[int], data: st.DataObject

@@ -41,6 +41,7 @@ from tests.cache.disks import (
     stored,
     total,
 )
+from tests.lengths import examples
 from tests.waiting import WAIT, until
 
 # -- what goes in comes out
@@ -483,7 +484,7 @@ def short_journal() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("short_journal")
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTIONS, min_size=5, max_size=40))
 def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]]

@@ -17,6 +17,7 @@ from tests.cache.test_batch import SCRIPTS, play
 from tests.cache.world import HEADS, MODELS, SIZE, World, vectors
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", ["full", "windows", "list"])
 @settings(max_examples=6, deadline=None)

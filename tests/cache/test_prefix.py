@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
 from tests.cache.test_radix import Said, Text, keys
+from tests.lengths import examples
 
 ROOT = "root"
 
@@ -303,7 +304,7 @@ DONE = st.one_of(
 
 
 @pytest.mark.parametrize("anywhere", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(script=st.lists(DONE, max_size=30))
 def test_whatever_happens_bytes_are_counted_and_paths_are_whole(
     anywhere: bool, script: list[tuple[str, Any, int]]

@@ -15,6 +15,7 @@ from paceline.conversation.video import Clip, VideoLimits, decode
 from paceline.conversation.video_part import VideoPart
 from paceline.errors import InvalidRequest
 from tests import videos
+from tests.lengths import examples
 from tests.models.test_vision import picture
 from tests.models.test_vision import url as picture_url
 
@@ -62,7 +63,7 @@ def test_of_a_video_that_breaks_off_the_frames_that_are_there_are_taken() -> Non
     assert 4 <= len(clip.frames) < 12 and clip.seconds[-1] < 4
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_no_bytes_bring_down_the_server(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["mkv", "mp4", "avi"]))

@@ -239,6 +239,7 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.own_process
 def test_thousands_of_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
     folder = tiny("hybrid", layers=4)
     stepper = Stepper(folder, "similar", chunk=32)
@@ -289,7 +290,6 @@ def test_a_late_step_is_as_much_work_for_the_host_as_an_early_one(tiny: Tiny) ->
     early = host_work(stepper)
     stepper.step(steps)
     late = host_work(stepper)
-    print(early, late)
     assert late[0] <= early[0] + 5
     assert late[1] < early[1] + 4 * steps  # a list of all tokens takes twice as much
 

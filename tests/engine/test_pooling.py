@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paceline.engine.request import Pooling, Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
+from tests.lengths import examples
 from tests.reference import greedy_text, load_text
 
 Tiny = Callable[..., Path]
@@ -96,7 +97,7 @@ def test_decoding_goes_on_in_every_step_beside_a_long_text(llama: Path) -> None:
     assert not stepper.heard["long"].deltas
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(length=st.integers(1, 90), chunk=st.integers(1, 100), company=st.lists(st.integers(1, 60), max_size=3))
 def test_the_chunks_and_the_company_do_not_matter(hybrid: Path, length: int, chunk: int, company: list[int]) -> None:
     stepper = Stepper(hybrid, "similar", chunk=chunk)

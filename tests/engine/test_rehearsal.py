@@ -18,6 +18,7 @@ from tests.models.test_vision import TWO, built
 from tests.reference import greedy_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), [("hybrid", "similar"), ("hybrid_moe", "padded")])
 def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: pytest.LogCaptureFixture) -> None:
     folder = tiny(family)

@@ -63,6 +63,7 @@ def said(name: str, tokens: int = TOKENS) -> list[int]:
 # -- text
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("layout", "depth"),
     [("rows", "off"), ("padded", "off"), ("similar", "off"), ("similar", 1), ("rows", 3), ("padded", "auto")],
@@ -174,6 +175,7 @@ def test_a_conversation_goes_on_where_it_was(depth: Speculation) -> None:
     check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_a_picture_is_known_and_another_in_its_place_is_not(depth: Speculation) -> None:
     stepper = Stepper(MINI, "padded", 16, speculation=depth, cache=PLENTY)
@@ -210,6 +212,7 @@ def test_no_script_of_conversations_changes_a_token(
 # -- pictures
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("layout", "chunk", "depth"), [("rows", 9, "off"), ("similar", 48, 2), ("padded", 200, "auto")]
 )

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.stepper import Stepper
+from tests.lengths import examples, turns
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -23,6 +24,7 @@ def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(np.random.default_rng([length, seed]).integers(0, 480, length).tolist())
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
@@ -34,6 +36,7 @@ def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str
     assert [h.tokens for h in heard] == [greedy_text(folder, p, TOKENS) for p in prompts]
 
 
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sixteen_rows_that_join_late_and_leave_early_equal_each_alone(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -52,13 +55,14 @@ def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None
     folder = tiny(family)
     text = prompt(41)
     expected = greedy_text(folder, text, 8)
-    for chunk in range(1, len(text) + 1):
+    for chunk in range(1, len(text) + 1, turns(1, 1, 5)):
         stepper = Stepper(folder, chunk=chunk)
         heard = stepper.greedy("row", text, 8)
         stepper.finish()
         assert heard.tokens == expected, f"chunk {chunk}"
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_row_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -69,14 +73,15 @@ def test_a_row_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, fami
     assert [h.tokens for h in heard] == [greedy_text(folder, p, 12) for p in prompts]
 
 
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["window", "window_llama"])
-def test_a_window_that_slides_while_decoding_stays_exact(tiny: Tiny, family: str) -> None:
+def test_a_window_that_slides_while_decoding_stays_exact(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
-    for layout in LAYOUTS:
-        stepper = Stepper(folder, layout, chunk=40)
-        heard = [stepper.greedy(str(n), prompt(n), 420) for n in (5, 150)]
-        stepper.finish()
-        assert [h.tokens for h in heard] == [greedy_text(folder, prompt(n), 420) for n in (5, 150)]
+    stepper = Stepper(folder, layout, chunk=40)
+    heard = [stepper.greedy(str(n), prompt(n), 420) for n in (5, 150)]
+    stepper.finish()
+    assert [h.tokens for h in heard] == [greedy_text(folder, prompt(n), 420) for n in (5, 150)]
 
 
 ACTIONS = st.one_of(
@@ -87,7 +92,7 @@ ACTIONS = st.one_of(
 
 
 @pytest.mark.parametrize("family", ["hybrid", "window"])
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     script=st.lists(ACTIONS, min_size=4, max_size=24),
     chunk=st.integers(1, 100),

@@ -169,13 +169,14 @@ PLACES: dict[str, Callable[[Stepper, Callable[[], Exception | None]], None]] = {
     "restore": break_restore,
     "join": break_join,
 }
-LEAST = 13  # faults of each kind, with and without drafting: 52 at each place
+LEAST = turns(13, 13, 4)  # faults of each kind, with and without drafting: 52 at each place
 
 
 def seeds() -> Iterator[int]:
     yield from range(1000)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("place", PLACES)
@@ -200,12 +201,13 @@ def test_faults_that_pass_change_nobodys_tokens(tiny: Tiny, place: str, kind: st
     raise AssertionError("the dice threw too little")
 
 
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("place", ["forward", "sampler", "read", "prefill", "text", "logits"])
 def test_a_row_that_breaks_every_step_it_is_in_ends_alone(tiny: Tiny, place: str, speculation: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, speculation)
-    for seed, culprit in enumerate([*LENGTHS, *LENGTHS]):
+    for seed, culprit in enumerate([*LENGTHS] * turns(2, 2, 1)):
         stepper = stepper_of(folder, LAYOUTS[seed % 3], speculation)
         begins = seed % 4  # tokens that it may have before it goes bad
         submit_all(stepper)
@@ -269,7 +271,7 @@ def test_a_device_that_is_gone_stops_the_engine_after_ten_failing_steps(tiny: Ti
     assert stepper.engine.counters.failed_steps == 10
 
 
-def test_fifty_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
+def test_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
     folder = tiny("hybrid")
     pictured = built(folder, (user(1, "What is this?"),))
     text = prompt(40)
@@ -279,7 +281,7 @@ def test_fifty_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) ->
     stepper.finish()
     expected = told(stepper)
     assert seen.finish_reason == "length"
-    for turn in range(10):
+    for turn in range(turns(10, 10, 3)):
         stepper = Stepper(folder, LAYOUTS[turn % 3], chunk=16, speculation=2)
         encode, dice = stepper.runner.encode, random.Random(turn)
 
@@ -317,10 +319,10 @@ def test_a_picture_that_finds_no_memory_is_encoded_again(tiny: Tiny) -> None:
     assert stepper.engine.counters.out_of_memory == 2
 
 
-def test_fifty_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
+def test_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, "off")
-    for seed in range(turns(50, 20)):
+    for seed in range(turns(50, 20, 6)):
         dice = random.Random(seed)
         stepper = stepper_of(folder, LAYOUTS[seed % 3], "off")
         submit_all(stepper)
@@ -347,6 +349,7 @@ def test_fifty_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
         check_rest(stepper)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("breaks", [break_prefill, break_wait])
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_a_prompt_that_finds_no_memory_does_not_disturb_those_who_count_their_tokens(

@@ -463,6 +463,7 @@ def restarted(folder: Path, mode: tuple[Speculation, ...], kept: Path, **more: A
     return stepped(folder, mode, disk=kept, **{"cache": PLENTY, **more})
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "mode"), [*MODES[:6], MODES[-1]])
 @pytest.mark.parametrize("memory", [PLENTY, TINY])
 def test_what_was_known_is_known_after_a_restart(

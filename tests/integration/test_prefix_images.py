@@ -70,6 +70,7 @@ def image_tokens(folder: Path, messages: Sequence[Message]) -> list[int]:
     return [place for place, each in enumerate(built(folder, messages).token_ids) if each == token]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "depth"), MODES)
 def test_a_picture_seen_before_is_not_encoded_again(
     tiny: Tiny, encoded: Callable[[Path], list[str]], family: str, depth: Speculation
@@ -178,6 +179,7 @@ def test_the_head_guesses_the_same_about_pictures_warm_as_cold(tiny: Tiny) -> No
     assert [told(stepper, "warm"), told(stepper, "warmer")] == [cold, cold]
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("family", "depth"), MODES)
 def test_pictures_are_known_after_a_restart(
     tiny: Tiny, encoded: Callable[[Path], list[str]], tmp_path: Path, family: str, depth: Speculation

@@ -36,6 +36,7 @@ from tests.engine.watched import (
     usage,
 )
 from tests.integration.test_images import CONVERSATIONS, TEXT, expected
+from tests.lengths import examples
 from tests.models.test_vision import TWO, built, user
 from tests.reference import greedy_text
 
@@ -55,6 +56,7 @@ CROWDS += [("hybrid_moe", 2, 16)]
 
 
 # Every layout for the dense model, one for the mixture.
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize(("family", "depth", "count"), CROWDS)
 def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
     tiny: Tiny, family: str, depth: Speculation, count: int
@@ -80,6 +82,7 @@ def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
     assert sum(stepper.drafts[1:]) > 0
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
@@ -94,6 +97,7 @@ def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
     assert sum(stepper.drafts[1:]) > 0
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
@@ -105,6 +109,7 @@ def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: 
     assert sum(count > 0 for count in stepper.drafts) >= 4
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "layout"), PLACES)
 def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
@@ -123,6 +128,7 @@ def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layo
     assert [max(rounds[str(place)])[0] for place in (2, 3, 5, 6)] == [1, 5, 2, MOST_DRAFTED]
 
 
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
     stepper = Watched(small, layout, chunk=30, speculation="auto")
@@ -137,6 +143,7 @@ def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout
     assert sum(count > 0 for count in depths.steps) >= 4
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same(tiny: Tiny, family: str) -> None:
     """That a guess is right shows that the head has read the prompt: no token would tell."""
@@ -163,7 +170,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     script=st.lists(ACTIONS, min_size=4, max_size=24),
     chunk=st.integers(1, 100),
@@ -214,6 +221,7 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
 # -- pictures
 
 
+@pytest.mark.thin(3, first=2)
 @pytest.mark.parametrize(
     ("family", "layout", "depth"),
     [
@@ -244,6 +252,7 @@ def test_conversations_with_and_without_pictures_ride_together(
     assert sum(stepper.drafts[1:]) > 0
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "layout"), [("hybrid", "padded"), ("hybrid_moe", "rows")])
 def test_four_pictures_give_the_same_four_answers_as_without_speculation(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
@@ -282,6 +291,7 @@ def test_a_chunk_may_end_anywhere_in_a_picture_and_the_same_is_accepted(tiny: Ti
 # -- what is accepted
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "layout"), PLACES)
 def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **LISTENING)
@@ -302,6 +312,7 @@ def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: s
         assert used.rejected_tokens == sum(each.wrong for each in rounds)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pictures", [False, True])
 def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_prompt(
@@ -342,6 +353,7 @@ def guesses_of_one_pass(folder: Path, text: Prompt, tokens: Sequence[int]) -> li
     return [int(token) for token in best[len(text.token_ids) - 2 :]]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["text", "two pictures", "three pictures in three turns"])
 def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answer(

@@ -21,6 +21,7 @@ from tests.conversation.answers.cases import (
     stream,
 )
 from tests.conversation.answers.test_parser import BONN, NOW, QWEN, pieces_of
+from tests.lengths import examples
 
 
 def test_text_is_not_held_back() -> None:
@@ -45,7 +46,7 @@ TEXT = st.text("ab {}\n", min_size=1, max_size=8).map(lambda text: f"x{text}x")
 BORDERS = st.lists(st.integers(0, 10_000), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.sampled_from([case for case in FORMATS.values() if not case.first and case.tools != "gpt_oss"]),
     st.lists(st.one_of(TEXT, st.sampled_from([BONN, NOW])), max_size=6),
