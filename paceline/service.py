@@ -131,6 +131,7 @@ class Service:
         self._progress = progress
         self._running: _Running | None = None
         self._starting = threading.Lock()
+        self._starts: dict[threading.Event, Future[None]] = {}  # under way; set: nobody waits for it any more
 
     # -- life
 
@@ -141,6 +142,7 @@ class Service:
         """
         abandoned = threading.Event()
         done: Future[None] = Future()
+        self._starts[abandoned] = done
         arguments = (done, lambda: not abandoned.is_set())
         # Not one of the loop's own threads: these are waited for when the loop ends, whatever they do.
         threading.Thread(target=self._start, args=arguments, name="paceline-start", daemon=True).start()
@@ -153,6 +155,8 @@ class Service:
             if not started.cancelled() and started.exception() is None:
                 await self.stop()
             raise
+        finally:
+            del self._starts[abandoned]
 
     def _start(self, done: Future[None], wanted: Callable[[], bool]) -> None:
         try:
@@ -165,7 +169,11 @@ class Service:
             done.set_result(None)
 
     async def stop(self) -> None:
-        """Abort what runs, free the model. Idempotent."""
+        """Abort what runs, free the model. Idempotent. A start that is under way is given up: it raises."""
+        starts = dict(self._starts)
+        for abandoned in starts:
+            abandoned.set()
+        await asyncio.gather(*map(asyncio.wrap_future, starts.values()), return_exceptions=True)
         running, self._running = self._running, None
         if running is not None:
             await asyncio.to_thread(running.stop)
