@@ -111,7 +111,6 @@ class Server:
     log: Path
     limit: int  # bytes of --memory-limit-gb
     port: int = 0
-    loading_seconds: float = 0.0
     quiet: Figures | None = None  # the longest waits of all baselines
 
     @property
@@ -195,10 +194,8 @@ def launched(
 @contextlib.contextmanager
 def served(*flags: str, **options: Any) -> Iterator[Server]:
     """A server process that is ready."""
-    began = time.monotonic()
     with launched(*flags, **options) as server:
         server.port = int(wait_for_words(server, r"curl http://127\.0\.0\.1:(\d+)")[1])
-        server.loading_seconds = time.monotonic() - began
         yield server
 
 

@@ -89,7 +89,7 @@ def test_an_engine_that_gives_up_tells_every_client_and_ends_with_3(breakable: S
     long = [(path, {**fields, "max_tokens": 4000}) for path, fields in ASKED if path.endswith("completions")]
     assert breakable.greedy
     with ThreadPoolExecutor(2 * len(long)) as pool:
-        asking = [pool.submit(ask, breakable, *each, stream=stream) for each in long for stream in (True, False)]
+        asking = [pool.submit(ask, breakable, each[0], each[1], stream) for each in long for stream in (True, False)]
         breakable.wait_until(lambda status: status["decoding"] == len(asking))
         tell(breakable, "always decode")
         answers = [each.result(WAIT) for each in asking]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from paceline.engine.request import Sampling
 from paceline.errors import PacelineError
 from paceline.service import ChatRequest, Service
 from paceline.settings import Settings
-from tests.hostile.harness import WAIT
 from tests.hostile.test_prompts import said
 
+WAIT = 60.0  # seconds: a tiny model loads in one or two
+GONE_SECONDS = 20.0
 GREEDY = ChatRequest(said("Tell me about riders."), Sampling(temperature=0, max_tokens=8))
 
 
@@ -34,14 +36,14 @@ def threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("paceline")}
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays() -> Iterator[None]:
-    """After each test: no thread of the package that was not there, and MLX's limits as they were."""
+@asynccontextmanager
+async def nothing_stays() -> AsyncIterator[None]:
+    """Soon after what happens inside, no thread of the package is left of it, and MLX's limits are as they were."""
     before, limits_before = threads(), limits()
     yield
-    deadline = time.monotonic() + WAIT
+    deadline = time.monotonic() + GONE_SECONDS
     while (left := threads() - before) and time.monotonic() < deadline:
-        time.sleep(0.02)
+        await asyncio.sleep(0.01)
     assert not left, [thread.name for thread in left]
     assert limits() == limits_before
 
@@ -55,7 +57,7 @@ async def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT
     while not condition():
         assert time.monotonic() < deadline
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
 
 
 def locks(folder: Path) -> list[Path]:
@@ -75,16 +77,14 @@ async def test_a_start_that_is_cancelled_leaves_no_thread_no_lock_and_no_limit(
     hybrid: Path, tmp_path: Path, moment: str
 ) -> None:
     settings = Settings(model=str(hybrid), cache_dir=tmp_path / "cache", memory_limit_gb=1.0)
-    before, limits_before = threads(), limits()
-    starting = asyncio.create_task(Service(settings).start())
-    await asyncio.sleep(0)
-    await until(lambda: MOMENTS[moment](tmp_path, before))
-    starting.cancel()
-    await asyncio.gather(starting, return_exceptions=True)
-    if not starting.cancelled():  # it was faster
-        pytest.fail("the start had ended before it could be cancelled")
-    await until(lambda: not threads() - before)
-    assert limits() == limits_before
+    before = threads()
+    async with nothing_stays():
+        starting = asyncio.create_task(Service(settings).start())
+        await asyncio.sleep(0)
+        await until(lambda: MOMENTS[moment](tmp_path, before))
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        assert starting.cancelled()
     assert await serves(settings)
 
 
@@ -93,11 +93,11 @@ async def test_a_service_whose_start_was_cancelled_can_be_started_again_and_stop
 ) -> None:
     settings = Settings(model=str(hybrid), cache_dir=tmp_path / "cache")
     service, before = Service(settings), threads()
-    starting = asyncio.create_task(service.start())
-    await until(lambda: bool(threads() - before))
-    starting.cancel()
-    await asyncio.gather(starting, return_exceptions=True)
-    async with asyncio.timeout(WAIT):
+    async with nothing_stays(), asyncio.timeout(WAIT):
+        starting = asyncio.create_task(service.start())
+        await until(lambda: bool(threads() - before))
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
         await service.start()
         assert (await service.chat(GREEDY)).choices[0].text
         await service.stop()
@@ -109,11 +109,11 @@ async def test_a_service_that_is_stopped_while_it_starts_does_not_come_up_afterw
 ) -> None:
     settings = Settings(model=str(hybrid), cache_dir=tmp_path / "cache")
     service, before = Service(settings), threads()
-    starting = asyncio.create_task(service.start())
-    await until(lambda: bool(threads() - before))
-    await service.stop()
-    await asyncio.gather(starting, return_exceptions=True)
-    await until(lambda: not threads() - before)
+    async with nothing_stays():
+        starting = asyncio.create_task(service.start())
+        await until(lambda: bool(threads() - before))
+        await service.stop()
+        await asyncio.gather(starting, return_exceptions=True)
     assert not service.ready
     assert await serves(settings)
 
@@ -141,12 +141,10 @@ async def test_a_start_that_fails_half_way_leaves_nothing_and_the_next_one_works
     hybrid: Path, tmp_path: Path, broken: str
 ) -> None:
     good: dict[str, Any] = {"model": str(hybrid), "cache_dir": tmp_path / "cache"}
-    before, limits_before = threads(), limits()
-    with pytest.raises(PacelineError) as refusal:
-        await Service(Settings(**{**good, **BROKEN[broken](tmp_path)})).start()
-    assert str(refusal.value)
-    await until(lambda: not threads() - before)
-    assert limits() == limits_before
+    async with nothing_stays():
+        with pytest.raises(PacelineError) as refusal:
+            await Service(Settings(**{**good, **BROKEN[broken](tmp_path)})).start()
+        assert str(refusal.value)
     assert await serves(Settings(**good))
 
 
