@@ -38,6 +38,7 @@ from paceline.server.document import Application
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
 from paceline.server.hosts import KnownHosts, guarded
 from paceline.server.metrics import Metrics
+from paceline.server.paths import WithoutTrailingSlash
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -81,7 +82,9 @@ def create_app(
                 await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
 
-    app = Application(title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = Application(
+        title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     gate = gate or Gate()
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
@@ -103,6 +106,7 @@ def create_app(
         )
     errors.install(app)
     app.add_middleware(requests.Identified, requests=inside)
+    app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.include_router(requests.routes(inside))
     for room in (chat, completions, responses, messages, embeddings, score, cache, status, absent):
         app.include_router(room.routes(serving))
@@ -197,4 +201,4 @@ def access_line(record: logging.LogRecord) -> bool:
     client, method, path, *rest = arguments
     path = str(path).partition("?")[0]
     record.args = (client, method, path, *rest)
-    return path not in UNLOGGED_PATHS
+    return path.rstrip("/") not in UNLOGGED_PATHS

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # it brings MLX, which a server must not import before its BL
 
 SECONDS = 2.0  # a grammar that is not ready by then is refused
 WORKERS = 2  # grammars compiled at a time
+STACK = 512 << 20  # bytes; the worst texts of the size that is taken were seen to need about 100 MB
+_STARTING = threading.Lock()  # the size of new stacks is the whole process's
 CACHE_BYTES = 64 * 1024 * 1024
 # What a compiled grammar holds, measured on schemas of 0.5 to 30 KB: about this much, and this much a byte of text.
 BASE_BYTES, BYTES_PER_BYTE = 32 * 1024, 64
@@ -147,7 +149,7 @@ class Grammars:
             finally:
                 self._slots.release()
 
-        threading.Thread(target=run, name="paceline-grammar", daemon=True).start()
+        _start_with_room(threading.Thread(target=run, name="paceline-grammar", daemon=True))
         try:
             return result.result(timeout=self._seconds)
         except FutureTimeout:
@@ -183,6 +185,17 @@ class Grammars:
         # Also tokens that the tokenizer does not call special: llguidance goes by the look of <tool_call>.
         marks = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
         return vocabulary, {text: i for text, i in marks.items() if vocabulary.is_special_token(i)}
+
+
+def _start_with_room(thread: threading.Thread) -> None:
+    """llguidance recurses along references: a schema of a thousand that lead on to each other overflows a stack of the
+    usual 8 MB, and the process dies of it. Only what is used of the larger one takes memory."""
+    with _STARTING:
+        usual = threading.stack_size(STACK)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(usual)
 
 
 def _size(spec: GrammarSpec, made: Compiled | str) -> int:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from paceline.conversation.grammar.finite import check_finite
 from paceline.errors import InvalidRequest
 
 BYTES = 256 * 1024  # of a schema, a pattern, a grammar, or all tools together
@@ -36,7 +37,7 @@ def check_depth(value: Any, field: str | None) -> None:
 
 
 def check_schema(schema: Any) -> None:
-    """Raises InvalidRequest (without a field) where the schema is too much, or reaches outside of itself."""
+    """Raises InvalidRequest (without a field) where the schema is too much, reaches outside, or never ends."""
     properties = entries = expanded = multiples = 0
     for node in _schemas(schema):
         for key in _REFS:
@@ -59,6 +60,8 @@ def check_schema(schema: Any) -> None:
     ):
         if count > most:
             raise InvalidRequest(f"The schema is too large: its {name} come to {count}, and {most} is the most.")
+    if isinstance(schema, Mapping):
+        check_finite(schema)
 
 
 def check_regex(pattern: str) -> None:

@@ -189,13 +189,22 @@ _KEYWORDS = (
     (re.compile(r"Invalid type: (\S+)"), "type"),
     (re.compile(r"patternProperty"), "patternProperties"),
     (re.compile(r"min/maxProperties"), "minProperties/maxProperties"),
-    (re.compile(r"Pointer '.*' does not exist|not present in a registry"), "$ref"),
+    (re.compile(r"not present in a registry|^Invalid URI reference|^\$ref must be"), "$ref"),
+    (re.compile(r"^regex parse error"), "pattern"),
 )
+
+
+_NOWHERE = re.compile(r"(?:Pointer|Anchor) '(.*?)' does not exist")
+_UNFIT = re.compile(r"Unsatisfiable schema: (.*)")
 
 
 def explained(error: str) -> str:
     """llguidance's complaint for the one who wrote the request, with the keyword that it is about."""
     said = one_line(Exception(error.replace("<non-verbose/>", "")))
+    if nowhere := _NOWHERE.search(error):
+        return f"The schema's $ref '#{nowhere[1]}' points to nothing: the schema has no such part."
+    if unfit := _UNFIT.search(said):
+        return f"No value fits the schema: {unfit[1]}"
     for sign, keyword in _KEYWORDS:
         found = sign.search(error)
         if found and keyword is None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, limits
 from paceline.errors import InvalidRequest
+from tests.conversation.grammar.walks import takes
 
 NESTED = "(((((a{10}){10}){10}){10}){10}){10}"
 
@@ -41,7 +45,10 @@ PRODUCT = {
         ({"type": "string", "format": "telephone"}, "format"),
         ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, "oneOf"),
         ({"type": "text"}, "type"),
-        ({"$ref": "#/$defs/none"}, r"\$ref"),
+        ({"$ref": "#/$defs/none"}, r"\$ref '#/\$defs/none' points to nothing"),
+        ({"type": "object", "properties": {"a": {"$ref": "#none"}}}, r"\$ref '#none' points to nothing"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "^No value fits the schema"),
+        ({"type": "string", "pattern": "("}, "pattern"),
         ({"$ref": "https://example.com/schema.json"}, r"\$ref.*example"),
         ({"type": "array", "items": {"$ref": "file:///etc/passwd"}}, r"\$ref.*passwd"),
         ({"$ref": "other.json#/a"}, r"\$ref.*other"),
@@ -74,6 +81,84 @@ def test_a_schema_that_cannot_be_enforced_says_why_at_once(grammars: Grammars, s
     with pytest.raises(InvalidRequest, match=named) as raised:
         grammars.compile(GrammarSpec.json_schema(schema))
     assert raised.value.field == "response_format"
+
+
+def leads_on(name: str, **other: Any) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{name}", **other}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reference"),
+    [
+        ({"$ref": "#"}, "#"),
+        ({"$ref": "#", "type": "object"}, "#"),
+        ({"allOf": [{"$ref": "#"}]}, "#"),
+        ({"anyOf": [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}]}, "#"),
+        ({"$defs": {"a": leads_on("a")}, "$ref": "#/$defs/a"}, "#/$defs/a"),
+        ({"$defs": {"a": leads_on("b"), "b": leads_on("a")}, "$ref": "#/$defs/b"}, "#/$defs/b"),
+        ({"$defs": {"a": {"allOf": [leads_on("b")]}, "b": {"oneOf": [leads_on("a")]}}, **leads_on("a")}, "#/$defs/a"),
+        ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "#/$defs/a~1b"),
+        ({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}, "#"),
+        ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "#"),
+        ({"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#"}], "minItems": 2}, "#"),
+    ],
+)
+def test_a_schema_that_only_refers_to_itself_is_told_so(grammars: Grammars, schema: Any, reference: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        grammars.compile(GrammarSpec.json_schema(schema, field="guided_json"))
+    said = "The schema refers to itself without ever describing a value: $ref "
+    assert str(raised.value).startswith(f"{said}{reference!r} leads back to itself")
+    assert raised.value.field == "guided_json"
+
+
+TREE = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}, "required": ["kids"]}
+LIST = {"type": "object", "properties": {"next": {"anyOf": [leads_on("a"), {"type": "null"}]}}, "required": ["next"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (TREE, '{"kids": [{"kids": []}]}'),
+        ({"$defs": {"a": LIST}, **leads_on("a", description="a list")}, '{"next": {"next": null}}'),
+        ({"anyOf": [{"$ref": "#"}, {"type": "string"}]}, '"x"'),
+        ({"$defs": {"a": leads_on("a")}, "type": "string"}, '"x"'),
+        ({"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#"}], "minItems": 1}, "[null, [null]]"),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["b"]}, '{"a": {"b": 1}, "b": 1}'),
+        ({"$ref": "#a", "$defs": {"x": {"$anchor": "a", "type": "null"}}}, "null"),
+    ],
+)
+def test_a_schema_that_refers_to_itself_and_may_end_works(
+    grammars: Grammars, tokenizer: Tokenizer, schema: Any, value: str
+) -> None:
+    compiled = grammars.compile(GrammarSpec.json_schema(schema))
+    assert takes(compiled, tokenizer, value)
+
+
+CHAINS = """
+import sys
+from pathlib import Path
+from paceline.conversation.grammar import Grammars, GrammarSpec
+from paceline.errors import InvalidRequest
+from tests.conversation import vocabularies
+
+tokenizer = vocabularies.byte_level(Path(sys.argv[1]))
+grammars = Grammars(tokenizer, 600, tokenizer.eos_ids, seconds=60.0)
+for form in ('{}', '{"allOf":[{}]}', '{"anyOf":[{},{"type":"null"}]}', '{"type":"array","items":{}}'):
+    links = (form.replace("{}", '{"$ref":"#/$defs/%d"}' % (place + 1), 1) for place in range(3500))
+    definitions = ",".join(f'"{place}":{link}' for place, link in enumerate(links))
+    text = '{"$defs":{%s,"3500":{"type":"null"}},"$ref":"#/$defs/0"}' % definitions
+    try:
+        grammars.compile(GrammarSpec.json_schema(text)).matcher().allowed(())
+    except InvalidRequest:
+        pass
+print("alive")
+"""
+
+
+def test_references_that_lead_on_to_each_other_for_long_do_not_end_the_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CHAINS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 @pytest.mark.parametrize(
