@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
-from paceline import __version__
+from paceline import __version__, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
-from paceline.errors import EngineFailed, PacelineError
+from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.settings import Settings, flag_name
 
 logger = logging.getLogger("paceline")
@@ -104,7 +106,21 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
 }
 ACCEPTED = "accepted for vllm-mlx command lines; Paceline needs no flag for this"
+VLLM_MLX_FLAGS = ("--continuous-batching", "--enable-mtp", "--mllm")
 VLLM_MLX: Mapping[str, Any] = {"help": ACCEPTED.capitalize() + ".", "rich_help_panel": "From vllm-mlx"}
+ELSEWHERE: Mapping[str, str] = {  # what the options of other servers are called here
+    "--max-model-len": "--context-length",
+    "--ctx-size": "--context-length",
+    "--max-num-seqs": "--max-rows",
+    "--max-num-batched-tokens": "--prefill-chunk",
+    "--tool-call-parser": "--tool-parser",
+    "--enable-prefix-caching": "--prefix-cache",
+    "--num-speculative-tokens": "--speculation",
+    "--alias": "--served-model-name",
+    "--allowed-origins": "--cors-origin",
+}
+# click's, or that of the copy which newer releases of Typer carry
+USAGE_ERROR = cast(type[Exception], typer.BadParameter.__bases__[0])
 SETTINGS_HELP = (
     "Every flag is also a key of the --config file and a variable: --max-rows 8, max_rows = 8, "
     "PACELINE_MAX_ROWS=8. A flag beats the file, the file beats the variable. A flag that may be repeated is a list "
@@ -113,14 +129,44 @@ SETTINGS_HELP = (
 
 
 class _Commands(TyperGroup):
-    """Turns an error that we raised on purpose into one line and an exit code: 3 for an engine that gave up, else 2."""
+    """An error that we raised on purpose, or a wrong command line, is one line and an exit code: 3 for an engine that
+    gave up, else 2."""
+
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        with _in_one_line():
+            return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _in_one_line():
             return super().invoke(ctx)
-        except PacelineError as error:
-            print(f"paceline: error: {error}", file=sys.stderr)
-            raise typer.Exit(3 if isinstance(error, EngineFailed) else 2) from None
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except PacelineError as error:
+        print(f"paceline: error: {error}", file=sys.stderr)
+        raise typer.Exit(3 if isinstance(error, EngineFailed) else 2) from None
+    except USAGE_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help
+            raise
+        print(f"paceline: error: {_usage(error)}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the command line, what may have been meant, and where to look."""
+    path = "paceline" if error.ctx is None else error.ctx.command_path
+    if not hasattr(error, "possibilities") or error.ctx is None:  # it is about something else than an unknown option
+        said = error.format_message().rstrip(".")
+        return said if said.endswith("?") else f"{said}; see {path} --help"
+    options = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
+    options = [name for name in options if name not in VLLM_MLX_FLAGS]
+    name = error.option_name
+    meant = ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, options, n=1, cutoff=0.65)), None)
+    hint = f"did you mean {meant}?" if meant in options else f"{path} --help lists them"
+    return f"there is no option {name}; {hint}"
 
 
 app = typer.Typer(
@@ -180,9 +226,13 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
 
         def run(**given: Any) -> None:
             values = {field: given.pop(field) for field in ("model", *flags)}
+            named = given.pop("model_option")
+            if named is not None and values["model"] not in (None, named):
+                raise SettingsError(f"--model {named} and MODEL {values['model']} are both given; give one of them")
+            values["model"] = values["model"] or named
             command(Settings.load(values, given.pop("config"), os.environ), **given)
 
-        parameters = [_model_argument(), _config_option()]
+        parameters = [_model_argument(), _model_option(), _config_option()]
         parameters += [_flag(field, panel) for panel in panels for field in PANELS[panel]]
         parameters += own
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -197,6 +247,11 @@ def _model_argument() -> inspect.Parameter:
     description = Settings.model_fields["model"].description
     info = typer.Argument(metavar="MODEL", help=description, show_default=False)
     return _parameter("model", str | None, info)
+
+
+def _model_option() -> inspect.Parameter:
+    info = typer.Option("--model", metavar="MODEL", help="Another way to give MODEL.", show_default=False)
+    return _parameter("model_option", str | None, info)
 
 
 def _config_option() -> inspect.Parameter:
@@ -254,9 +309,11 @@ def serve(
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
+    if settings.port:
+        preflight.listen(settings).close()  # a port in use is said before the imports that take seconds
     _start(settings)
-    taken = {"--continuous-batching": continuous_batching, "--enable-mtp": enable_mtp, "--mllm": mllm}
-    if given := [flag for flag, on in taken.items() if on]:
+    taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
+    if given := [flag for flag, on in taken if on]:
         logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 
     from paceline.progress import LoadProgress
@@ -304,8 +361,10 @@ def chat(
 
 
 def _start(settings: Settings) -> None:
-    """What comes before the first import of MLX: the log, the BLAS."""
+    """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
     from paceline import platform
+
+    preflight.check(settings)
 
     logging.basicConfig(
         level=settings.log_level.upper(),

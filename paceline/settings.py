@@ -178,7 +178,7 @@ class Settings(BaseModel):
     scheduler_policy: SchedulerPolicy = Field(
         default="fifo",
         description="Who comes next: fifo (in order of arrival), shortest_first (fewest prompt tokens to compute), "
-        "priority (the request's own number, lower first), fair (whoever was served least, by key or `user`).",
+        "priority (the request's own number, lower first), fair (whoever was served least, by key or address).",
     )
     starvation_seconds: Seconds = Field(
         default=30.0, description="Whoever has waited this long comes first, whatever the policy says."

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.engine.request import RequestId, Sampling
-from paceline.errors import InvalidRequest, RequestFailed
+from paceline.errors import InvalidRequest, LoadError, RequestFailed
 from paceline.service import ChatRequest, Service
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."
@@ -45,6 +45,10 @@ class Chat:
         with asyncio.Runner() as runner:
             runner.run(self.service.start())
             try:
+                if not self.service.takes_chat:
+                    raise LoadError(
+                        "This model has no chat template, so it cannot chat: give one with --chat-template."
+                    )
                 self.write(f"{HELP}\n")
                 while (line := self._next_line()) is not None:
                     runner.run(self.answer(line))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import paceline
-from paceline import cli, platform, terminal
+from paceline import cli, platform, preflight, terminal
 from paceline.errors import LoadError
 from paceline.service import Service
 from paceline.settings import Settings, flag_name
@@ -31,6 +32,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
     seen: list[Settings] = []
     monkeypatch.setattr(platform, "prepare", lambda blas, exact: None)
+    monkeypatch.setattr(preflight, "check", lambda settings: None)
+    monkeypatch.setattr(preflight, "listen", lambda settings: socket.socket())
     monkeypatch.setattr("paceline.service.Service", lambda settings, progress: seen.append(settings))
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
@@ -220,10 +223,57 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
     assert "did you mean PACELINE_PORT?" in result.stderr
 
 
-def test_an_unknown_flag_is_an_error_that_suggests_the_nearest() -> None:
-    result = invoke("serve", "--prot", "1")
-    assert result.exit_code == 2
-    assert "--port" in result.stderr
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["serve", "--prot", "1"], "there is no option --prot; did you mean --port?"),
+        (["serve", "--max-model-len", "1"], "there is no option --max-model-len; did you mean --context-length?"),
+        (["chat", "--modle", "X"], "there is no option --modle; did you mean --model?"),
+        (["serve", "--frob"], "there is no option --frob; paceline serve --help lists them"),
+        (["--frob"], "there is no option --frob; paceline --help lists them"),
+        (["srve"], "No such command 'srve'. Did you mean 'serve'?"),
+        (["serve", "one", "two"], "Got unexpected extra argument(s) (two); see paceline serve --help"),
+        (["serve", "one", "--model", "two"], "--model two and MODEL one are both given; give one of them"),
+        (["serve", "--port"], "Option '--port' requires an argument; see paceline --help"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_says_what_may_have_been_meant(
+    started: list[Settings], arguments: list[str], line: str
+) -> None:
+    result = CliRunner().invoke(cli.app, arguments, prog_name="paceline")
+    assert (result.exit_code, result.stderr) == (2, f"paceline: error: {line}\n")
+    assert started == []
+
+
+@pytest.mark.parametrize("arguments", [["--model", "folder"], ["folder", "--model", "folder"], ["folder"]])
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_the_model_may_be_given_as_an_option(started: list[Settings], command: str, arguments: list[str]) -> None:
+    assert invoke(command, *arguments).exit_code == 0
+    assert [settings.model for settings in started] == ["folder"]
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_what_can_be_known_without_loading_is_refused_before_the_service_is_made(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def refuse(settings: Settings) -> None:
+        raise LoadError(f"there is no {settings.model}")
+
+    monkeypatch.setattr(preflight, "check", refuse)
+    result = invoke(command, "folder")
+    assert (result.exit_code, result.stderr) == (2, "paceline: error: there is no folder\n")
+    assert started == []
+
+
+def test_a_port_in_use_is_one_line_before_anything_is_loaded(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = invoke("serve", "--port", str(port))
+    line = f"paceline: error: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+    assert (result.exit_code, result.stderr) == (2, line)
 
 
 def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(

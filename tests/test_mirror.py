@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = ("integration", "clients")  # tests of several modules together; real clients, run by `make clients`
+ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; attacks; real clients (`make clients`)
 WITHOUT = {
     "bench/layout": "times whole models",
     "bench/offline": "times whole models",

@@ -357,6 +357,22 @@ def test_two_event_loops_may_use_one_service_at_the_same_time(service: Service) 
     assert results[0].choices == results[1].choices == results[2].choices
 
 
+async def test_calls_that_are_cancelled_while_chats_run_harm_no_chat(service: Service) -> None:
+    streams = [service.stream_generate(endless(request_id=RequestId(f"chat {place}"))) for place in range(3)]
+    reading = [asyncio.create_task(read(stream)) for stream in streams]
+    await until_running(service, 3)
+    for _ in range(20):
+        call = asyncio.create_task(service.clear_cache())
+        await asyncio.sleep(0)  # it has begun: its word is in the engine's inbox
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    async with asyncio.timeout(WAIT):
+        assert [summed(deltas).finish_reason for deltas in await asyncio.gather(*reading)] == ["length"] * 3
+        assert set(await service.clear_cache()) == {"entries", "bytes", "disk_entries", "disk_bytes"}
+    assert service.failure is None
+
+
 def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_row_with_it(service: Service) -> None:
     async def leave() -> None:
         stream = service.stream_generate(endless())

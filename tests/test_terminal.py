@@ -11,12 +11,14 @@ import pytest
 
 from paceline import terminal
 from paceline.engine.request import Delta, RequestId, Sampling
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, LoadError
 from paceline.service import ChatRequest, Service
 
 
 class FakeService:
     """Answers with the number of messages it was given; can fail, or be interrupted on the way."""
+
+    takes_chat = True
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -121,3 +123,11 @@ def test_a_question_that_fails_is_reported_and_forgotten(failure: Exception | st
     screen = talk(service, "hello", "again")
     assert screen.count("[failed: too long]") == 2
     assert [message["content"] for message in service.requests[1].messages] == ["again"]
+
+
+def test_a_model_without_a_chat_template_is_said_and_the_chat_ends() -> None:
+    service = FakeService()
+    service.takes_chat = False
+    with pytest.raises(LoadError, match="no chat template, so it cannot chat: give one with --chat-template"):
+        talk(service, "hello")
+    assert (service.requests, service.log) == ([], ["start", "stop"])

@@ -32,7 +32,7 @@ from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.errors import LoadError, PacelineError
 from paceline.models.loader import LoadedModel
-from paceline.sparse.draft import build, load_draft, why_not
+from paceline.sparse.draft import build, check_draft, load_draft, why_not
 from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import SHORTEST, Rules
 
@@ -105,7 +105,8 @@ class SparseBench(Bench):
             self.draft.head = "it only scores prompts"
         else:
             self.tokenizer = Tokenizer.load(model.folder, model.config)
-            self.draft = load_draft(self.draft_source, "auto", self.tokenizer)
+            check_draft(self.draft_source, self.tokenizer)
+            self.draft = load_draft(self.draft_source, "auto", self.tokenizer.vocab_size)
         return model
 
     def _setup(self) -> Runner:

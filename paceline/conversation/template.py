@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -280,6 +281,19 @@ def _features(messages: Sequence[Message], tools: Tools | None) -> Iterator[str]
 
 
 # -- Jinja
+
+
+def read_template(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else _words(error)
+        raise LoadError(f"The chat template {file} cannot be read: {why}") from error
+
+
+def check_template(file: Path) -> None:
+    """Raises LoadError where the file is not there, or no Jinja."""
+    _jinja(read_template(file), {})
 
 
 def _jinja(source: str, special_tokens: Mapping[str, Any]) -> Write:

@@ -11,16 +11,25 @@ from typing import Any
 from mlx_lm.utils import load_tokenizer
 
 from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
-from paceline.conversation.template import Template, Templates
+from paceline.conversation.template import Template, Templates, read_template
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 
 MARK = "paceline-turn-end-probe"
+WORDS = "Hello 1"  # every tokenizer makes something of it
+NO_TEMPLATE = (
+    "This model has no chat template, so it takes no conversations: send the prompt as text to /v1/completions, or "
+    "start the server with --chat-template."
+)
 PROBE = "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # two tokenizers cut it alike
+
+SHORT = 4096  # characters or ids that take less time than others notice
+SEGMENT = 1 << 15  # characters
+EDGE = 64  # tokens
 
 
 class Tokenizer:
-    """Thread-safe. `templates` are the checkpoint's own where none are given."""
+    """Thread-safe. `templates` are the checkpoint's own where none are given; None: it has none."""
 
     def __init__(self, wrapped: Any, eos_ids: frozenset[int], templates: Templates | None = None) -> None:
         self._wrapped = wrapped
@@ -35,29 +44,44 @@ class Tokenizer:
         """The folder's tokenizer; `chat_template` is a file with a template that is used instead of its own."""
         try:
             wrapped = load_tokenizer(folder)
-            wrapped.backend_tokenizer  # noqa: B018  (a slow tokenizer has none)
+            backend = wrapped.backend_tokenizer  # a slow tokenizer has none
+            read = backend.decode(backend.encode(WORDS, add_special_tokens=False).ids)
+            if not read.strip():
+                raise LoadError("it makes no tokens of text")
         except Exception as error:  # transformers raises many kinds
-            raise LoadError(f"The tokenizer of {folder} cannot be loaded: {one_line(error)}") from error
-        if chat_template is not None:
-            templates = Templates.of(_read(chat_template), wrapped.special_tokens_map)
-        elif wrapped.has_chat_template:
-            templates = _templates(wrapped)
-        else:
-            raise LoadError(
-                f"The tokenizer of {folder} has no chat template, so it cannot take conversations. "
-                "Add a chat_template.jinja to the folder, or give one with --chat-template."
-            )
+            raise LoadError(_unusable(folder, error)) from error
+        own = Templates.of(read_template(chat_template), wrapped.special_tokens_map) if chat_template else None
+        templates = own or _templates(wrapped)
         return cls(wrapped, _end_ids(wrapped, folder, config, templates), templates)
 
     # -- text and ids
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        ids: list[int] = self._backend.encode(text, add_special_tokens=add_special_tokens).ids
+        ids: list[int] = self._encoded(text, add_special_tokens).ids
         return ids
 
+    def count_over(self, text: str, most: int) -> int | None:
+        """How many tokens the text has at least, if that is more than `most`. Reads no more of it than that takes."""
+        count = 0
+        for begin in range(0, len(text), SEGMENT):
+            # Cut off from its neighbours a segment has at most a few tokens more than in the text.
+            count += max(len(self._encoded(text[begin : begin + SEGMENT], False)) - EDGE, 0)
+            if count > most:
+                return count
+        return None
+
+    def _encoded(self, text: str, add_special_tokens: bool) -> Any:
+        """Of the library's ways to encode, only those for batches let go of the interpreter's lock meanwhile."""
+        if len(text) < SHORT:
+            return self._backend.encode(text, add_special_tokens=add_special_tokens)
+        return self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
+
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
-        return text
+        if len(ids) < SHORT:
+            text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
+            return text
+        texts: list[str] = self._backend.decode_batch([list(ids)], skip_special_tokens=skip_special_tokens)
+        return texts[0]
 
     def detokenizer(self, skip_special_tokens: bool = True, shown: frozenset[int] = frozenset()) -> Detokenizer:
         """`shown` are special tokens that are part of the text all the same."""
@@ -110,16 +134,34 @@ class Tokenizer:
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> str:
         """A normalized conversation as the model's template writes it, ready for the assistant to go on."""
-        return self.templates.render(messages, tools, **options)
+        return self.needed_templates().render(messages, tools, **options)
+
+    def needed_templates(self) -> Templates:
+        """Raises InvalidRequest where there are none."""
+        if self.templates is None:
+            raise InvalidRequest(NO_TEMPLATE, field="messages", code="no_chat_template")
+        return self.templates
 
     @property
     def chat_template(self) -> str | None:
-        """The source of the template that is used where there are tools; None: it is the library's own code."""
-        return self.templates.with_tools.source
+        """The source of the template that is used where there are tools; None: the library's own code, or none."""
+        return None if self.templates is None else self.templates.with_tools.source
 
 
-def _templates(wrapped: Any) -> Templates:
+def _unusable(folder: Path, error: Exception) -> str:
+    """Without tokenizer.json the library may build a tokenizer from other files, or one that knows no word."""
+    if (folder / "tokenizer.json").is_file():
+        return f"The tokenizer of {folder} cannot be loaded: {one_line(error)}"
+    return (
+        f"{folder} has no tokenizer.json, and no tokenizer can be made of its other files: {one_line(error)}. "
+        "Download the model again, or copy tokenizer.json from the model that it was made from."
+    )
+
+
+def _templates(wrapped: Any) -> Templates | None:
     """The checkpoint's own. For a few families mlx-lm has code in place of a template: that is trusted, and used."""
+    if not wrapped.has_chat_template:
+        return None
     source = wrapped.chat_template
     if source is not None and getattr(wrapped, "_chat_template", None) is None:
         return Templates.of(source, wrapped.special_tokens_map)
@@ -130,14 +172,7 @@ def _templates(wrapped: Any) -> Templates:
     return Templates(Template(write))
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise LoadError(f"The chat template {file} cannot be read: {one_line(error)}") from error
-
-
-def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates) -> frozenset[int]:
+def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates | None) -> frozenset[int]:
     """Every token that ends an answer: config's, generation_config's, the tokenizer's, the template's turn end."""
     found: set[int] = set(wrapped.eos_token_ids)
     sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id")]
@@ -152,7 +187,7 @@ def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: T
             found.add(ids)
         elif isinstance(ids, list):
             found.update(id for id in ids if isinstance(id, int))
-    turn_end = _turn_end(wrapped, templates)
+    turn_end = None if templates is None else _turn_end(wrapped, templates)
     if turn_end is not None:
         found.add(turn_end)
     return frozenset(found)

@@ -19,6 +19,22 @@ WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 def resolve(source: str) -> Path:
     """A folder as it is; a model that the package carries, by its name; anything else is downloaded by its id."""
+    folder = find(source)
+    if folder is not None:
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source, allow_patterns=WANTED))
+    except LocalEntryNotFoundError as error:
+        raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {one_line(error)}") from error
+
+
+def find(source: str) -> Path | None:
+    """The folder on this machine; None: an id, to be downloaded. Raises LoadError where it is neither."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
@@ -31,15 +47,7 @@ def resolve(source: str) -> Path:
         raise LoadError(
             f"There is no folder {source}, and it is no Hugging Face id (which looks like owner/name){carried}."
         )
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(source, allow_patterns=WANTED))
-    except LocalEntryNotFoundError as error:
-        raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
-    except (HfHubHTTPError, OSError, ValueError) as error:
-        raise LoadError(f"{source} is no folder here, and cannot be downloaded: {one_line(error)}") from error
+    return None
 
 
 def embedded() -> list[str]:
@@ -77,6 +85,17 @@ def check_weights(folder: Path) -> list[Path]:
     for file in files:
         _check_file(file)
     return files
+
+
+def check_draft_files(source: str) -> None:
+    """Those of a draft model, if it is on this machine."""
+    try:
+        folder = find(source)
+        if folder is not None:
+            read_config(folder)
+            check_weights(folder)
+    except LoadError as error:
+        raise LoadError(f"The draft model cannot be used. {error}") from error
 
 
 def _check_file(file: Path) -> None:

@@ -20,6 +20,7 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
+from paceline.models.context import context_length
 from paceline.models.files import check_weights, one_line, read_config, resolve
 from paceline.models.mtp import Head, build
 from paceline.models.vision import VISION_FAMILIES, Vision
@@ -62,6 +63,7 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
     folder = resolve(source)
     config = read_config(folder)
     files = check_weights(folder)
+    check_family(folder, config)
     kept = _Kept()
     try:
         module, config = load_model(folder, lazy=True, get_model_classes=_keeping(kept))
@@ -87,18 +89,24 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
     return LoadedModel(folder, config, language, vision, head, context_length(config), notes)
 
 
-def context_length(config: dict[str, Any]) -> int:
-    text = config.get("text_config") or config
-    for name in ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions"):
-        value = text.get(name, config.get(name))
-        if isinstance(value, int) and value > 0:
-            return value
-    return 32768
+def check_family(folder: Path, config: dict[str, Any]) -> None:
+    """Raises LoadError where mlx-lm has no such model."""
+    try:
+        _classes()(config=config)
+    except Exception as error:  # the library raises whatever a strange config makes it stumble over
+        raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
+
+
+def _classes() -> Callable[..., tuple[type[nn.Module], type]]:
+    """mlx-lm's own choice of classes for a configuration."""
+    choose: Callable[..., tuple[type[nn.Module], type]]
+    choose = inspect.signature(load_model).parameters["get_model_classes"].default
+    return choose
 
 
 def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
     """mlx-lm's own choice of classes, with a `sanitize` that keeps what the model would drop."""
-    choose = inspect.signature(load_model).parameters["get_model_classes"].default
+    choose = _classes()
 
     def classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
         model_class, args_class = choose(config=config)

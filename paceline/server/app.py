@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import shlex
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -15,7 +15,8 @@ from rich.console import Console
 from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
-from paceline.errors import EngineFailed, PacelineError
+from paceline.errors import EngineFailed
+from paceline.preflight import listen
 from paceline.server import (
     absent,
     cache,
@@ -32,7 +33,7 @@ from paceline.server import (
 )
 from paceline.server.auth import Auth, Keys, is_loopback
 from paceline.server.backend import Backend, Serving
-from paceline.server.body import BodyLimit
+from paceline.server.body import BodyLimit, body_memory
 from paceline.server.document import Application
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
 from paceline.server.hosts import KnownHosts, guarded
@@ -85,7 +86,7 @@ def create_app(
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     serving = Serving(backend, settings, metrics, gate, inside)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20, memory=body_memory(settings))
     app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
     keys = Keys.of(settings)
     app.add_middleware(Auth, keys=keys)
@@ -113,9 +114,15 @@ def run(backend: Backend, settings: Settings) -> None:
     listener = listen(settings)
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     failures: list[Exception] = []
+    loaded = False
 
     def started(failure: Exception | None) -> None:
+        nonlocal loaded
         if failure is None:
+            loaded = True
+            # What is there now stays: a full collection that looks at all of it would hold up every stream.
+            gc.collect()
+            gc.freeze()
             announce(settings, backend)
         else:
             failures.append(failure)
@@ -129,7 +136,14 @@ def run(backend: Backend, settings: Settings) -> None:
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
     logging.getLogger("uvicorn.access").addFilter(access_line)
-    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop, lambda: backend.failure)
+    server = DrainingServer(
+        config,
+        gate,
+        settings.drain_seconds,
+        backend.stop,
+        lambda: backend.failure,
+        lambda: not (loaded or failures),
+    )
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
@@ -150,26 +164,18 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listen(settings: Settings) -> socket.socket:
-    """The listening socket, taken before the model loads: a port in use is known at once."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        reason = error.strerror or error
-        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
-
-
 def announce(settings: Settings, backend: Backend) -> None:
     """Say where the server is, and a command that speaks to it."""
     address = f"http://{_reachable(settings.host)}:{settings.port}"
     console = Console(highlight=False, soft_wrap=True)
     name = settings.served_model_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
-    body = '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    path, body = "chat/completions", '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    if not backend.takes_chat:
+        path, body = "completions", '{"prompt": "Hello!", "max_tokens": 100}'
     key = '-H "Authorization: Bearer $PACELINE_API_KEY" ' if settings.api_key or settings.api_key_file else ""
     kind = "-H 'Content-Type: application/json'"
-    command = f"curl {address}/v1/chat/completions {key}{kind} -d {shlex.quote(body)}"
+    command = f"curl {address}/v1/{path} {key}{kind} -d {shlex.quote(body)}"
     console.print(command, markup=False)
 
 

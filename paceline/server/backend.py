@@ -35,10 +35,10 @@ class Tokenizer(Protocol):
 class Backend(Protocol):
     """The facade as HTTP sees it.
 
-    `model_name` and `stats` can be read at any time; `tokenizer`, `context_length` and `takes_images` once
-    `ready`. A stream raises what is wrong with its request from its first `__anext__`, and closing it frees
-    its rows. `clear_cache` says what it freed; rows that run are none the worse for it. `stop` ends what runs
-    with finish reason "abort"; a second one does nothing.
+    `model_name` and `stats` can be read at any time; `tokenizer`, `context_length`, `takes_images` and
+    `takes_chat` once `ready`. A stream raises what is wrong with its request from its first `__anext__`, and
+    closing it frees its rows. `clear_cache` says what it freed; rows that run are none the worse for it. `stop`
+    ends what runs with finish reason "abort"; a second one does nothing.
     """
 
     @property
@@ -51,6 +51,8 @@ class Backend(Protocol):
     def context_length(self) -> int: ...
     @property
     def takes_images(self) -> bool: ...
+    @property
+    def takes_chat(self) -> bool: ...
     @property
     def embedding_size(self) -> int | None: ...
     @property
@@ -65,6 +67,7 @@ class Backend(Protocol):
     def abort(self, request_id: RequestId) -> None: ...
     def stats(self) -> Mapping[str, Any]: ...
     async def clear_cache(self) -> Mapping[str, Any]: ...
+    def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]: ...
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> list[int]: ...

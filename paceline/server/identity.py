@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 from paceline.engine.request import RequestId
 
-_SECRET = secrets.token_bytes(16)  # users' names could be guessed from bare hashes
+_SECRET = secrets.token_bytes(16)  # users' names and addresses could be guessed from bare hashes
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +26,7 @@ class Call:
     rows: set[RequestId] = field(default_factory=set)
     cancelled: bool = False
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
+    address: str = ""  # the client's
 
     @property
     def owner(self) -> str | None:
@@ -37,13 +39,31 @@ class Call:
         self.names.update(names)
 
     def tenant(self, user: str | None) -> str:
-        """On whose account it runs: the key's, and only where nobody needs one the user's whom the client names.
+        """On whose account it runs: the key's; where nobody needs one, the client's address.
 
-        So one key cannot become many to get a larger share.
+        Anybody may write any `user`, so it divides the share of its address (`client/user`, see engine/policy) and no
+        other: neither a key nor an address can become many to get more.
         """
         if self.owner is not None:
             return self.owner
-        return f"user-{hashlib.blake2s(user.encode(), key=_SECRET, digest_size=6).hexdigest()}" if user else ""
+        client = f"client-{_hashed(_network(self.address))}" if self.address else "client"
+        return f"{client}/user-{_hashed(user)}" if user else client
+
+
+def _network(address: str) -> str:
+    """An IPv4 address; of an IPv6 address its first 64 bits, for one client may use all that share them."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return str(mapped) if mapped else str(ip_network((parsed.packed, 64), strict=False))
+    return str(parsed)
+
+
+def _hashed(name: str) -> str:
+    return hashlib.blake2s(name.encode(), key=_SECRET, digest_size=6).hexdigest()
 
 
 # A task's context goes wherever the request's work is done.

@@ -86,7 +86,8 @@ class Identified:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        call = Call(_given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}))
+        address = scope["client"][0] if scope.get("client") else ""
+        call = Call(_given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address)
         names = ["x-request-id"]
         if scope["path"] == ANTHROPIC or scope["path"].startswith(f"{ANTHROPIC}/"):
             names.append("request-id")

@@ -16,6 +16,7 @@ from paceline.engine.runner import Runner
 from paceline.errors import LoadError
 from paceline.models import check
 from paceline.models.adapter import take_places
+from paceline.models.files import check_draft_files, resolve
 from paceline.models.loader import LoadedModel, load
 from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
@@ -25,21 +26,30 @@ WINDOW = "specprefill_window"  # in a draft's config.json
 SHARE = 0.1  # of what prefixes may have, for the draft's own
 
 
-def load_draft(source: str, dtype: str, target: Tokenizer) -> LoadedModel:
+def check_draft(source: str, target: Tokenizer) -> None:
+    """Before anything is loaded: its files are there, and its tokens are the model's. Raises LoadError, in one line."""
+    check_draft_files(source)
+    try:
+        folder = resolve(source)
+    except LoadError as error:
+        raise LoadError(f"The draft model cannot be used. {error}") from error
+    if not target.is_that_of(folder):
+        raise LoadError(
+            f"The draft {source} has another tokenizer than the model, so it cannot score prompts for it. "
+            "Take a smaller model of the same family."
+        )
+
+
+def load_draft(source: str, dtype: str, vocab_size: int) -> LoadedModel:
     """The draft's language model, without a tower or a head. Raises LoadError, in one line, where it cannot serve."""
     try:
         model = load(source, dtype)
     except LoadError as error:
         raise LoadError(f"The draft model cannot be used. {error}") from error
     model.vision, model.head = None, "it only scores prompts"
-    if not target.is_that_of(model.folder):
-        raise LoadError(
-            f"The draft {source} has another tokenizer than the model, so it cannot score prompts for it. "
-            "Take a smaller model of the same family."
-        )
     if not any(plan.kind == "attention" and plan.window is None for plan in model.language.plans):
         raise LoadError(f"The draft {source} has no layer that sees all of a prompt, so it cannot score prompts.")
-    if target.vocab_size > _rows(model):
+    if vocab_size > _rows(model):
         raise LoadError(f"The draft {source} does not know all of the model's tokens.")
     return model
 

@@ -384,6 +384,24 @@ def test_a_smaller_bound_is_enforced_when_opening(opened: Opened) -> None:
     assert found == []
 
 
+def test_numbers_are_told_without_a_walk_over_all_entries(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks is an event loop, and the worker waits for the lock meanwhile."""
+
+    class Indexed(dict[str, Any]):
+        def never(self) -> Any:
+            raise AssertionError("a walk over all entries")
+
+        values = items = __iter__ = never
+
+    disk, _ = opened()
+    for name in range(5):
+        stored(disk, name)
+    monkeypatch.setattr(disk, "_index", Indexed(disk._index.copy()))
+    stats = disk.stats()
+    assert (stats["entries"], stats["bytes"]) == (5, total(disk.folder))
+    monkeypatch.undo()
+
+
 def test_uses_are_remembered_across_a_restart(opened: Opened) -> None:
     disk, _ = opened()
     for name in range(3):
@@ -509,6 +527,7 @@ def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
                 model.stored.clear()
         else:
             model.hear(finished(disk))
+            assert disk.stats()["bytes"] == total(disk.folder)
             if action == "reopen":
                 disk.close()
                 model.hear(disk.done())

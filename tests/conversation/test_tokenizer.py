@@ -87,12 +87,16 @@ def test_a_template_without_a_turn_end_adds_none(tmp_path: Path, template: str) 
 # -- loading
 
 
-def test_a_tokenizer_without_a_template_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_tokenizer_without_a_template_takes_text_and_refuses_conversations(tmp_path: Path) -> None:
     vocabularies.byte_level(tmp_path)
-    settings_of(tmp_path, chat_template=None)
-    with pytest.raises(LoadError, match="no chat template") as caught:
-        Tokenizer.load(tmp_path, {})
-    assert "\n" not in str(caught.value)
+    settings_of(tmp_path, chat_template=None, eos_token="<|endoftext|>")
+    tokenizer = Tokenizer.load(tmp_path, {})
+    assert tokenizer.templates is None and tokenizer.chat_template is None
+    assert tokenizer.decode(tokenizer.encode("Hello")) == "Hello"
+    assert tokenizer.eos_ids == set(tokenizer.encode("<|endoftext|>"))
+    with pytest.raises(InvalidRequest, match="no chat template.*--chat-template") as caught:
+        tokenizer.render(USER)
+    assert (caught.value.field, caught.value.code) == ("messages", "no_chat_template")
 
 
 @pytest.mark.parametrize("damage", ["missing", "broken"])
@@ -103,6 +107,29 @@ def test_a_folder_without_a_usable_tokenizer_is_refused_in_one_line(tmp_path: Pa
     with pytest.raises(LoadError, match=str(tmp_path)) as caught:
         Tokenizer.load(tmp_path, {})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["PreTrainedTokenizerFast", "Qwen2Tokenizer", "LlamaTokenizer", None])
+def test_a_checkpoint_without_tokenizer_json_is_refused_though_a_tokenizer_without_words_can_be_made(
+    tmp_path: Path, kind: str | None
+) -> None:
+    vocabularies.byte_level(tmp_path)
+    settings_of(tmp_path, tokenizer_class=kind)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(LoadError, match=f"^{tmp_path} has no tokenizer.json, [^\n]*copy tokenizer.json from"):
+        Tokenizer.load(tmp_path, {})
+
+
+def test_a_tokenizer_of_other_files_than_tokenizer_json_is_taken_if_it_works(tmp_path: Path) -> None:
+    whole = vocabularies.byte_level(tmp_path)
+    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]))
+    settings_of(tmp_path, tokenizer_class="GPT2Tokenizer")
+    tokenizer = Tokenizer.load(tmp_path, {})
+    assert tokenizer.encode("Hello 1") == whole.encode("Hello 1")
 
 
 # -- text and ids

@@ -89,7 +89,7 @@ def test_frames_with_too_many_pixels_are_refused_before_one_is_kept() -> None:
 
 
 def test_all_frames_together_keep_to_the_limit() -> None:
-    clip = decode(videos.video(30), VideoLimits(pixels=96 * 64), "here")
+    clip = decode(videos.video(30), VideoLimits(kept=96 * 64), "here")
     count, height, width, _ = clip.frames.shape
     assert count == 6 and height * width * count <= 96 * 64
 
@@ -140,7 +140,7 @@ def test_frames_by_their_addresses_stand_evenly_apart() -> None:
     with pytest.raises(InvalidRequest, match="at most 2"):
         loaded(VideoPart(urls, "here", frames=True), VideoLimits(frames=2))
     with pytest.raises(InvalidRequest, match="together"):
-        loaded(VideoPart(urls, "here", frames=True), VideoLimits(pixels=10_000))
+        loaded(VideoPart(urls, "here", frames=True), VideoLimits(kept=10_000))
 
 
 def test_videos_come_by_the_same_addresses_under_the_same_rules(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_decoder_needs_nothing_of_the_server(tmp_path: Path) -> None:
     """It is run by its path, isolated, wherever the package is installed."""
     file = tmp_path / "video"
     file.write_bytes(videos.video(30))
-    asked = {"fps": 2, "frames": 8, "seconds": 60, "pixels": 10**6, "kept": 10**6}
+    asked = {"fps": 2, "frames": 8, "seconds": 60, "pixels": 10**6, "kept": 10**6, "memory": 2**30}
     command = [sys.executable, "-I", str(video.DECODER), str(file), json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, env={"PATH": os.environ["PATH"]}, cwd=tmp_path, check=True)
     assert json.loads(done.stdout.partition(b"\n")[0])["shape"] == [6, 64, 96]

@@ -18,9 +18,6 @@ def test_streams_are_repaid_for_the_time_that_chunks_take() -> None:
     duty.took(0.5, 21.0)
     assert duty.rests(21.0) and duty.rests(22.4)
     assert not duty.rests(22.6), "three times as long for the streams"
-    duty.begun()
-    duty.forget()
-    assert not duty.rests(23.0)
 
 
 def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> None:

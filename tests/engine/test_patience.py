@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paceline.engine.patience import Patience
+from paceline.engine.row import Company
 from paceline.errors import DeadlineExceeded, QueueTimeout
 from tests.engine.test_scheduler import row
 
@@ -13,7 +14,7 @@ ALL = Patience(queue_timeout=5, first_token=10, request=20)
 
 def why(patience: Patience, age: float, *, started: bool = False, generated: int = 0) -> type[Exception] | None:
     asked = row(8)
-    asked.arrived, asked.started, asked.generated = 100.0, started, [1] * generated
+    asked.arrived, asked.company.started, asked.generated = 100.0, started, [1] * generated
     found = patience.overdue(asked, 100.0 + age, retry_after=7)
     assert found is None or found.retry_after == 7
     return None if found is None else type(found)
@@ -40,6 +41,6 @@ def test_one_that_speaks_must_come_to_an_end_in_time(age: float, expected: type[
 
 def test_a_choice_whose_sibling_runs_has_had_its_turn() -> None:
     first, second = row(8), row(8)
-    first.company = second.company = [first, second]
-    first.started = True
+    first.company = second.company = Company([first, second])
+    first.company.started = True
     assert Patience(queue_timeout=5).overdue(second, 1000.0, 1) is None

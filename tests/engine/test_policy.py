@@ -135,6 +135,53 @@ def test_whoever_comes_to_an_empty_server_starts_afresh() -> None:
     assert policy.accounts == {"b": 0}
 
 
+def test_a_newcomer_does_not_start_below_an_earlier_newcomer() -> None:
+    policy = Fair()
+    (first,) = present = tenants(policy, "a")
+    policy.served(first, 21_007)
+    for place, name in enumerate("bcde", 1):
+        each = row(10, tenant=name)
+        each.arrived = place
+        policy.arrived(each, present)
+        present.append(each)
+    assert policy.accounts == {"a": 21_007, **dict.fromkeys("bcde", 21_007 - CREDIT)}
+    assert [each.tenant for each in policy.order(present)] == ["b", "c", "d", "e", "a"]
+
+
+def test_a_tenant_that_divides_itself_gets_no_larger_share() -> None:
+    for hog in ("hog", "hog/{}"):
+        policy = Fair()
+        waiting = tenants(policy, *(hog.format(place) for place in range(50)), "guest")
+        guest = waiting[-1]
+        assert policy.order(waiting).index(guest) == 1
+        policy.served(waiting[0], 100)
+        assert policy.order(waiting)[0] is guest
+        assert policy.victim(guest, waiting[:2], one) is waiting[1]
+        assert policy.victim(waiting[2], [guest], one) is None
+        assert policy.foremost([waiting[1], guest]) is guest
+
+
+def test_the_names_in_a_divided_tenant_are_served_in_turn() -> None:
+    policy = Fair()
+    waiting = tenants(policy, *["proxy/many"] * 50, "proxy/one", "guest")
+    *many, single, guest = waiting
+    assert policy.order(waiting)[:4] == [many[0], guest, single, many[1]]
+    assert policy.victim(single, many[:3], one) is many[2]
+    for each in waiting:
+        each.prefilled = 5
+    assert policy.least([many[0], many[1], single, guest]) is many[1]
+    policy.served(many[0], 100)
+    assert (policy.foremost([many[1], single]), policy.order(waiting)[:2]) == (single, [guest, single])
+
+
+def test_names_in_a_tenant_that_went_away_are_forgotten() -> None:
+    policy = Fair()
+    (here,) = tenants(policy, "here")
+    for number in range(100):
+        policy.arrived(row(1, tenant=f"client-{number}/user"), [here])
+    assert len(policy.members) == 1
+
+
 def test_accounts_of_users_long_gone_are_forgotten() -> None:
     policy = Fair()
     (here,) = tenants(policy, "here")

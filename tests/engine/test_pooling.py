@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.request import Pooling, Prompt, Sampling
+from paceline.engine.request import Pooling, Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
 from tests.lengths import examples
 from tests.reference import greedy_text, load_text
@@ -150,6 +150,68 @@ def test_a_vector_does_not_hang_on_the_tokens_of_its_step(llama: Path, monkeypat
     stepper.finish()
     np.testing.assert_allclose(vector(heard), reference(llama, text(4)), atol=EXACT)
     assert talking.finish_reason is not None and is_at_rest(stepper)
+
+
+@pytest.mark.parametrize("speculation", ["off", 2])
+@pytest.mark.parametrize("words", ["the device is gone", "[malloc] Unable to allocate 12 bytes."])
+@pytest.mark.parametrize("lost", range(1, 7))
+def test_a_vector_ends_whichever_step_is_lost(
+    hybrid: Path, monkeypatch: pytest.MonkeyPatch, lost: int, words: str, speculation: Speculation
+) -> None:
+    """Also where its last chunk is in the step behind the lost one."""
+    stepper = Stepper(hybrid, chunk=16, speculation=speculation)
+    talking = stepper.greedy("talks", text(5), 12)
+    stepper.step(4)
+    heard = embed(stepper, "row", text(40))
+    for method in ("collect", "read"):
+        real, calls = getattr(stepper.runner, method), [0]
+
+        def fails(launched: Any, real: Any = real, calls: list[int] = calls) -> Any:
+            calls[0] += 1
+            if calls[0] == lost:
+                raise RuntimeError(words)
+            return real(launched)
+
+        monkeypatch.setattr(stepper.runner, method, fails)
+    stepper.finish(limit=500)
+    np.testing.assert_allclose(vector(heard), reference(hybrid, text(40)), atol=EXACT)
+    assert talking.tokens == greedy_text(hybrid, text(5), 12) and is_at_rest(stepper)
+
+
+def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their batches are their own: they go on, but not unseen."""
+    stepper = Stepper(llama, chunk=16)
+    talking = stepper.greedy("talks", text(5), 12)
+    stepper.step(4)
+    late = stepper.greedy("late", text(80), 12)
+    stepper.step()
+    collect, wait, prefill = stepper.runner.collect, stepper.runner.wait, stepper.runner.prefill
+    submitted: list[int] = []
+    waited: list[int] = []
+
+    def submits(chunk: Any) -> Any:
+        arrays = prefill(chunk)
+        submitted.append(id(arrays))
+        kept.append(arrays)  # or the next list may have its id
+        return arrays
+
+    def waits(arrays: Any) -> None:
+        waited.append(id(arrays))
+        wait(arrays)
+
+    def fails(launched: Any) -> Any:
+        monkeypatch.setattr(stepper.runner, "collect", collect)
+        raise RuntimeError("a passing fault")
+
+    kept: list[Any] = []
+    stepper.step()
+    monkeypatch.setattr(stepper.runner, "prefill", submits)
+    stepper.step()
+    monkeypatch.setattr(stepper.runner, "wait", waits)
+    monkeypatch.setattr(stepper.runner, "collect", fails)
+    stepper.finish()
+    assert len(submitted) > 1 and set(submitted) <= set(waited)
+    assert [row.tokens for row in (talking, late)] == [greedy_text(llama, text(n), 12) for n in (5, 80)]
 
 
 def test_a_row_that_is_set_back_begins_again(llama: Path) -> None:

@@ -78,6 +78,49 @@ def test_thirty_short_requests_wait_no_longer_than_twice_as_long_as_alone() -> N
     assert visits(Played(), hog=True) <= 2 * visits(Played(), hog=False)
 
 
+def finished(played: Played, rows: list[Row]) -> list[str]:
+    """The tenants of the rows, in the order in which they end."""
+    ended: list[Row] = []
+    while len(ended) < len(rows):
+        played.step()
+        ended += [each for each in rows if each.finished is not None and each not in ended]
+    return [each.tenant for each in ended]
+
+
+def test_those_who_come_one_after_the_other_are_served_in_that_order() -> None:
+    played = Played()
+    played.scheduler.max_rows = 1
+    played.add(first := row("a", 64, 20_000))
+    while played.policy.accounts["a"] < 21_007:
+        played.step()
+    newcomers = [row(name, 64, 8) for name in "bcde"]
+    for each in newcomers:
+        played.add(each)
+    first.limit = len(first.generated) + 8
+    assert finished(played, [first, *newcomers]) == ["b", "c", "d", "e", "a"]
+
+
+def test_a_client_that_rotates_its_users_name_delays_nobody_more_than_with_one_name() -> None:
+    waits: dict[str, list[float]] = {"client": [], "client/{}": []}
+    for name, found in waits.items():
+        for head_start in (0, 1, 20, 200):
+            played = Played()
+            for place in range(50):
+                played.add(row(name.format(place), 256, 100))
+                played.steps(head_start > 1 and place % 10 == 0)
+            played.steps(head_start)
+            played.add(guest := row("guest", 64, 8))
+            begun = played.now
+            for place in range(50, 100):
+                played.add(row(name.format(place), 256, 100))
+                played.step()
+            while guest.finished is None:
+                played.step()
+            found.append(played.first[guest] - begun)
+    rotating, steady = waits["client/{}"], waits["client"]
+    assert all(one <= other for one, other in zip(rotating, steady, strict=True)), waits
+
+
 def test_a_visitor_may_take_all_places_as_long_as_it_was_served_less() -> None:
     played = Played()
     played.add(*(row("hog", 64) for _ in range(50)))

@@ -27,9 +27,9 @@ class Server:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def break_engine(self) -> None:
+    def break_engine(self, how: str = "break") -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write("break\n")
+        self.process.stdin.write(f"{how}\n")
         self.process.stdin.flush()
 
     def end(self) -> tuple[int, str]:
@@ -88,6 +88,27 @@ def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message
         code, last = server.end()
     assert code == 3
     assert last.startswith("paceline: error: The engine stopped after 10 failing steps in a row: the device is gone")
+
+
+def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a_message(hybrid: Path) -> None:
+    body = {"messages": user("Go on"), "ignore_eos": True}
+    with started(hybrid, drain_seconds=600) as (server, http), concurrent.futures.ThreadPoolExecutor(2) as pool:
+        with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as response:
+            chunks = response.iter_text()
+            next(chunks)
+            asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(2)]
+            until(lambda: [http.get("/v1/status").json()[name] for name in ("running", "waiting")] == [1, 2])
+            server.break_engine("crash")
+            rest = "".join(chunks)
+        assert "the device is gone" in rest and rest.endswith("data: [DONE]\n\n")  # an error, not a cut connection
+        answers = [each.result(WAIT) for each in asked]
+        assert all(answer.status_code == 500 and "the device is gone" in answer.text for answer in answers)
+        refused(http.get("/health"), 503, None, "unexpected error", "the device is gone")
+        assert http.get("/ready").status_code == 503
+        assert http.post("/v1/chat/completions", json=body).status_code == 503
+        code, last = server.end()
+    assert code == 3
+    assert last.startswith("paceline: error: The engine stopped after an unexpected error: RuntimeError: the device")
 
 
 def test_a_drain_lets_those_finish_who_wait_and_refuses_who_comes(hybrid: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +74,8 @@ def test_status_shows_rows_the_queue_the_budget_and_the_pace(narrow: httpx.Clien
     with crowded(narrow):
         status = until(narrow, _is_in_full_swing)
         [row], queue = status["rows"], status["queue"]
-        assert row["state"] == "decode" and row["id"].startswith("chatcmpl-") and row["tenant"].startswith("user-")
+        assert row["state"] == "decode" and row["id"].startswith("chatcmpl-")
+        assert row["tenant"].startswith("client-") and "/user-" in row["tenant"]
         assert [(each["position"], each["reason"]) for each in queue] == [(1, "rows"), (2, "rows")]
         assert row["age_seconds"] >= queue[0]["age_seconds"] >= queue[1]["age_seconds"]
         assert "Go on" not in str(status) and "first" not in str(status["rows"])
@@ -125,8 +128,12 @@ def test_a_lower_priority_number_comes_first_and_sets_the_others_back(narrow: ht
         assert sum(row["setbacks"] for row in (*status["rows"], *status["queue"])) >= 1
 
 
-def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path) -> None:
-    settings = Settings(model=str(hybrid), context_length=200_000, memory_limit_gb=0.05, scheduler_headroom_gb=0.001)
+def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(hybrid, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 200_000
+    (folder / "config.json").write_text(json.dumps(config))
+    settings = Settings(model=str(folder), memory_limit_gb=0.05, scheduler_headroom_gb=0.001)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
         answer = http.post("/v1/completions", json={"prompt": [5] * 190_000, "max_tokens": 1})

@@ -61,14 +61,6 @@ def with_bytes(change: Callable[[bytes], bytes]) -> Spoil:
     return spoil
 
 
-def no_template(folder: Path) -> None:
-    (folder / "chat_template.jinja").unlink()
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text())
-    del settings["chat_template"]
-    path.write_text(json.dumps(settings))
-
-
 def other_weights(name: str) -> Spoil:
     """The weights of another family of mlx-lm's, beside this folder's tokenizer."""
 
@@ -99,8 +91,7 @@ SPOILED: dict[str, tuple[str, Spoil, str]] = {
     "header cut off": ("llama", with_bytes(lambda data: data[:100]), "is damaged: its header is cut off"),
     "header is noise": ("llama", with_bytes(lambda data: data[:8] + b"x" * 40 + data[48:]), "is damaged: Expecting"),
     "index is damaged": ("llama", with_text("model.safetensors.index.json", '{"weight_map": [1]}'), "json is damaged"),
-    "no tokenizer": ("llama", without("tokenizer.json"), "The tokenizer of"),
-    "no chat template": ("llama", no_template, "has no chat template, so it cannot take conversations. Add a chat_te"),
+    "no tokenizer": ("llama", without("tokenizer.json"), "has no tokenizer.json, and no tokenizer can be made of"),
     "preprocessor is no JSON": ("hybrid", with_text("preprocessor_config.json", "{"), "cannot be built: "),
     "a cache without a row form": ("llama", other_weights("llama4"), "llama4 keeps its context in a ChunkedKVCache, "),
     "wrong in a batch": ("llama", other_weights("gpt_bigcode"), "does not give the same answers in a batch as alone"),

@@ -20,7 +20,7 @@ from PIL import Image
 from paceline.engine.request import Prompt
 from paceline.errors import LoadError
 from paceline.models import synthetic, synthetic_weights
-from paceline.models.loader import LoadedModel, context_length, load
+from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held
@@ -288,11 +288,3 @@ def test_a_checkpoint_that_mlx_vlm_quantized_gives_its_tokens_for_text_and_pictu
     stepper.finish()
     assert heard.tokens == expected.tokens
     assert len(other.tokens) == 12
-
-
-def test_the_context_is_as_long_as_the_configuration_says() -> None:
-    assert context_length({"max_position_embeddings": 100}) == 100
-    assert context_length({"text_config": {"max_position_embeddings": 200}, "max_position_embeddings": 100}) == 200
-    assert context_length({"text_config": {"hidden_size": 5}, "max_position_embeddings": 100}) == 100
-    assert context_length({"n_positions": 300}) == 300
-    assert context_length({"max_position_embeddings": None}) == 32768

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from paceline.server.app import configured, create_app, listen
+from paceline.preflight import listen
+from paceline.server.app import configured, create_app
 from paceline.server.backend import Backend
 from paceline.settings import Settings
 from tests.waiting import WAIT

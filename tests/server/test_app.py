@@ -8,7 +8,8 @@ import pytest
 
 import paceline.server
 from paceline.errors import LoadError, PacelineError
-from paceline.server.app import announce, create_app, listen, run
+from paceline.preflight import listen
+from paceline.server.app import announce, create_app, run
 from paceline.server.drain import DrainingServer
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService

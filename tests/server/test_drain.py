@@ -136,3 +136,19 @@ async def test_waiting_for_a_gate_ends_in_time(seconds: float) -> None:
     gate = Gate()
     gate.enter()
     assert not await gate.emptied(seconds)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_model_loads_ends_the_process_at_once(sig: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.server.child", "600", "--load-forever"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        process.send_signal(sig)
+        output, errors = process.communicate(timeout=WAIT)
+        assert (process.returncode, output) == (0, "")
+        assert "Traceback" not in errors and "stopped while the model was loading" in errors
+    finally:
+        process.kill()
+        process.communicate()

@@ -18,8 +18,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from paceline.preflight import listen
 from paceline.server import limits
-from paceline.server.app import access_line, configured, create_app, listen
+from paceline.server.app import access_line, configured, create_app
 from paceline.server.drain import Gate
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService

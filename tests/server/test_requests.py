@@ -152,10 +152,11 @@ def test_priority_and_tenant_reach_the_engine(
     assert http.post(path, json={**body, **named, "priority": -5}).status_code == 200
     request = service.requests[-1]
     assert request.priority == -5
-    assert request.tenant == Call("").tenant("ann") != Call("").tenant("bob")
+    here = Call("", address="127.0.0.1")
+    assert request.tenant == here.tenant("ann") != here.tenant("bob")
     assert "ann" not in request.tenant
     assert http.post(path, json=body).status_code == 200
-    assert (service.requests[-1].priority, service.requests[-1].tenant) == (0, "")
+    assert (service.requests[-1].priority, service.requests[-1].tenant) == (0, here.tenant(None))
     for wrong in (1001, -1001, 1.5, "1", True):
         answer = http.post(path, json={**body, "priority": wrong})
         assert answer.status_code == 400 and "priority" in answer.text
@@ -169,6 +170,30 @@ def test_a_key_is_one_tenant_whatever_user_it_names(keyed: httpx.Client, keyed_s
         tenants.append(keyed_service.requests[-1].tenant)
     assert tenants[0] == tenants[1] == tenants[3] != tenants[2]
     assert not any("sk-" in tenant for tenant in tenants)
+
+
+def test_without_keys_a_name_divides_the_share_of_its_address_and_no_other(
+    http: httpx.Client, service: FakeService
+) -> None:
+    tenants = []
+    for address, name in (("192.0.2.1", "ann"), ("192.0.2.1", "bob"), ("192.0.2.1", None), ("192.0.2.2", "ann")):
+        body = {"messages": user("hi"), "user": name}
+        headers = {"x-forwarded-for": address}  # as a proxy on this machine says it
+        assert http.post("/v1/chat/completions", json=body, headers=headers).status_code == 200
+        tenants.append(service.requests[-1].tenant)
+    shares = [tenant.partition("/")[0] for tenant in tenants]
+    assert shares[0] == shares[1] == shares[2] != shares[3]
+    assert len(set(tenants)) == 4
+    assert not any("192.0.2" in tenant for tenant in tenants)
+
+
+def test_a_client_with_many_ipv6_addresses_is_one_tenant() -> None:
+    def tenant(address: str) -> str:
+        return Call("", address=address).tenant(None)
+
+    assert tenant("2001:db8::1") == tenant("2001:db8::ffff:2") != tenant("2001:db8:0:1::1")
+    assert tenant("::ffff:192.0.2.1") == tenant("192.0.2.1") != tenant("192.0.2.2")
+    assert tenant("testclient") != tenant("")
 
 
 def test_a_user_id_must_be_text(http: httpx.Client) -> None:

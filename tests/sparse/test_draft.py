@@ -13,7 +13,7 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import LoadError
 from paceline.models.files import EMBEDDED
 from paceline.models.loader import load
-from paceline.sparse.draft import _declared, load_draft, why_not
+from paceline.sparse.draft import _declared, check_draft, load_draft, why_not
 
 MINI, DRAFT = EMBEDDED / "paceline-mini", EMBEDDED / "paceline-mini-draft"
 
@@ -23,7 +23,7 @@ def tokenizer() -> Tokenizer:
 
 
 def test_the_embedded_draft_is_one() -> None:
-    model = load_draft(str(DRAFT), "float32", tokenizer())
+    model = load_draft(str(DRAFT), "float32", tokenizer().vocab_size)
     assert model.vision is None and isinstance(model.head, str)
 
 
@@ -43,13 +43,13 @@ def test_a_draft_with_another_tokenizer_is_refused_in_one_line(tmp_path: Path) -
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (other / "tokenizer.json").write_text(json.dumps(words))
     with pytest.raises(LoadError, match="another tokenizer") as caught:
-        load_draft(str(other), "float32", tokenizer())
+        check_draft(str(other), tokenizer())
     assert "\n" not in str(caught.value)
 
 
 def test_a_draft_that_is_not_there_is_named() -> None:
     with pytest.raises(LoadError, match="nowhere"):
-        load_draft("./nowhere", "float32", tokenizer())
+        check_draft("./nowhere", tokenizer())
 
 
 def test_a_draft_must_see_all_of_a_prompt(window: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_draft_must_see_all_of_a_prompt(window: Path, monkeypatch: pytest.Monk
     model.language.plans = tuple(plan for plan in model.language.plans if plan.window is not None)
     monkeypatch.setattr("paceline.sparse.draft.load", lambda *_: model)
     with pytest.raises(LoadError, match="no layer that sees all"):
-        load_draft(str(window), "float32", mine)
+        load_draft(str(window), "float32", mine.vocab_size)
 
 
 @pytest.mark.parametrize("family", ["hybrid", "llama", "qwen3"])

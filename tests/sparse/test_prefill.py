@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
 from paceline.engine.request import Prompt
+from paceline.engine.runner import Launched, Token
 from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
@@ -167,3 +168,28 @@ def test_a_step_has_a_chunk_of_scoring_or_of_prefill_and_never_both_beside_strea
     assert not [each for each in both if each.decode]
     assert [each for each in plans if each.score is not None and each.decode]
     assert [each for each in plans if each.prefill and each.decode]
+
+
+@pytest.mark.parametrize("lost", range(1, 12))
+def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_it(
+    llama: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    stepper = SparseStepper(llama, chunk=16, read=64)
+    stepper.engine.scheduler.duty.share = 1.0
+    stream = stepper.greedy("stream", prompt(20, 1), 40)
+    stepper.step(4)
+    long = stepper.scored("long", prompt(), 4)
+    collect, calls = stepper.runner.collect, 0
+
+    def fails(launched: Launched) -> list[Token]:
+        nonlocal calls
+        calls += 1
+        if calls == lost:
+            raise RuntimeError("a passing fault")
+        return collect(launched)
+
+    monkeypatch.setattr(stepper.runner, "collect", fails)
+    stepper.finish()
+    assert stepper.engine.scheduler.duty.under_way == 0
+    assert outcomes(stepper)["sparse"] == 1 and len(long.tokens) == 4
+    assert stream.tokens == greedy_text(llama, prompt(20, 1), 40)

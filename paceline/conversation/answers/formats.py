@@ -125,6 +125,12 @@ def choose(
     return replace(chosen, special=frozenset(special))
 
 
+def check_parsers(tool_parser: str | None, reasoning_parser: str | None) -> None:
+    """Raises SettingsError where one of them is no parser's name."""
+    _checked("tool-parser", tool_parser, TOOL_PARSERS)
+    _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
+
+
 def opens_reasoning(prompt_tail: str, format: AnswerFormat) -> bool:
     """Whether the rendered prompt ends with an open think block, so that the answer starts inside it."""
     tail = prompt_tail.rstrip()

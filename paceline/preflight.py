@@ -1,0 +1,71 @@
+"""What can be refused before a model is loaded: settings and files that are wrong. No MLX, and quick."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from paceline.conversation.answers.formats import check_parsers
+from paceline.conversation.template import check_template
+from paceline.errors import PacelineError, SettingsError
+from paceline.models import default
+from paceline.models.context import longest_context
+from paceline.models.files import check_draft_files, check_weights, find, read_config
+from paceline.settings import Settings
+
+
+def check(settings: Settings) -> None:
+    """All but what must be downloaded first. Raises SettingsError or LoadError, in one line."""
+    check_parsers(settings.tool_parser, settings.reasoning_parser)
+    if settings.chat_template is not None:
+        check_template(settings.chat_template)
+    if settings.media_dir is not None and not settings.media_dir.is_dir():
+        raise SettingsError(f"--media-dir: there is no folder {settings.media_dir}.")
+    if settings.cache_dir is not None and settings.prefix_cache:
+        _check_writable(settings.cache_dir)
+    folder = find(settings.model or str(default.FOLDER))
+    if folder is not None:
+        check_checkpoint(folder, settings)
+    if settings.specprefill_draft_model is not None:
+        check_draft_files(settings.specprefill_draft_model)
+
+
+def check_checkpoint(folder: Path, settings: Settings) -> dict[str, Any]:
+    """The configuration of a model whose files are there and whole, and that is as long as the settings want it."""
+    config = read_config(folder)
+    check_weights(folder)
+    wanted, most = settings.context_length, longest_context(config)
+    if wanted is not None and most is not None and wanted > most:
+        raise SettingsError(
+            f"--context-length {wanted} is more than the {most} tokens that {folder.name} was made for, by its "
+            f"config.json: beyond them answers are wrong. Give at most {most}, or leave it out."
+        )
+    return config
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket, taken before the model loads: a port in use is known at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason, _, _ = str(error.strerror or error).partition(" (while")  # Python names the address once more
+        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
+
+
+def _check_writable(folder: Path) -> None:
+    """The folder, or where it would be made."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    problem = None
+    if not there.is_dir():
+        problem = f"{there} is a file"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        problem = f"{there} cannot be written to"
+    if problem is not None:
+        raise SettingsError(
+            f"The cache folder {folder} cannot be used: {problem}. Choose a folder that this user can write to."
+        )
