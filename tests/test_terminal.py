@@ -43,7 +43,7 @@ class FakeService:
         for piece in (f"saw {len(request.messages)}", " messages", "."):
             yield Delta(text=piece)
             self.on_delta()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         yield Delta(finish_reason="error" if self.failure else "stop", error=self.failure)
 
 

@@ -11,6 +11,7 @@ import httpx
 
 from paceline.bench.crowd import Ask, Crowd, Manner, Mix, Outcome, _broken_off, _refused
 from paceline.bench.prompts import Lengths
+from tests.waiting import WAIT
 
 if TYPE_CHECKING:
     from tests.bench.conftest import Reply, Serve
@@ -76,7 +77,7 @@ async def test_a_crowd_writes_down_how_every_request_ended(fake: Serve) -> None:
     mix = Mix(prompt=Lengths(2, 5), answer=Lengths(1, 9), completions=0, giants=0, leaves=0, cancels=0, dawdles=0)
     server = fake(script)
     crowd = Crowd(server.url, "m", mix, lambda tokens: tokens, 20.0)
-    await asyncio.wait_for(crowd.play(6, 1.5), 30)
+    await asyncio.wait_for(crowd.play(6, 1.5), WAIT)
     endings = Counter(outcome.ending for outcome in crowd.outcomes)
     assert set(endings) == {"answered", "broken"}
     assert sum(endings.values()) == len(server.bodies)

@@ -283,7 +283,7 @@ def host_work(stepper: Stepper) -> tuple[int, int]:
 
 
 def test_a_late_step_is_as_much_work_for_the_host_as_an_early_one(tiny: Tiny) -> None:
-    steps = turns(4000, 1200)
+    steps = turns(4000, 1200, 500)
     stepper = Stepper(tiny("llama", layers=2), "similar")
     stepper.submit("long", prompt(8), Sampling(temperature=0, max_tokens=steps + 200, ignore_eos=True, stop=("never",)))
     stepper.step(50)

@@ -80,6 +80,7 @@ def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name
     assert (heard.tokens, heard.finish_reason) == (expected(folder, CONVERSATIONS[name]).tokens, "length")
 
 
+@pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize(
     ("family", "layout"), [("hybrid", "rows"), ("hybrid", "similar"), ("hybrid", "padded"), ("hybrid_moe", "similar")]
 )
@@ -99,6 +100,7 @@ def test_rows_with_four_pictures_ride_beside_rows_of_text(tiny: Tiny, family: st
     assert len(answers) == 4  # four pictures, four answers
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_row_with_two_pictures_rides_beside_a_long_row_of_text(hybrid: Path, layout: str) -> None:
     """So far apart in length that "similar" keeps them in groups of their own."""
@@ -110,6 +112,7 @@ def test_a_row_with_two_pictures_rides_beside_a_long_row_of_text(hybrid: Path, l
     assert pictured.tokens == expected(hybrid, TWO).tokens
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("chunk", [1, 5, 9, 16, 33, 100])
 def test_a_chunk_may_end_anywhere_in_a_picture(hybrid: Path, chunk: int) -> None:
     stepper = Stepper(hybrid, "padded", chunk=chunk)
@@ -120,6 +123,7 @@ def test_a_chunk_may_end_anywhere_in_a_picture(hybrid: Path, chunk: int) -> None
     assert heard.tokens == expected(hybrid, TWO).tokens
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 def test_rows_with_pictures_join_late_and_leave_early(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -78,6 +78,7 @@ def single(mode: tuple[Speculation, ...]) -> tuple[Speculation | None, ...]:
 # -- any script
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 @scripts(5)
 @given(
@@ -104,6 +105,7 @@ def test_no_script_of_conversations_changes_a_token(
     conversations.check()
 
 
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], *MODES[3:6], MODES[-1]])
 @scripts(2)
 @given(
@@ -165,6 +167,7 @@ def expected(folder: Path, prompt: Sequence[int], tokens: int = 8) -> list[int]:
     return greedy_text(folder, prompt, tokens)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tuple[Speculation, ...]) -> None:
     folder = tiny(family, **FAMILIES[family])
@@ -188,6 +191,7 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
     check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_rows_that_come_together_compute_what_they_share_once(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
@@ -236,6 +240,7 @@ def test_a_row_whose_source_is_cancelled_goes_on_alone(tiny: Tiny, family: str) 
         check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_sampled_tokens_and_their_scores_are_the_same_warm(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]

@@ -198,6 +198,7 @@ def test_pictures_are_known_after_a_restart(
     check_rest(second.reuse)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "depth"), [MODES[0], MODES[1], MODES[3]])
 @settings(
     max_examples=2,

@@ -107,6 +107,7 @@ def nursery(model: Path) -> Iterator[Nursery]:
     nursery.close()
 
 
+@pytest.mark.thin(5, first=1)
 @pytest.mark.parametrize("kills", [2, pytest.param(turns(20, 6), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_use(
@@ -141,6 +142,7 @@ def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_u
 # -- stopped in order
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mtp", [True, False])
 async def test_after_a_restart_the_first_request_reuses_what_it_shares(tiny: Tiny, tmp_path: Path, mtp: bool) -> None:
     folder = tiny("hybrid", **SMALLEST, mtp=mtp)
@@ -190,6 +192,7 @@ async def test_another_model_in_the_same_folder_never_uses_it(tiny: Tiny, model:
         assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("damage", ["a truncated file", "an empty file", "a wrong byte", "no manifest", "garbage"])
 async def test_damage_costs_time_but_no_answer(model: Path, tmp_path: Path, damage: str) -> None:
     async with over(tmp_path, model) as service:
@@ -305,10 +308,7 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
     class Slow(Disk):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            self.stage = self.wait
-
-        def wait(self, stage: Stage) -> None:
-            quick.wait(WAIT)
+            self.stage = lambda stage: None if stage != "written" or quick.wait(WAIT) else None
 
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
