@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, limits
+from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
 from tests.conversation.grammar.walks import takes
 
