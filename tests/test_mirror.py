@@ -14,6 +14,7 @@ WITHOUT = {
     "conversation/answers/events": "types",
     "conversation/answers/source": "every test in conversation/answers reads through it",
     "conversation/answers/whole_calls": "conversation/answers/test_parser.py reads its formats with all others",
+    "conversation/grammar/finite": "conversation/grammar/test_limits.py",
     "engine/counters": "types",
     "engine/memory": "integration/test_prefix_restart.py",
     "engine/request": "types",
