@@ -18,9 +18,11 @@ from typing import Any
 
 from paceline.cache.budget import REQUEST_PARTS, Budget
 from paceline.errors import InvalidRequest, QueueTimeout
+from paceline.platform import trim_host_memory
 
 SHARE = 4  # at most one part in so many of what the model leaves
 MOST = 4 << 30
+LARGE = 64 << 20
 LOOK = 0.05  # seconds between two looks at memory that sequences may have given back
 
 
@@ -95,6 +97,8 @@ class HostMemory:
         try:
             yield
         finally:
+            if nbytes > LARGE:
+                trim_host_memory()  # or what was freed would stay with the process
             self.give_back(nbytes)
 
     def give_back_with(self, owner: Any, nbytes: int) -> None:
