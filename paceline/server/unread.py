@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECONDS = 30.0  # that the rest of a request may take
