@@ -6,6 +6,10 @@ MODEL  ?=
 ARGS   ?=
 # Tests are tiny products in many steps: a process a core, one BLAS thread each.
 WORKERS ?= 2
+# Kernels against their twins, and all that holds mlx-lm's tokens against ours on whatever device there is.
+CUDA_TESTS = tests/models/test_*_cuda.py tests/models/test_check.py tests/engine/test_forward.py \
+	tests/integration/test_exactness.py tests/integration/test_images.py tests/integration/test_speculation.py \
+	tests/integration/test_speculation_traced.py
 
 # Which MLX: `make serve EXTRA=cpu` overrides. macOS needs none, MLX's own wheel has Metal.
 ifeq ($(shell uname -s),Linux)
@@ -26,20 +30,22 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test soak check bench fuzz clients clean
+.PHONY: help serve chat test test-all test-cuda soak check bench fuzz clients clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make serve   install, and serve paceline-mini on http://127.0.0.1:8000"
-	@echo "             MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
-	@echo "make chat    the same model in this terminal"
-	@echo "make test    install, and run the tests (ARGS='-k settings' for some of them)"
-	@echo "make soak    the same with the longest tests at full length (an hour)"
-	@echo "make check   ruff and mypy --strict"
-	@echo "make clients real clients and agents against a tiny model (installs them from PyPI and npm)"
-	@echo "make fuzz    a hundred thousand random conversations and answers, ten thousand random requests"
-	@echo "make bench   the engine against the raw loop on this machine"
-	@echo "make clean   remove what these have made ($(VENV), caches)"
+	@echo "make serve      install, and serve paceline-mini on http://127.0.0.1:8000"
+	@echo "                MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
+	@echo "make chat       the same model in this terminal"
+	@echo "make test       install, and run the tests, some of every kind: minutes (ARGS='-k settings' for a part)"
+	@echo "make test-all   every test with every parameter, as CI does"
+	@echo "make test-cuda  CUDA kernels and exactness, on a machine with an NVIDIA GPU"
+	@echo "make soak       every test, the longest of them at full length (an hour)"
+	@echo "make check      ruff and mypy --strict"
+	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
+	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests"
+	@echo "make bench      the engine against the raw loop on this machine"
+	@echo "make clean      remove what these have made ($(VENV), caches)"
 
 serve: $(RUN)
 	$(BIN)/paceline serve $(MODEL) $(ARGS)
@@ -47,11 +53,22 @@ serve: $(RUN)
 chat: $(RUN)
 	$(BIN)/paceline chat $(MODEL) $(ARGS)
 
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
 test: $(DEV)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(DEV)
+	PACELINE_TEST_ALL=1 $(PYTEST) $(ARGS)
 
 soak: $(DEV)
-	PACELINE_TEST_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --timeout 3600 $(ARGS)
+	PACELINE_TEST_LONG=1 $(PYTEST) --timeout 3600 $(ARGS)
+
+# One process: there is one GPU.
+test-cuda: $(DEV)
+	@$(BIN)/python -c 'import mlx.core as mx; exit(not mx.cuda.is_available())' || \
+		{ echo "make test-cuda has run nothing: MLX finds no CUDA device here." >&2; exit 2; }
+	PACELINE_TEST_ALL=1 $(BIN)/python -m pytest $(CUDA_TESTS) $(ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .
@@ -63,7 +80,7 @@ clients: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
-	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=100000 $(BIN)/python -m pytest -n $(WORKERS) tests/conversation/answers
+	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/test_document.py
 
 bench: $(RUN)

@@ -19,9 +19,12 @@ class InvalidRequest(PacelineError):
 class PromptTooLong(InvalidRequest):
     """The prompt does not fit the model's context; both numbers are in the text."""
 
-    def __init__(self, prompt_tokens: int, context_length: int, *, field: str = "messages") -> None:
+    def __init__(
+        self, prompt_tokens: int, context_length: int, *, field: str = "messages", at_least: bool = False
+    ) -> None:
+        found = f"at least {prompt_tokens}" if at_least else str(prompt_tokens)
         super().__init__(
-            f"This model's context is {context_length} tokens, and the prompt has {prompt_tokens}, "
+            f"This model's context is {context_length} tokens, and the prompt has {found}, "
             "which leaves no room for an answer. Shorten the prompt.",
             field=field,
             code="context_length_exceeded",
@@ -44,6 +47,10 @@ class EngineFailed(PacelineError):
 
 class LoadError(PacelineError):
     """A model cannot be loaded; the text says what is wrong and what to do (the CLI exits with 2)."""
+
+
+class StartAbandoned(PacelineError):
+    """Whoever asked for the start did not wait for its end."""
 
 
 class SettingsError(PacelineError):

@@ -290,7 +290,7 @@ def device_info() -> dict[str, str | int]:
 def memory_limit(kind: DeviceKind | None = None, info: DeviceInfo | None = None, root: Path = Path("/")) -> MemoryLimit:
     """The bytes that weights, caches and activations together may take on the device.
 
-    On CUDA that is what is free now: call it before loading a model, or add what MLX already holds.
+    On CUDA and CPU that is what is free now: call it before loading a model, or add what MLX already holds.
     """
     kind = device_kind() if kind is None else kind
     if kind == "cpu":
@@ -316,17 +316,33 @@ def _size(info: DeviceInfo, key: str) -> int:
 
 
 def _host_memory(root: Path) -> MemoryLimit:
-    match = re.search(r"^MemTotal:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
-    if match:
-        limit = MemoryLimit(int(match[1]) * 1024, "RAM")
+    """What is free now, for others use the machine too; caches of files count as free."""
+    sizes = {
+        name: int(size) * 1024 for name, size in re.findall(r"(?m)^(\w+):\s+(\d+) kB", _read(root / "proc/meminfo"))
+    }
+    if "MemAvailable" in sizes:
+        limit = MemoryLimit(sizes["MemAvailable"], "free RAM")
     else:
         limit = MemoryLimit(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "RAM")
     for folder in _cgroup_folders(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):  # version 2, version 1
+        for name, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             text = _read(folder / name).strip()
-            if text.isdecimal() and int(text) < limit.bytes:
-                limit = MemoryLimit(int(text), f"the cgroup's limit ({folder / name})")
+            if not text.isdecimal():
+                continue
+            files = re.search(r"(?m)^(?:total_)?inactive_file (\d+)", _read(folder / "memory.stat"))
+            taken = int(_read(folder / used).strip() or 0) - (int(files[1]) if files else 0)
+            free = max(int(text) - max(taken, 0), 0)
+            if free < limit.bytes:
+                limit = MemoryLimit(free, f"what the cgroup leaves ({folder / name})")
     return limit
+
+
+def trim_host_memory() -> None:
+    """Have the C library return freed memory to the system. glibc keeps it otherwise; others need no word."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+        if trim is not None:
+            trim(0)
 
 
 # --- Control groups ----------------------------------------------------------------------------------

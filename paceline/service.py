@@ -12,7 +12,7 @@ import logging
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from paceline import platform
 from paceline.cache.radix import Keys
 from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
+from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.engine.request import (
     Delta,
@@ -48,6 +49,7 @@ log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 WORKERS = 16  # threads that build prompts and compile grammars
+READERS = 4  # threads for prompts with pictures or very long texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +131,49 @@ class Service:
         self._progress = progress
         self._running: _Running | None = None
         self._starting = threading.Lock()
+        self._starts: dict[threading.Event, Future[None]] = {}  # under way; set: nobody waits for it any more
 
     # -- life
 
     async def start(self) -> None:
-        """Load the model and check it, on the engine's own thread. Raises LoadError."""
-        await asyncio.to_thread(self._start)
+        """Load the model and check it, on the engine's own thread. Raises LoadError.
 
-    def _start(self) -> None:
-        with self._starting:  # a second start waits for the first, and finds its work done
-            if self._running is None:
-                self._running = _Running(self.settings, self._progress)
+        Cancelled, it winds up what was begun, and then is cancelled; cancelled again, at once.
+        """
+        abandoned = threading.Event()
+        done: Future[None] = Future()
+        self._starts[abandoned] = done
+        arguments = (done, lambda: not abandoned.is_set())
+        # Not one of the loop's own threads: these are waited for when the loop ends, whatever they do.
+        threading.Thread(target=self._start, args=arguments, name="paceline-start", daemon=True).start()
+        started = asyncio.wrap_future(done)
+        try:
+            await asyncio.shield(started)
+        except asyncio.CancelledError:
+            abandoned.set()
+            await asyncio.wait([started])
+            if not started.cancelled() and started.exception() is None:
+                await self.stop()
+            raise
+        finally:
+            del self._starts[abandoned]
+
+    def _start(self, done: Future[None], wanted: Callable[[], bool]) -> None:
+        try:
+            with self._starting:  # a second start waits for the first, and finds its work done
+                if self._running is None:
+                    self._running = _Running(self.settings, self._progress, wanted)
+        except BaseException as error:  # noqa: BLE001  for whoever waits for the start
+            done.set_exception(error)
+        else:
+            done.set_result(None)
 
     async def stop(self) -> None:
-        """Abort what runs, free the model. Idempotent."""
+        """Abort what runs, free the model. Idempotent. A start that is under way is given up: it raises."""
+        starts = dict(self._starts)
+        for abandoned in starts:
+            abandoned.set()
+        await asyncio.gather(*map(asyncio.wrap_future, starts.values()), return_exceptions=True)
         running, self._running = self._running, None
         if running is not None:
             await asyncio.to_thread(running.stop)
@@ -162,13 +193,13 @@ class Service:
         def build(running: _Running) -> Prompt:
             return running.prompts.chat(request.messages, request.template_options, request.tools)
 
-        return self._stream(build, request, "messages")
+        return self._stream(build, request, "messages", is_heavy(request.messages))
 
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         def build(running: _Running) -> Prompt:
             return running.prompts.text(request.prompt)
 
-        return self._stream(build, request, "prompt")
+        return self._stream(build, request, "prompt", len(request.prompt) > LONG_TEXT)
 
     def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
         """One delta, with the vector: the form in which requests are counted, cancelled and merged."""
@@ -185,7 +216,7 @@ class Service:
             tenant=request.tenant,
             priority=request.priority,
         )
-        return self._stream(build, asked, request.field)
+        return self._stream(build, asked, request.field, len(request.input) > LONG_TEXT)
 
     async def chat(self, request: ChatRequest) -> Completion:
         request = replace(request, request_id=request.request_id or new_request_id())
@@ -266,6 +297,10 @@ class Service:
     def tokenizer(self) -> Any:
         return self._live().prompts.tokenizer
 
+    def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """A text's token ids, also of one that is longer than the context. Blocks its thread."""
+        return self._live().prompts.tokens(text, add_special_tokens)
+
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> list[int]:
@@ -280,7 +315,7 @@ class Service:
         return self._running
 
     async def _stream(
-        self, build: Callable[[_Running], Prompt], request: ChatRequest | GenerateRequest, place: str
+        self, build: Callable[[_Running], Prompt], request: ChatRequest | GenerateRequest, place: str, heavy: bool
     ) -> AsyncGenerator[Delta, None]:
         running = self._live()
         validate_choices(request.n, running.limits)
@@ -292,8 +327,9 @@ class Service:
             raise InvalidRequest(f"The request id {request_id} is in use.", field="request_id")
         running.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
+        delta: Delta | None = None
         try:
-            prompt = await running.apart(build, running)
+            prompt = await running.apart(build, running, heavy=heavy)
             prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
             grammar = None
             if request.grammar is not None:
@@ -309,15 +345,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             mailbox = running.post.mailbox(self.settings.max_unread_tokens, lambda: running.abort(ids))
-            rows: list[Row] = []
-            for index, choice_id in enumerate(ids):
-                matcher = None if grammar is None else grammar.matcher()
-                sampling = _seeded(request.sampling, index)
-                row = running.row(choice_id, prompt, sampling, mailbox, index, matcher, request.shows_marks, keys)
-                row.tenant, row.priority, row.company = request.tenant, request.priority, rows
-                rows.append(row)
-            for row in rows:
-                running.engine.submit(row)
+            running.submit(request, ids, prompt, mailbox, grammar, keys)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
@@ -326,6 +354,7 @@ class Service:
                 open_choices -= delta.finish_reason is not None
                 yield delta
         finally:
+            delta = None  # a refusal that was raised holds this frame: what holds the refusal must not stay in it
             del running.requests[request_id]
             running.abort(ids)  # of a stream that was read to its end, nothing is left to abort
 
@@ -333,12 +362,8 @@ class Service:
 class _Running:
     """All that lives between `start` and `stop`."""
 
-    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+    def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool]) -> None:
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
-        from paceline.conversation.media import Loader
-        from paceline.conversation.prompt import PromptBuilder
-        from paceline.conversation.tokenizer import Tokenizer
-        from paceline.conversation.video import VideoLimits
         from paceline.engine.engine import Engine
         from paceline.engine.pace import Pace
         from paceline.engine.patience import Patience
@@ -348,7 +373,8 @@ class _Running:
 
         self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
         self.workers = ThreadPoolExecutor(WORKERS, "paceline-prompt")
-        self.startup = Startup(settings, progress)
+        self.readers = ThreadPoolExecutor(READERS, "paceline-reader")
+        self.startup = Startup(settings, progress, wanted)
         self.post = _Post()
         policy = POLICIES[settings.scheduler_policy]()
         chunk = settings.prefill_chunk or 256
@@ -360,9 +386,23 @@ class _Running:
         )
         self.engine = Engine(self.startup.runner, scheduler, self.post.flush, patience=patience)
         self.startup.engine = self.engine
-        self.engine.start()
-        tokenizer: Tokenizer = self.startup.tokenizer
         self.settings = settings
+        try:
+            self.engine.start()
+            self._prepare()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        """What requests need, once the model is there."""
+        from paceline.conversation.media import Loader
+        from paceline.conversation.prompt import PromptBuilder
+        from paceline.conversation.tokenizer import Tokenizer
+        from paceline.conversation.video import VideoLimits
+
+        settings = self.settings
+        tokenizer: Tokenizer = self.startup.tokenizer
         self.limits = Limits(
             context_length=self.startup.context_length,
             vocab_size=self.startup.vocab_size,
@@ -387,7 +427,9 @@ class _Running:
             max_images=settings.max_images,
             loader=Loader.of(settings),
             film=None if self.startup.vision is None else self.startup.vision.film,
-            video_limits=VideoLimits.of(settings),
+            video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
+            context_length=self.startup.context_length,
+            memory=self.startup.memory,
         )
 
     def check(self, prompt: Prompt, place: str) -> None:
@@ -404,9 +446,10 @@ class _Running:
         sizes = [image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images]
         self.startup.admission.check(len(prompt.token_ids), sizes, place)
 
-    async def apart(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Work that takes its time, off the event loop. Fetching a picture may block its thread for seconds."""
-        return await asyncio.get_running_loop().run_in_executor(self.workers, work, *arguments)
+    async def apart(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
+        """Work that takes its time, off the event loop. `heavy`: it may wait for memory, and others should not."""
+        pool = self.readers if heavy else self.workers
+        return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
 
     def compiled(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
         """A grammar ready for use. Where the model thinks first, it holds for what comes after."""
@@ -420,16 +463,38 @@ class _Running:
         reuse = self.engine.reuse
         return None if reuse is None else reuse.keys(prompt)
 
-    def row(
+    def submit(
+        self,
+        request: ChatRequest | GenerateRequest,
+        ids: Sequence[RequestId],
+        prompt: Prompt,
+        mailbox: _Mailbox,
+        grammar: Compiled | None,
+        keys: Keys | None,
+    ) -> None:
+        """Hand the request's rows to the engine, which alone keeps them."""
+        from paceline.engine.row import Company
+
+        rows = []
+        for index, choice_id in enumerate(ids):
+            matcher = None if grammar is None else grammar.matcher()
+            sampling = _seeded(request.sampling, index)
+            row = self._row(choice_id, prompt, sampling, mailbox.sink(index), matcher, request.shows_marks)
+            row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
+            rows.append(row)
+        company = Company(rows)
+        for row in rows:
+            row.company = company
+            self.engine.submit(row)
+
+    def _row(
         self,
         choice_id: RequestId,
         prompt: Prompt,
         sampling: Sampling,
-        mailbox: _Mailbox,
-        index: int,
-        grammar: Grammar | None = None,
-        shows_marks: bool = False,
-        keys: Keys | None = None,
+        sink: Callable[[Delta], None],
+        grammar: Grammar | None,
+        shows_marks: bool,
     ) -> Row:
         from paceline.conversation.text import TextStream
         from paceline.engine.row import Row
@@ -439,9 +504,7 @@ class _Running:
         shown = self.marks if shows_marks else frozenset()
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
-        row = Row(choice_id, prompt, sampling, limit, text, mailbox.sink(index), route, grammar)
-        row.keys = keys
-        return row
+        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar)
 
     def abort(self, ids: Sequence[RequestId]) -> None:
         for choice_id in ids:
@@ -450,7 +513,8 @@ class _Running:
     def stop(self) -> None:
         self.engine.stop()
         self.startup.close()
-        self.workers.shutdown(wait=False, cancel_futures=True)
+        for pool in (self.workers, self.readers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def stats(self) -> dict[str, Any]:
         from paceline.engine import memory
@@ -463,6 +527,7 @@ class _Running:
             "speculation": {**self.startup.speculation, **stats["speculation"]},
             "prefix_cache": memory.stats(stats["prefix_cache"]),
             "specprefill": sparse_stats(self.engine.sparse, self.limits.no_sparse),
+            "request_memory": self.startup.memory.stats(),
         }
 
 
@@ -537,24 +602,33 @@ def sparse_stats(sparse: SparsePrefill | None, reason: str | None) -> dict[str, 
 
 
 def forget(engine: Engine) -> dict[str, int]:
-    """Clear what is kept of prompts, the draft's own included; returns what was freed. On the engine's thread."""
+    """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
+    freed. On the engine's thread."""
     freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
     if engine.reuse is not None:
         freed |= engine.reuse.clear()
     if engine.sparse is not None:
         freed["bytes"] += engine.sparse.stats()["draft_cache_bytes"]
         engine.sparse.clear()
+    _return_memory()
     return freed
 
 
 def _give_back() -> None:
-    """Return what the model held to the system: the last references, then MLX's pool of freed buffers."""
+    """Return what the model held to the system, and the last references first."""
     import gc
 
+    gc.collect()
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """MLX keeps freed buffers in a pool, and the C library what MLX frees."""
     import mlx.core as mx
 
-    gc.collect()
+    mx.synchronize()  # copies that are under way still hold what they are cut from
     mx.clear_cache()
+    platform.trim_host_memory()
 
 
 def _hand_over(deltas: list[tuple[_Mailbox, Delta]]) -> None:

@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 import json
 import os
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,16 +26,38 @@ with contextlib.suppress(ImportError):
 from hypothesis import settings  # noqa: E402
 
 from paceline.models import synthetic, synthetic_tokenizer, synthetic_weights  # noqa: E402
+from tests.lengths import examples  # noqa: E402
 
 # A busy machine is no failure, and every run tries the same examples: CI must not find what nobody changed.
-settings.register_profile("paceline", deadline=None, derandomize=True)
+settings.register_profile("paceline", deadline=None, derandomize=True, max_examples=examples(100))
 settings.load_profile("paceline")
 
 Tiny = Callable[..., Path]
+CHILD = "PACELINE_TEST_CHILD"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than about ten seconds on two cores")
+@pytest.hookimpl(tryfirst=True)  # before those are taken out that `-m` does not ask for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen = Counter[str]()
+    for item in items:
+        if (thin := item.get_closest_marker("thin")) is not None:
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % thin.args[0] != thin.kwargs.get("first", 0):
+                item.add_marker(pytest.mark.slow)
+            seen[name] += 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test marked `own_process` is run by a pytest of its own."""
+    if pyfuncitem.get_closest_marker("own_process") is None or CHILD in os.environ:
+        return None
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "--timeout=0", pyfuncitem.nodeid]
+    child = subprocess.run(
+        command, cwd=pyfuncitem.config.rootpath, env={**os.environ, CHILD: "1"}, capture_output=True, text=True
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    return True
 
 
 @pytest.fixture(scope="session")

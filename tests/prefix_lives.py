@@ -32,7 +32,7 @@ from paceline.service import ChatRequest, Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
 from tests.prefixes import ANSWER, says, words  # noqa: E402
 
-PATIENCE = 20.0  # seconds until a process that should be dead gives up
+PATIENCE = 120.0  # seconds until a process that should be dead gives up
 
 
 class Fate:
@@ -83,14 +83,20 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
             await asyncio.sleep(0.01)
 
 
-async def written(service: Service, quiet: int = 5) -> None:
-    """What waits to be written is partly still the engine's: it is done when nothing has moved for a while."""
-    still, before = 0, -1
-    while still < quiet:
-        await asyncio.sleep(0.02)
-        disk = service.stats()["prefix_cache"]["disk"]
-        still = still + 1 if disk["writes"] == before and not disk["pending"] else 0
-        before = disk["writes"]
+async def written(service: Service) -> None:
+    """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
+    engine = service._live().engine
+    assert engine.reuse is not None and engine.reuse.disk is not None
+    tier, runner = engine.reuse.disk, engine._runner
+    assert runner is not None
+
+    def rests() -> bool:
+        waits = tier._outgoing, tier._unsaved, tier._writing
+        return not (engine._rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
+
+    while not await asyncio.wrap_future(engine.run_between_steps(rests)):
+        await asyncio.sleep(0.002)
+    assert await asyncio.to_thread(tier.disk.flush, PATIENCE)  # deletions too
 
 
 def say(**fields: Any) -> None:

@@ -1,24 +1,21 @@
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import paceline
 from paceline import cli, platform, preflight, terminal
-from paceline.engine.request import Delta, RequestId, Sampling
-from paceline.errors import InvalidRequest, LoadError
-from paceline.service import ChatRequest, Service
+from paceline.errors import LoadError
+from paceline.service import Service
 from paceline.settings import Settings, flag_name
 
 
@@ -328,121 +325,3 @@ def test_chat_keeps_the_log_off_the_screen_unless_it_was_asked_for(
 
 
 # --- the terminal chat -------------------------------------------------------------------------------
-
-
-class FakeService:
-    """Answers with the number of messages it was given; can fail, or be interrupted on the way."""
-
-    takes_chat = True
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-        self.requests: list[ChatRequest] = []
-        self.aborted: list[RequestId] = []
-        self.on_delta: Callable[[], None] = lambda: None
-        self.failure: Exception | str | None = None
-
-    async def start(self) -> None:
-        self.log.append("start")
-
-    async def stop(self) -> None:
-        self.log.append("stop")
-
-    def abort(self, request_id: RequestId) -> None:
-        self.aborted.append(request_id)
-
-    async def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]:
-        self.requests.append(request)
-        if isinstance(self.failure, Exception):
-            raise self.failure
-        for piece in (f"saw {len(request.messages)}", " messages", "."):
-            yield Delta(text=piece)
-            self.on_delta()
-            await asyncio.sleep(0.01)
-        yield Delta(finish_reason="error" if self.failure else "stop", error=self.failure)
-
-
-def talk(service: FakeService, *lines: str | type[BaseException], system: str | None = None) -> str:
-    """What the terminal shows when these lines are typed; an exception is the key that raises it."""
-    screen: list[str] = []
-    typed = iter((*lines, EOFError))
-
-    def read(prompt: str) -> str:
-        line = next(typed)
-        if isinstance(line, str):
-            return line
-        raise line
-
-    chat = terminal.Chat(
-        cast(Service, service),
-        sampling=Sampling(temperature=0),
-        system=system,
-        read=read,
-        write=screen.append,
-    )
-    chat.run()
-    return "".join(screen)
-
-
-def test_the_chat_streams_answers_and_remembers_them() -> None:
-    service = FakeService()
-    screen = talk(service, "hello", "  ", "again")
-    assert "saw 1 messages.\n" in screen
-    assert [message["content"] for message in service.requests[1].messages] == [
-        "hello",
-        "saw 1 messages.",
-        "again",
-    ]
-    assert service.requests[0].sampling.temperature == 0
-    assert service.log == ["start", "stop"]
-
-
-def test_clear_forgets_everything_but_the_system_prompt() -> None:
-    service = FakeService()
-    talk(service, "hello", "/clear", "again", system="Be brief.")
-    assert [message["role"] for message in service.requests[1].messages] == ["system", "user"]
-
-
-def test_exit_leaves_and_an_unknown_command_is_not_sent_to_the_model() -> None:
-    service = FakeService()
-    screen = talk(service, "/what", "/exit", "never read")
-    assert service.requests == []
-    assert screen.count(terminal.HELP) == 2
-    assert service.log == ["start", "stop"]
-
-
-def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
-    service = FakeService()
-    service.on_delta = lambda: signal.raise_signal(signal.SIGINT) if len(service.requests) == 1 else None
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    try:
-        screen = talk(service, "hello", "again")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert "saw 1 [stopped]\n" in screen
-    assert service.aborted == [service.requests[0].request_id]
-    assert service.requests[1].messages[1] == {"role": "assistant", "content": "saw 1"}
-    assert "saw 3 messages.\n" in screen
-
-
-def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again() -> None:
-    service = FakeService()
-    talk(service, KeyboardInterrupt, "hello")
-    assert len(service.requests) == 1
-
-
-@pytest.mark.parametrize("failure", [InvalidRequest("too long"), "too long"])
-def test_a_question_that_fails_is_reported_and_forgotten(failure: Exception | str) -> None:
-    service = FakeService()
-    service.failure = failure
-    screen = talk(service, "hello", "again")
-    assert screen.count("[failed: too long]") == 2
-    assert [message["content"] for message in service.requests[1].messages] == ["again"]
-
-
-def test_a_model_without_a_chat_template_is_said_and_the_chat_ends() -> None:
-    service = FakeService()
-    service.takes_chat = False
-    with pytest.raises(LoadError, match="no chat template, so it cannot chat: give one with --chat-template"):
-        talk(service, "hello")
-    assert (service.requests, service.log) == ([], ["start", "stop"])

@@ -7,7 +7,6 @@ import base64
 import gc
 import io
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -23,9 +22,10 @@ from paceline.engine.request import Delta, RequestId, Sampling
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
 from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service, forget, sparse_stats
 from paceline.settings import Settings
+from tests.memory import held
 from tests.reference import greedy_text
+from tests.waiting import WAIT, until_async
 
-WAIT = 20.0  # seconds until something is given up
 CONTEXT = 600
 MESSAGES = [{"role": "user", "content": "Tell me about riders, é 🙂."}]
 GREEDY = Sampling(temperature=0, max_tokens=12)
@@ -49,10 +49,7 @@ def service(llama: Path) -> Iterator[Service]:
 
 async def until_running(service: Service, rows: int) -> None:
     """Rows enter and leave at the engine's next step, of which nobody tells the caller."""
-    deadline = time.monotonic() + WAIT
-    while service.stats()["running"] != rows or (rows == 0 and service.stats()["waiting"]):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.002)
+    await until_async(lambda: service.stats()["running"] == rows and (rows or not service.stats()["waiting"]))
 
 
 async def until_idle(service: Service) -> None:
@@ -360,6 +357,22 @@ def test_two_event_loops_may_use_one_service_at_the_same_time(service: Service) 
     assert results[0].choices == results[1].choices == results[2].choices
 
 
+async def test_calls_that_are_cancelled_while_chats_run_harm_no_chat(service: Service) -> None:
+    streams = [service.stream_generate(endless(request_id=RequestId(f"chat {place}"))) for place in range(3)]
+    reading = [asyncio.create_task(read(stream)) for stream in streams]
+    await until_running(service, 3)
+    for _ in range(20):
+        call = asyncio.create_task(service.clear_cache())
+        await asyncio.sleep(0)  # it has begun: its word is in the engine's inbox
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    async with asyncio.timeout(WAIT):
+        assert [summed(deltas).finish_reason for deltas in await asyncio.gather(*reading)] == ["length"] * 3
+        assert set(await service.clear_cache()) == {"entries", "bytes", "disk_entries", "disk_bytes"}
+    assert service.failure is None
+
+
 def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_row_with_it(service: Service) -> None:
     async def leave() -> None:
         stream = service.stream_generate(endless())
@@ -373,13 +386,12 @@ def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_row_with_it(servic
 # -- life
 
 
+@pytest.mark.own_process
 def test_start_stop_start_and_the_memory_is_back(hybrid: Path) -> None:
     """Language model, vision tower, draft head, caches: nothing of them stays."""
     service = Service(Settings(model=str(hybrid), prefill_chunk=64))
     answers = []
-    gc.collect()
-    mx.clear_cache()
-    before = mx.get_active_memory()
+    before = held()
     for _ in range(2):
         asyncio.run(service.start())
         assert mx.get_active_memory() > before + 4_000_000
@@ -410,6 +422,7 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     await service.stop()
 
 
+@pytest.mark.own_process
 async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
     """Not what it held a moment ago, while the last work that it had submitted was under way."""
 
@@ -418,12 +431,12 @@ async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
         for _ in range(12):
             product = product @ product * 1e-4
         mx.async_eval(product)
+        gc.collect()
 
     async with Service(Settings(model=str(hybrid))) as service:
         engine = service._live().engine
         await asyncio.wrap_future(engine.run_between_steps(work))
-        await asyncio.sleep(3.0)
-        assert service.stats()["memory"]["active_bytes"] == mx.get_active_memory()
+        await until_async(lambda: service.stats()["memory"]["active_bytes"] == mx.get_active_memory())
 
 
 async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
@@ -432,7 +445,7 @@ async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
     states = set()
     while not starting.done():
         states.add(service.stats().get("state"))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
     await starting
     assert "loading" in states and service.stats()["state"] == "ready"
     await service.stop()

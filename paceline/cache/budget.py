@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 
+REQUEST_PARTS = ("request media", "request work")  # what requests hold beside their sequences (host_memory)
+
 
 class Budget:
     """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (MLX's pool, transients)."""
@@ -16,7 +18,7 @@ class Budget:
         self.limit = limit
         self.headroom = headroom
         self._held: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # an array that is freed under it may give memory back
 
     @property
     def usable(self) -> int:
@@ -29,9 +31,12 @@ class Budget:
 
     def room(self, name: str) -> int:
         """What `name` may hold beside what the others hold; 0 when they leave nothing."""
+        return self.room_without(name)
+
+    def room_without(self, *names: str) -> int:
+        """What is left if these gave back all that they hold."""
         with self._lock:
-            others = sum(held for who, held in self._held.items() if who != name)
-        return max(self.usable - others, 0)
+            return max(self.usable - sum(held for who, held in self._held.items() if who not in names), 0)
 
     def held(self) -> dict[str, int]:
         with self._lock:

@@ -141,6 +141,7 @@ class Disk:
         self._index: dict[str, _Known] = {}
         self._leaving: dict[str, int] = {}  # bytes of files that are to be deleted
         self._stuck: dict[Path, int] = {}  # bytes of files that could not be deleted
+        self._stored = 0  # bytes of all of these
         self._touched: set[str] = set()
         self._touch_due = 0.0
         self._gets: deque[_Get] = deque()
@@ -288,7 +289,7 @@ class Disk:
         with self._changed:
             return {
                 "folder": str(self.folder),
-                "bytes": self._stored() + self._journal_file.size,
+                "bytes": self._stored + self._journal_file.size,
                 "limit_bytes": self.limit_bytes,
                 "entries": len(self._index),
                 "writes": self._writes,
@@ -326,10 +327,6 @@ class Disk:
             self._touched.discard(id)
         return gone
 
-    def _stored(self) -> int:
-        entries = sum(known.nbytes for known in self._index.values())
-        return entries + sum(self._leaving.values()) + sum(self._stuck.values())
-
     def _journal_share(self, entries: int) -> int:
         share = HEAD + LINE * entries
         return max(self._journal_file.size, 2 * share) + share
@@ -339,7 +336,9 @@ class Disk:
 
         Only entries that nothing builds on, and never `parent`: so its own chain is safe as well.
         """
-        stored, count = self._stored() + sum(new), len(self._index) + len(new)
+        stored, count = self._stored + sum(new), len(self._index) + len(new)
+        if stored + self._journal_share(count) <= self.limit_bytes:
+            return []
         children = Counter(known.parent for known in self._index.values())
         leaves = [(known.last_used, id) for id, known in self._index.items() if not children[id] and id != parent]
         heapq.heapify(leaves)
@@ -378,6 +377,7 @@ class Disk:
                 self._results += [Written(put.id, False) for put in self._puts]
                 for store in (self._index, self._leaving, self._gets, self._puts):
                     store.clear()
+                self._stored = sum(self._stuck.values())
                 self.pending_bytes, self._current = 0, None
                 self._changed.notify_all()
 
@@ -443,10 +443,11 @@ class Disk:
             files.sync_folder(self.folder)
             self.stage("renamed")
             with self._changed:
-                self._stuck.pop(path, None)
+                self._stored -= self._stuck.pop(path, 0)
                 wanted = not put.cancelled and (put.parent is None or put.parent in self._index)
                 if wanted:
                     self._index[put.id] = _Known(put.parent, encoded.nbytes, put.last_used)
+                    self._stored += encoded.nbytes
             if not wanted:
                 self._delete(path, encoded.nbytes)
                 return False
@@ -455,7 +456,8 @@ class Disk:
             self.stage("journaled")
         except BaseException:
             with self._changed:
-                self._index.pop(put.id, None)
+                if self._index.pop(put.id, None) is not None:
+                    self._stored -= encoded.nbytes
             self._delete(temporary, encoded.nbytes)
             self._delete(path, encoded.nbytes)
             raise
@@ -507,7 +509,7 @@ class Disk:
             self._delete(self._path(id), nbytes)
         with self._changed:
             for id in leaving:
-                del self._leaving[id]
+                self._stored -= self._leaving.pop(id)
         with self._may_fail():
             self._journal(b"".join(files.line({"remove": id}) for id in leaving), sync=False)
 
@@ -521,9 +523,9 @@ class Disk:
 
     def _journal(self, text: bytes, *, sync: bool) -> None:
         """Append, or rewrite the journal where it has grown too long: what `text` says is in the index already."""
-        with self._changed:
-            used = [(id, known.last_used) for id, known in self._index.items()]
-        if self._journal_file.size + len(text) > 2 * (HEAD + LINE * len(used)):
+        if self._journal_file.size + len(text) > 2 * (HEAD + LINE * len(self._index)):
+            with self._changed:
+                used = [(id, known.last_used) for id, known in self._index.items()]
             self._journal_file.rewrite(used)
         else:
             self._journal_file.append(text, sync=sync)
@@ -534,6 +536,7 @@ class Disk:
         except OSError as error:
             self._complain(error)
             with self._changed:
+                self._stored += nbytes - self._stuck.get(path, 0)
                 self._stuck[path] = nbytes
 
     def _path(self, id: str) -> Path:
@@ -577,6 +580,7 @@ class Disk:
         if found.useless:
             logger.warning("%d damaged prefixes were deleted from %s", len(found.useless), self.folder)
         self._index = {entry.id: _Known(entry.parent, entry.nbytes, entry.last_used) for entry in found.entries}
+        self._stored += sum(entry.nbytes for entry in found.entries)
         self._journal_file.open()
         try:
             if self._journal_file.size > 2 * (HEAD + LINE * len(self._index)):

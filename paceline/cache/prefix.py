@@ -10,6 +10,8 @@ which values are added goes up with every eviction.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +64,41 @@ class Counts:
 def _nothing(*_: object) -> None: ...
 
 
+_Sized = tuple[int, int, Node]  # less than nothing, so that the largest comes first; a number, for nodes have no order
+
+
+class Sizes:
+    """Finds the largest nodes without a look at all of them: a heap, in which a node's old sizes are passed over."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Sized] = []
+        self._numbers = itertools.count()
+        self._least = 64  # items before those that count no more are cleared away
+
+    def add(self, node: Node) -> None:
+        """A node has another size now."""
+        if not node.nbytes:
+            return
+        heapq.heappush(self._heap, (-node.nbytes, next(self._numbers), node))
+        if len(self._heap) > self._least:
+            self._heap = list(_current(self._heap).values())
+            heapq.heapify(self._heap)
+            self._least = max(2 * len(self._heap), 64)
+
+    def largest(self, count: int) -> list[Node]:
+        found: dict[int, _Sized] = {}
+        while self._heap and len(found) < count:
+            found |= _current([heapq.heappop(self._heap)])
+        for item in found.values():
+            heapq.heappush(self._heap, item)
+        return [node for _, _, node in found.values()]
+
+
+def _current(items: list[_Sized]) -> dict[int, _Sized]:
+    """Of each node one item, with the size that it has."""
+    return {id(item[2]): item for item in items if item[2].nbytes == -item[0]}
+
+
 @dataclass(slots=True)
 class PrefixCache:
     """`anywhere`: the model remembers nothing but keys and values, so a prefix can be restored at any token.
@@ -73,12 +110,14 @@ class PrefixCache:
     anywhere: bool = False
     counts: Counts = field(default_factory=Counts)
     memory: int = 0  # bytes held
+    entries: int = 0  # nodes that hold some of them
     on_stored: Callable[[Node, str], None] = _nothing  # node, root: the disk tier's
     on_split: Callable[[Node, Node], None] = _nothing  # upper, lower
     on_gone: Callable[[Node], None] = _nothing
     _trees: dict[str, Tree] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _clock: float = 0.0
+    _sizes: Sizes = field(default_factory=Sizes)
 
     # -- for any thread
 
@@ -88,11 +127,9 @@ class PrefixCache:
             return self._best(root, keys)
 
     def snapshot(self, largest: int = 10) -> dict[str, Any]:
-        """Plain numbers, and the largest entries."""
+        """Plain numbers, and the largest entries. Costs the same however many there are: it holds up the owner."""
         now = time.monotonic()
         with self._lock:
-            nodes = list(self.nodes())
-            listed = sorted(nodes, key=lambda node: node.nbytes, reverse=True)[:largest]
             counts = self.counts
             return {
                 "queries": counts.queries,
@@ -100,7 +137,7 @@ class PrefixCache:
                 "hits": counts.hits,
                 "hit_tokens": counts.hit_tokens,
                 "stored": counts.stored,
-                "entries": sum(node.segment is not None or node.checkpoint is not None for node in nodes),
+                "entries": self.entries,
                 "memory_bytes": self.memory,
                 "memory_limit_bytes": self.limit(),
                 "restores": counts.restores,
@@ -114,7 +151,7 @@ class PrefixCache:
                         "in_use": node.pins > 0,
                         "idle_seconds": round(now - node.used, 3),
                     }
-                    for node in listed
+                    for node in self._sizes.largest(largest)
                 ],
             }
 
@@ -159,11 +196,10 @@ class PrefixCache:
             if match.length < len(keys):
                 assert segment is not None
                 node = tree.grow(node, keys[match.length :])
-                node.segment, node.maker = segment, maker or object()
-                self.memory += segment.nbytes
+                node.maker = maker or object()
+                self._hold(node, segment, None)
             if checkpoint is not None and not node.restorable:
-                node.checkpoint = checkpoint
-                self.memory += checkpoint.nbytes
+                self._hold(node, node.segment, checkpoint)
             self._touch(node)
             self.pin(node)
             self.counts.stored += 1
@@ -200,6 +236,7 @@ class PrefixCache:
                 for node in list(tree.root.children.values()):
                     self._remove(node)
             self._trees.clear()
+            self._sizes = Sizes()
             return freed
 
     def unhook(self) -> None:
@@ -259,12 +296,11 @@ class PrefixCache:
         with self._lock:
             if not node.alive:
                 return
-            if segment is not None and node.segment is None:
-                node.segment = segment
-                self.memory += segment.nbytes
-            if checkpoint is not None and node.checkpoint is None:
-                node.checkpoint = checkpoint
-                self.memory += checkpoint.nbytes
+            self._hold(
+                node,
+                segment if node.segment is None else node.segment,
+                checkpoint if node.checkpoint is None else node.checkpoint,
+            )
 
     def lost(self, node: Node, file: str) -> None:
         """A file is gone: what was only there cannot be restored any more."""
@@ -299,10 +335,25 @@ class PrefixCache:
         return Hit(nodes, nodes[-1].stop if nodes else 0, match.length)
 
     def _end(self, tree: Tree, match: Match) -> Node:
-        end = tree.end(match)
-        if match.rest is not None:
-            self.on_split(end, match.rest)
-        return end
+        if match.rest is None:
+            return tree.end(match)
+        lower, before, held = match.rest, match.rest.nbytes, match.rest.in_memory
+        upper = tree.end(match)
+        self.memory += upper.nbytes + lower.nbytes - before
+        self.entries += upper.in_memory + lower.in_memory - held
+        self._sizes.add(upper)
+        self._sizes.add(lower)
+        self.on_split(upper, lower)
+        return upper
+
+    def _hold(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
+        """What a node has in memory from now on: the one place where that is counted, but for splitting."""
+        before, held = node.nbytes, node.in_memory
+        node.segment, node.checkpoint = segment, checkpoint
+        self.entries += node.in_memory - held
+        if node.nbytes != before:
+            self.memory += node.nbytes - before
+            self._sizes.add(node)
 
     def _touch(self, node: Node) -> None:
         node.base, node.used = self._clock, time.monotonic()
@@ -330,19 +381,16 @@ class PrefixCache:
     def _evict(self, node: Node, in_use: bool) -> None:
         self.counts.evictions += 1
         if _carries(node, in_use):
-            self.memory -= node.checkpoint.nbytes if node.checkpoint is not None else 0
-            node.checkpoint = None
+            self._hold(node, node.segment, None)
             return
-        self.memory -= node.nbytes
-        node.segment = node.checkpoint = None
+        self._hold(node, None, None)
         if node.segment_file is None:
             self._remove(node)
 
     def _remove(self, node: Node) -> None:
         """Out of the tree, with all under it."""
         for part in node.below():
-            self.memory -= part.nbytes
-            part.segment = part.checkpoint = None
+            self._hold(part, None, None)
             part.alive = False
             self.on_gone(part)
         parent = node.parent

@@ -65,6 +65,10 @@ class Node:
         parts = (self.segment, self.checkpoint)
         return sum(part.nbytes for part in parts if part is not None)
 
+    @property
+    def in_memory(self) -> bool:
+        return self.segment is not None or self.checkpoint is not None
+
     def path(self) -> list[Node]:
         """From the root's child down to this node."""
         nodes: list[Node] = []

@@ -95,7 +95,7 @@ def _described(messages: list[Message], tools: Tools) -> list[Message]:
     text = TOOLS_INSTRUCTION.format(tools=lines)
     if messages[0]["role"] != "system":
         return [{"role": "system", "content": text}, *messages]
-    return [{**messages[0], "content": joined(messages[0]["content"], text)}, *messages[1:]]
+    return [{**messages[0], "content": joined([messages[0]["content"], text])}, *messages[1:]]
 
 
 def _joined_opening(messages: list[Message]) -> list[Message]:
@@ -116,7 +116,7 @@ def _told(messages: Sequence[Message]) -> list[Message]:
             message = {"role": "user", "content": content}
         elif calls := message.get("tool_calls"):
             names |= {call["id"]: call["function"]["name"] for call in calls if isinstance(call.get("id"), str)}
-            said = joined(message["content"] or "", "\n".join(map(call_text, calls)))
+            said = joined([message["content"] or "", "\n".join(map(call_text, calls))])
             message = {key: value for key, value in message.items() if key != "tool_calls"} | {"content": said}
         result.append(message)
     return neighbours_merged(result)

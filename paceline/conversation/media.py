@@ -8,11 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import math
 import os
 import re
 import stat
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
@@ -28,6 +32,9 @@ from paceline.settings import Settings
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
 
 Kind = Literal["image", "video"]
+PIECE = 1 << 20  # characters of an address that are decoded in one call
+STRIP = 1 << 18  # pixels that are composed in one call
+LARGE = 1 << 24  # pixels: vision processors make every picture smaller than this
 
 # Ours is the stricter limit, with an answer to the client; Pillow's warning is a line on the terminal.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -67,9 +74,6 @@ class Loader:
     def request(self) -> Loading:
         return Loading(self)
 
-    def load(self, url: str, field: str) -> Image.Image:
-        return self.request().load(url, field)
-
 
 class Loading:
     """The pictures and videos of one request: what they may take of time and bytes, they may take together."""
@@ -79,9 +83,12 @@ class Loading:
         self._bytes_left = loader.max_bytes
         self._seconds_left = loader.seconds
 
+    def open(self, url: str, field: str) -> Encoded:
+        """The picture at the address, not decoded yet. `field` is named in every error."""
+        return Encoded.of(self.bytes_of(url, field), self._loader.max_pixels, field)
+
     def load(self, url: str, field: str) -> Image.Image:
-        """The picture as RGB, upright, transparency on white, the first frame only. `field` is named in every error."""
-        return decode(self.bytes_of(url, field), self._loader.max_pixels, field)
+        return self.open(url, field).decode()
 
     def bytes_of(self, url: str, field: str, kind: Kind = "image") -> bytes:
         """What is at the address, as it is."""
@@ -126,14 +133,44 @@ class Loading:
         return data
 
 
-def decode(data: bytes, max_pixels: int, field: str) -> Image.Image:
-    """Its size is checked from the header, before any pixel is decoded."""
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A picture whose size is known from its header, before any pixel is decoded."""
+
+    data: bytes
+    width: int
+    height: int
+    deep: bool  # more than eight bits a channel
+    field: str
+
+    @classmethod
+    def of(cls, data: bytes, max_pixels: int, field: str) -> Encoded:
+        with _readable(field, max_pixels), Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
                 raise _too_many_pixels(field, f"has {image.width} x {image.height} pixels", max_pixels)
+            return cls(data, image.width, image.height, image.mode[:1] in ("I", "F"), field)
+
+    @property
+    def pixels(self) -> int:
+        return self.width * self.height
+
+    @property
+    def decoding_bytes(self) -> int:
+        """Memory that `decode` takes, its result included: Pillow has four bytes a pixel, twice while it converts."""
+        return len(self.data) + 9 * self.pixels + (24 * min(self.pixels, LARGE) if self.deep else 0)
+
+    def decode(self) -> Image.Image:
+        """As RGB, upright, transparency on white, the first frame only. A very large one comes back smaller."""
+        with _readable(self.field), Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
             image.load()
-            return _on_white(_eight_bit(_upright(image)))
+            return _on_white(_eight_bit(_upright(_reduced(image))))
+
+
+@contextmanager
+def _readable(field: str, max_pixels: int = 0) -> Iterator[None]:
+    """What Pillow raises, as the client's mistake."""
+    try:
+        yield
     except InvalidRequest:
         raise
     except UnidentifiedImageError as error:
@@ -198,29 +235,68 @@ def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
     if kind and not kind.startswith(f"{wanted}/") and kind != "application/octet-stream":
         article = "an" if wanted == "image" else "a"
         raise InvalidRequest(f"{field} is of type {kind}, which is not {article} {wanted}.", field=field)
-    data = _from_base64(payload, max_bytes, field) if "base64" in parameters else unquote_to_bytes(payload)
+    if "base64" in parameters:
+        return _from_base64(_unquoted(payload).decode("latin-1") if "%" in payload else payload, max_bytes, field)
+    data = _unquoted(payload)
     if len(data) > max_bytes:
         raise _too_many_bytes(field, max_bytes)
     return data
 
 
 def _from_base64(payload: str, max_bytes: int, field: str) -> bytes:
-    if "%" in payload:
-        payload = unquote(payload)
-    payload = "".join(payload.split()).rstrip("=").replace("-", "+").replace("_", "/")
-    if len(payload) // 4 * 3 > max_bytes:
-        raise _too_many_bytes(field, max_bytes)
-    try:
-        return base64.b64decode(payload + "=" * (-len(payload) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidRequest(f"{field} is not valid base64: {error}", field=field) from error
+    """In pieces: one call for all of it would hold up every other thread."""
+    decoded: list[bytes] = []
+    left, size = "", 0
+    for begin in range(0, len(payload), PIECE):
+        left += "".join(payload[begin : begin + PIECE].split())
+        if begin + PIECE >= len(payload):
+            left = left.rstrip("=")
+            left += "=" * (-len(left) % 4)
+        whole = len(left) // 4 * 4
+        piece, left = left[:whole].replace("-", "+").replace("_", "/"), left[whole:]
+        try:
+            decoded.append(base64.b64decode(piece, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequest(f"{field} is not valid base64: {error}", field=field) from error
+        size += len(decoded[-1])
+        if size > max_bytes:
+            raise _too_many_bytes(field, max_bytes)
+    return b"".join(decoded)
+
+
+def _unquoted(payload: str) -> bytes:
+    """Percent escapes decoded, in pieces that end before one."""
+    decoded: list[bytes] = []
+    begin = 0
+    while begin < len(payload):
+        end = begin + PIECE // 16  # escapes take far longer than base64
+        cut = payload.rfind("%", end - 2, end)
+        end = cut if cut > begin else end
+        decoded.append(unquote_to_bytes(payload[begin:end]))
+        begin = end
+    return b"".join(decoded)
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:  # the note about the camera is broken, the picture is not
+    # The note about the camera may be broken, the picture is not.
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
+
+
+def _reduced(image: Image.Image) -> Image.Image:
+    """Of a picture larger than any processor takes, the mean of each square of pixels."""
+    factor = math.ceil(math.sqrt(image.width * image.height / LARGE))
+    if factor < 2:
         return image
+    if image.mode in ("1", "P", "PA"):  # a mean of colours' numbers is no colour
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    elif image.mode.startswith("I;16"):
+        image = image.convert("I")
+    exif = image.getexif()
+    smaller = image.reduce((min(factor, image.width), min(factor, image.height)))
+    smaller.info["exif"] = exif.tobytes()
+    return smaller
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
@@ -238,10 +314,14 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
 def _on_white(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
-        return image.convert("RGB")
-    image = image.convert("RGBA")
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, image).convert("RGB")
+        return image if image.mode == "RGB" else image.convert("RGB")
+    image = image if image.mode == "RGBA" else image.convert("RGBA")
+    flat = Image.new("RGB", image.size)
+    rows = max(STRIP // image.width, 1)
+    for top in range(0, image.height, rows):  # Pillow keeps the interpreter's lock while it composes
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        flat.paste(Image.alpha_composite(Image.new("RGBA", strip.size, "white"), strip).convert("RGB"), (0, top))
+    return flat
 
 
 def _too_many_pixels(field: str, found: str, max_pixels: int) -> InvalidRequest:

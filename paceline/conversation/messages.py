@@ -16,6 +16,7 @@ TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image")
 REASONING = ("reasoning_content", "reasoning", "thinking")  # names that clients and templates have for the same
 LONGEST_NAME = 256
+LONG_TEXT = 1 << 18  # characters; the memory that shorter texts take is not counted
 AUDIO_PARTS = ("input_audio", "audio", "audio_url")
 
 
@@ -34,6 +35,20 @@ Media = Part | VideoPart
 class _Takes:
     images: bool
     video: bool
+
+
+def is_heavy(messages: Any) -> bool:
+    """Has it pictures, or very long texts? Then reading it may have to wait for memory. Anything may be asked about."""
+    if not isinstance(messages, Sequence):
+        return False
+    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
+    characters = sum(len(content) for content in contents if isinstance(content, str))
+    return characters > LONG_TEXT or any(
+        isinstance(part, Mapping) and part.get("type") not in TEXT_PARTS
+        for content in contents
+        if isinstance(content, list)
+        for part in content
+    )
 
 
 def checked(

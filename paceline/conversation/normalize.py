@@ -38,42 +38,59 @@ def normalized(
             rest.append(_cleaned(message))
             rest_media += found
         elif not is_blank(message["content"]):
-            opening = [_cleaned(message)] if not opening else [merged(opening[0], message)]
+            opening.append(_cleaned(message) if not opening else message)
             opening_media += found
     if not opening and not rest:
         raise InvalidRequest("messages holds nothing but empty system messages.", field="messages")
-    return [*opening, *neighbours_merged(rest, names=names)], [*opening_media, *rest_media]
+    first = [merged(opening)] if opening else []
+    return [*first, *neighbours_merged(rest, names=names)], [*opening_media, *rest_media]
 
 
 def neighbours_merged(messages: Iterable[Message], *, names: bool = False) -> list[Message]:
     """Neighbours of one role as one message. Tool results and tool calls stay messages of their own."""
-    result: list[Message] = []
+    groups: list[list[Message]] = []
     for message in messages:
-        if result and _belong_together(result[-1], message, names):
-            result[-1] = merged(result[-1], message)
+        if groups and _belong_together(groups[-1][-1], message, names):
+            groups[-1].append(message)
         else:
-            result.append(message)
-    return result
+            groups.append([message])
+    return [merged(group) for group in groups]
 
 
-def merged(one: Message, other: Message) -> Message:
-    """One message that says both. Of a field that both have and that is no text for the model, the first counts."""
-    together = {**other, **one, "content": joined(one["content"], other["content"])}
+def merged(messages: Sequence[Message]) -> Message:
+    """One message that says all. Of a field that several have and that is no text for the model, the first counts."""
+    if len(messages) == 1:
+        return messages[0]
+    together: Message = {}
+    for message in messages:
+        together = {**message, **together}
+    together["content"] = joined([message["content"] for message in messages])
     for field in REASONING:
-        if isinstance(one.get(field), str) and isinstance(other.get(field), str):
-            together[field] = joined(one[field], other[field])
+        thoughts = [message[field] for message in messages if isinstance(message.get(field), str)]
+        if len(thoughts) > 1:
+            together[field] = joined(thoughts)
     return together
 
 
-def joined(one: Content, other: Content) -> Content:
-    """Texts with a blank line between them; a list of parts where one of the two is."""
-    if isinstance(one, str) and isinstance(other, str):
-        return BETWEEN.join(text for text in (one, other) if text)
-    before, after = as_parts(one), as_parts(other)
-    if before and after and before[-1]["type"] == after[0]["type"] == "text":
-        text = joined(before[-1]["text"], after[0]["text"])
-        return [*before[:-1], {"type": "text", "text": text}, *after[1:]]
-    return [*before, *after]
+def joined(contents: Sequence[Content]) -> Content:
+    """Texts with a blank line between them; a list of parts where one of them is. Linear in their length."""
+    if all(isinstance(content, str) for content in contents):
+        return BETWEEN.join(content for content in contents if isinstance(content, str) and content)
+    parts: list[dict[str, Any]] = []
+    texts: list[list[str]] = []  # of the text parts, in order
+    for content in contents:
+        for place, part in enumerate(as_parts(content)):
+            if part["type"] != "text":
+                parts.append(part)
+            elif place == 0 and parts and parts[-1]["type"] == "text":
+                texts[-1].append(part["text"])
+            else:
+                parts.append(part)
+                texts.append([part["text"]])
+    found = iter(texts)
+    return [
+        {**part, "text": BETWEEN.join(filter(None, next(found)))} if part["type"] == "text" else part for part in parts
+    ]
 
 
 def as_parts(content: Content | None) -> list[dict[str, Any]]:

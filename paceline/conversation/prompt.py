@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,16 +12,32 @@ from PIL.Image import Image as Picture
 
 from paceline.conversation import video
 from paceline.conversation.marks import Marker
-from paceline.conversation.media import Loader, Loading
-from paceline.conversation.messages import Media, Part, check_calls, checked, checked_tools
+from paceline.conversation.media import LARGE, Encoded, Loader, Loading
+from paceline.conversation.messages import LONG_TEXT, Media, Part, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
 from paceline.conversation.video_part import VideoPart
 from paceline.engine.request import Image, Prompt
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, PromptTooLong
+from paceline.host_memory import RequestMemory
 
+LONGEST_TOKEN = 32  # characters that a token stands for at most, on average over a prompt of any kind
+USUAL_TOKEN = 4  # characters of a token in most texts: one with more is looked at before all of it is tokenized
+TEXT_BYTES = 320  # memory that the tokenizer takes for a character, seen at worst
+PROCESSING_BYTES = 12  # memory that a vision processor takes for a pixel, before it has made the picture smaller
+UNLIMITED = 1 << 62
 TAIL = 64  # characters of the prompt's end that tell how the answer begins
+
+
+def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
+    """Of the messages' texts: a template writes all of them."""
+    count = 0
+    for message in conversation:
+        content = message["content"]
+        texts = [part.get("text") or "" for part in content] if isinstance(content, list) else [content or ""]
+        count += sum(map(len, texts))
+    return count
 
 
 class Eyes(Protocol):
@@ -29,6 +46,7 @@ class Eyes(Protocol):
     image_token: int
 
     def preprocess(self, picture: Picture) -> Image: ...
+    def patch_bytes(self, pixels: int) -> int: ...
     def tokens(self, image: Image) -> int: ...
 
 
@@ -40,6 +58,7 @@ class Film(Protocol):
     together: int  # frames in a group
 
     def pairs(self, frames: NDArray[np.uint8]) -> list[Image]: ...
+    def patch_bytes(self, pixels: int) -> int: ...
 
 
 class PromptBuilder:
@@ -54,6 +73,8 @@ class PromptBuilder:
         loader: Loader,
         film: Film | None = None,
         video_limits: VideoLimits | None = None,
+        context_length: int | None = None,
+        memory: RequestMemory | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.eyes = eyes
@@ -61,6 +82,8 @@ class PromptBuilder:
         self.loader = loader
         self.film = film
         self.video_limits = video_limits or VideoLimits()
+        self.context_length = context_length  # None: texts of any length are tokenized
+        self.memory = memory or RequestMemory.apart(UNLIMITED)
         self._marker = Marker(tokenizer)
 
     def chat(
@@ -73,40 +96,105 @@ class PromptBuilder:
         templates = self.tokenizer.needed_templates()
         takes_video = self.film is not None
         conversation, parts = checked(messages, takes_images=self.eyes is not None, takes_video=takes_video)
+        self._check_length(_characters(conversation), "messages")
         check_calls(messages)
         conversation, parts = normalized(conversation, parts, names=templates.writes_names)
         tools = checked_tools(tools)
         self._check_counts(parts)
-        loading = self.loader.request()
-        images: list[Image] = []
-        films: list[str] = []
-        for part in parts:
-            if isinstance(part, Part):
-                images.append(self._image(part, loading))
-            else:
-                pairs, written = self._video(part, loading)
-                images += pairs
-                films.append(written)
+        images, films = self._read(parts)
         text = self._with_films(self.tokenizer.render(conversation, tools=tools, **options), films)
-        ids = self.tokenizer.encode(text, add_special_tokens=False)
-        expanded = self._expanded(ids, images, "messages")
-        marks = self._moved(self._marker.chat(conversation, options, ids, tools), ids, images)
+        with self._tokenizing(text, "messages"):
+            ids = self.tokenizer.encode(text, add_special_tokens=False)
+            expanded = self._expanded(ids, images, "messages")
+            marks = self._moved(self._marker.chat(conversation, options, ids, tools), ids, images)
         instructed = bool(tools) or conversation[0]["role"] == "system"
         system = marks[0] if instructed and marks else 0
         return Prompt(expanded, tuple(images), marks, system, tail=text[-TAIL:])
 
     def text(self, prompt: str | Sequence[int], field: str = "prompt") -> Prompt:
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        if isinstance(prompt, str):
+            with self._tokenizing(prompt, field):
+                ids = self.tokenizer.encode(prompt)
+        else:
+            ids = list(prompt)
         return Prompt(self._expanded(ids, (), field), marks=self._marker.text(ids))
 
-    def _image(self, part: Part, loading: Loading) -> Image:
+    # -- texts
+
+    def tokens(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """Whether or not they would fit the context, so that a client can find out."""
+        self._check_length(len(text), "prompt")
+        with self._holding(text, "prompt"):
+            return self.tokenizer.encode(text, add_special_tokens)
+
+    @contextmanager
+    def _tokenizing(self, text: str, field: str) -> Iterator[None]:
+        """Refuses a text that cannot fit before all of it is tokenized; holds the memory that a long one takes."""
+        most = self.context_length
+        self._check_length(len(text), field)
+        if most is not None and len(text) > most * USUAL_TOKEN:
+            count = self.tokenizer.count_over(text, most)
+            if count is not None:
+                raise PromptTooLong(count, most, field=field, at_least=True)
+        with self._holding(text, field):
+            yield
+
+    def _holding(self, text: str, field: str) -> AbstractContextManager[None]:
+        needed = len(text) * TEXT_BYTES if len(text) > LONG_TEXT else 0
+        return self.memory.work.holding(needed, "The text", field)
+
+    def _check_length(self, characters: int, field: str) -> None:
+        if self.context_length is not None and characters > self.context_length * LONGEST_TOKEN:
+            raise PromptTooLong(characters // LONGEST_TOKEN, self.context_length, field=field, at_least=True)
+
+    # -- pictures and videos
+
+    def _read(self, parts: Sequence[Media]) -> tuple[list[Image], list[str]]:
+        """Pictures in order, and what stands for each video in the text. One is decoded at a time.
+
+        What all patches take is taken first: a request that had half of it and waited for the rest might wait for ever.
+        """
+        if not parts:
+            return [], []
+        loading = self.loader.request()
+        media = [self._picture(part, loading) if isinstance(part, Part) else part for part in parts]
+        left = sum(self._patch_bytes(medium) for medium in media)
+        self.memory.media.take(left, "What the request shows", "messages")
+        images: list[Image] = []
+        films: list[str] = []
+        try:
+            for medium in media:
+                if isinstance(medium, Encoded):
+                    made = [self._image(medium)]
+                else:
+                    made, written = self._video(medium, loading)
+                    films.append(written)
+                for image in made:
+                    self.memory.media.give_back_with(image.patches, image.patches.nbytes)
+                    left -= image.patches.nbytes
+                images += made
+        finally:
+            self.memory.media.give_back(left)
+        return images, films
+
+    def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
+        if isinstance(medium, Encoded):
+            return 0 if self.eyes is None else self.eyes.patch_bytes(medium.pixels)
+        return 0 if self.film is None else self.film.patch_bytes(self.video_limits.pixels)
+
+    def _picture(self, part: Part, loading: Loading) -> Encoded:
         if self.eyes is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
-        picture = loading.load(part.url, part.place)
-        try:
-            return self.eyes.preprocess(picture)
-        except InvalidRequest as error:
-            raise InvalidRequest(str(error), field=part.place) from error
+        return loading.open(part.url, part.place)
+
+    def _image(self, encoded: Encoded) -> Image:
+        assert self.eyes is not None  # or it would not have been opened
+        processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.eyes.patch_bytes(encoded.pixels)
+        with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
+            try:
+                return self.eyes.preprocess(encoded.decode())
+            except InvalidRequest as error:
+                raise InvalidRequest(str(error), field=encoded.field) from error
 
     def _check_counts(self, parts: Sequence[Media]) -> None:
         images = sum(isinstance(part, Part) for part in parts)
@@ -119,11 +207,13 @@ class PromptBuilder:
         """A video's groups of frames, and what stands for it in the text: each group behind its time."""
         if self.film is None:
             raise InvalidRequest("This model takes no video.", field=part.place)
-        clip = video.load(part, loading, self.video_limits)
-        try:
-            pairs = self.film.pairs(clip.frames)
-        except InvalidRequest as error:
-            raise InvalidRequest(str(error), field=part.place) from error
+        needed = self.video_limits.decoding_bytes + self.film.patch_bytes(self.video_limits.pixels)
+        with self.memory.work.holding(needed, "The video", part.place):
+            clip = video.load(part, loading, self.video_limits)
+            try:
+                pairs = self.film.pairs(clip.frames)
+            except InvalidRequest as error:
+                raise InvalidRequest(str(error), field=part.place) from error
         times = clip.times(self.film.together)
         return pairs, "".join(f"<{seconds:.1f} seconds>{self.film.pair_marker}" for seconds in times)
 

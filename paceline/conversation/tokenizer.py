@@ -23,6 +23,10 @@ NO_TEMPLATE = (
 )
 PROBE = "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # two tokenizers cut it alike
 
+SHORT = 4096  # characters or ids that take less time than others notice
+SEGMENT = 1 << 15  # characters
+EDGE = 64  # tokens
+
 
 class Tokenizer:
     """Thread-safe. `templates` are the checkpoint's own where none are given; None: it has none."""
@@ -53,12 +57,31 @@ class Tokenizer:
     # -- text and ids
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        ids: list[int] = self._backend.encode(text, add_special_tokens=add_special_tokens).ids
+        ids: list[int] = self._encoded(text, add_special_tokens).ids
         return ids
 
+    def count_over(self, text: str, most: int) -> int | None:
+        """How many tokens the text has at least, if that is more than `most`. Reads no more of it than that takes."""
+        count = 0
+        for begin in range(0, len(text), SEGMENT):
+            # Cut off from its neighbours a segment has at most a few tokens more than in the text.
+            count += max(len(self._encoded(text[begin : begin + SEGMENT], False)) - EDGE, 0)
+            if count > most:
+                return count
+        return None
+
+    def _encoded(self, text: str, add_special_tokens: bool) -> Any:
+        """Of the library's ways to encode, only those for batches let go of the interpreter's lock meanwhile."""
+        if len(text) < SHORT:
+            return self._backend.encode(text, add_special_tokens=add_special_tokens)
+        return self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
+
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
-        return text
+        if len(ids) < SHORT:
+            text: str = self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
+            return text
+        texts: list[str] = self._backend.decode_batch([list(ids)], skip_special_tokens=skip_special_tokens)
+        return texts[0]
 
     def detokenizer(self, skip_special_tokens: bool = True, shown: frozenset[int] = frozenset()) -> Detokenizer:
         """`shown` are special tokens that are part of the text all the same."""

@@ -28,6 +28,9 @@ from paceline.settings import Settings
 DECODER = Path(__file__).with_name("video_decoder.py")
 DECODE_SECONDS = 60.0
 AT_ONCE = 2  # decoders beside the engine
+FRAME_BYTES = 9  # memory for a kept pixel: as it comes, as one array, as the processor turns it
+LEAST_MEMORY = 256 << 20  # without which no decoder starts
+MOST_MEMORY = 2 << 30
 KINDS = "MP4, MOV, MKV, WebM or AVI"
 
 _decoders = BoundedSemaphore(AT_ONCE)
@@ -51,18 +54,27 @@ class VideoLimits:
     fps: float = 2.0  # frames taken of a second
     frames: int = 64  # most frames of a video; of a longer one they are taken further apart
     seconds: float = 300.0  # longest video
-    pixels: int = 64_000_000  # of a frame; and of all frames that are kept of a video
+    pixels: int = 64_000_000  # of a frame
+    kept: int = 64_000_000  # pixels of all frames that are kept of a video
+    memory: int = MOST_MEMORY  # bytes, of the process that decodes
     videos: int = 4  # in a request
 
     @classmethod
-    def of(cls, settings: Settings) -> VideoLimits:
+    def of(cls, settings: Settings, memory: int) -> VideoLimits:
+        """Within so many bytes: half of them for the decoder, half for what it hands over."""
         return cls(
             settings.video_fps,
             settings.video_max_frames,
             settings.max_video_seconds,
             settings.max_image_pixels,
+            min(settings.max_image_pixels, memory // 2 // FRAME_BYTES),
+            min(MOST_MEMORY, max(memory // 2, LEAST_MEMORY)),
             settings.max_videos,
         )
+
+    @property
+    def decoding_bytes(self) -> int:
+        return self.memory + FRAME_BYTES * self.kept
 
 
 def load(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
@@ -81,7 +93,8 @@ def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = Non
         "frames": limits.frames,
         "seconds": limits.seconds,
         "pixels": limits.pixels,
-        "kept": limits.pixels,
+        "kept": limits.kept,
+        "memory": limits.memory,
     }
     with tempfile.NamedTemporaryFile(prefix="paceline-video-") as file, _decoders:
         file.write(data)
@@ -137,10 +150,10 @@ def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
         if pictures and picture.size != pictures[0].size:
             raise InvalidRequest(f"{part.place}[{index}] has another size than the first frame.", field=part.place)
         pictures.append(picture)
-        if len(part.urls) * picture.width * picture.height > limits.pixels:
+        if len(part.urls) * picture.width * picture.height > limits.kept:
             raise InvalidRequest(
                 f"{part.place} has {len(part.urls)} frames of {picture.width} x {picture.height} pixels, and at most "
-                f"{limits.pixels} pixels are allowed together.",
+                f"{limits.kept} pixels are allowed together.",
                 field=part.place,
             )
     rate = part.fps or limits.fps

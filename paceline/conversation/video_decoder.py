@@ -17,7 +17,6 @@ import resource
 import sys
 from typing import Any
 
-ADDRESS_SPACE = 6 << 30
 LEAST_FRAMES = 4  # of a short video, where it has as many: Qwen's
 FASTEST = 240  # frames a second; more are a mistake in the file, or an attack
 
@@ -29,7 +28,7 @@ class Unusable(Exception):
 def main(path: str, limits: dict[str, Any]) -> None:
     os.nice(10)  # streams come first
     with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
     try:
         header, frames = decoded(path, limits)
     except Unusable as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paceline.cache.budget import Budget
+from paceline.cache.budget import REQUEST_PARTS, Budget
 from paceline.cache.prices import Prices
 from paceline.engine.outputs import Outputs
 from paceline.engine.pace import LEAST
@@ -59,7 +59,7 @@ class Admission:
         """May `row` run beside the others? Prefixes give way, and chunks may shrink to `chunk`."""
         if not running and self._alone(len(row.context), row.patches) <= self.budget.usable:
             return True  # it may outgrow the memory later, and nobody can know
-        return self.promised([*running, row], chunk) <= self.budget.usable
+        return self.promised([*running, row], chunk) + self.budget.holding(*REQUEST_PARTS) <= self.budget.usable
 
     def promised(self, rows: Sequence[Row], chunk: int) -> int:
         """Bytes in use when all these have become as long as they are likely to."""

@@ -27,12 +27,8 @@ class Duty:
         """A chunk was submitted beside streams."""
         self.under_way += 1
 
-    def forget(self) -> None:
-        """Nobody will tell how long what is under way took."""
-        self.under_way = 0
-
     def took(self, seconds: float, now: float) -> None:
         """It is done, and held up the streams for so long."""
-        self.under_way = max(self.under_way - 1, 0)
+        self.under_way -= 1
         self._owed += seconds * (1 - self.share) / self.share
         self._now = now

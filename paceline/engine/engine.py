@@ -29,7 +29,7 @@ from paceline.engine.rate import Rate
 from paceline.engine.request import Delta, FinishReason, RequestId
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
-from paceline.engine.runner import Launched, Runner, StepLost, Token
+from paceline.engine.runner import Launched, PromptWork, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
 from paceline.errors import EngineUnavailable, QueueFull, Refused
@@ -54,10 +54,18 @@ class Errand:
     result: Future[Any]
 
     def run(self) -> None:
+        if not self.result.set_running_or_notify_cancel():  # from here on, it cannot be cancelled any more
+            return
         try:
-            self.result.set_result(self.work())
+            result = self.work()
         except BaseException as error:  # noqa: BLE001  for the thread that asked
             self.result.set_exception(error)
+        else:
+            self.result.set_result(result)
+
+    def refuse(self, reason: str) -> None:
+        if self.result.set_running_or_notify_cancel():
+            self.result.set_exception(EngineUnavailable(reason))
 
 
 class Engine:
@@ -151,12 +159,19 @@ class Engine:
         started.put(None)
         try:
             self._loop(self._runner)
-        finally:
-            self._close()
+        except BaseException as error:  # noqa: BLE001  whatever it is: a thread that ends in silence leaves all waiting
+            self._crashed(error)
+        self._close()
+
+    def _crashed(self, error: BaseException) -> None:
+        """Something failed that nobody is there to handle: the engine ends, and says so."""
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        log.critical("the engine stops after an error that it cannot handle: %s", reason, exc_info=error)
+        self.failure = self.failure or f"The engine stopped after an unexpected error: {reason}"
 
     def _loop(self, runner: Runner) -> None:
         launched: Launched | None = None
-        while self._admit(wait=launched is None) and self.failure is None:
+        while self.failure is None and self._admit(wait=launched is None):
             launched = self.step(runner, launched)
 
     def step(self, runner: Runner, launched: Launched | None) -> Launched | None:
@@ -187,33 +202,51 @@ class Engine:
             launched = self._read(runner, launched)
         following, trouble = self._launch(runner, plan)
         if launched is not None and not self._settle(runner, launched):
-            following = trouble = None  # it was built on what is lost
-        if trouble is not None:
+            if following is not None:
+                self._settle_prompts(runner, following)
+            following = None  # its tokens were built on what is lost
+        elif trouble is not None:
             self._failed(runner, plan.decode, trouble)
+        _drop_frames(trouble)
         self._tidy(plan)
         self._after_step()
         return following
 
     def _settle(self, runner: Runner, launched: Launched) -> bool:
         """Read and deliver a step. False: it was lost, and its rows begin again."""
-        went_well = self._settle_tokens(runner, launched)
-        for row in launched.pooled:  # whatever became of the tokens, their vectors are there
-            if row.finished is None and row.pooled is not None:  # None: it was set back meanwhile
-                self._own_work(row, partial(self._deliver_vector, row))
-        return went_well
-
-    def _settle_tokens(self, runner: Runner, launched: Launched) -> bool:
         if launched.unread and self._read(runner, launched) is None:
             return False
         try:
             self._deliver(runner, launched)
         except Exception as error:  # noqa: BLE001
-            self._failed(runner, launched.rows, StepLost(launched), error)
+            self._lost(runner, launched, error)
             return False
         if launched.sampled is not None:
             self._failing = 0
             self.scheduler.suspects.succeeded(launched.rows)
+        self._settle_prompts(runner, launched)
         return True
+
+    def _lost(self, runner: Runner, launched: Launched, cause: BaseException) -> None:
+        """A step's tokens are lost: the rows that decoded begin again. Prompts have batches of their own."""
+        self._failed(runner, launched.rows, StepLost(launched), cause)
+        self._settle_prompts(runner, launched)
+
+    def _settle_prompts(self, runner: Runner, launched: Launched) -> None:
+        """Wait for what a step did for rows that do not decode yet, and deliver the vectors that are ready."""
+        begun = time.perf_counter()
+        for prompt in launched.waits:
+            if prompt.stands:
+                self._own_work(prompt.row, partial(runner.wait, prompt.arrays))
+        for prompt in launched.scouted:
+            if prompt.stands and prompt.row.scout is not None and self.sparse is not None:
+                with self._or_whole(self.sparse, prompt.row):
+                    self.sparse.wait(prompt.arrays)
+        if launched.side is not None:
+            self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
+        for prompt in launched.pooled:
+            if prompt.stands:
+                self._own_work(prompt.row, partial(self._deliver_vector, prompt.row))
 
     def _enter(self, row: Row) -> None:
         """A row that comes in begins where the longest known prefix of its prompt ends."""
@@ -246,7 +279,7 @@ class Engine:
         try:
             runner.read(launched)
         except Exception as error:  # noqa: BLE001
-            self._failed(runner, launched.rows, StepLost(launched), error.__cause__ or error)
+            self._lost(runner, launched, error.__cause__ or error)
             return None
         self._clock_step(launched)
         for row, depth, kept in zip(launched.rows, launched.depths, launched.kept, strict=True):
@@ -283,18 +316,24 @@ class Engine:
             if isinstance(word, Errand):
                 word.run()
             elif isinstance(word, Row):
-                self._rows[word.id] = word
-                if self.sparse is not None:
-                    self.sparse.arrive(word)
-                if self.reuse is not None:
-                    self._guarded(word, partial(self.reuse.arrive, word))
-                self._look_up(word)
-                self.scheduler.add(word, word.arrived)
-                if word.remaining == 0 and word.limit == 0:  # a prompt of one token, only to be scored
-                    self._end(word, "length")
+                if word.finished is None:  # or it was turned away with another choice of its request
+                    self._rows[word.id] = word
+                    self._guarded(word, partial(self._arrive, word))
             elif word in self._rows:
                 self._end(self._rows[word], "abort")
         return True
+
+    def _arrive(self, row: Row) -> None:
+        if self.sparse is not None:
+            self.sparse.arrive(row)
+        if self.reuse is not None:
+            self.reuse.arrive(row)
+        self._look_up(row)
+        if row.finished is not None:  # to look it up has failed
+            return
+        self.scheduler.add(row, row.arrived)
+        if row.remaining == 0 and row.limit == 0:  # a prompt of one token, only to be scored
+            self._end(row, "length")
 
     def _pause(self) -> float | None:
         """How long to wait for a word when no step is under way; None: until one comes."""
@@ -329,13 +368,13 @@ class Engine:
         return launched, trouble
 
     def _prefill(self, runner: Runner, chunk: Chunk, launched: Launched) -> None:
-        launched.waits.append((chunk.row, runner.prefill(chunk)))
+        launched.waits.append(PromptWork(chunk.row, runner.prefill(chunk)))
         launched.prompt_tokens += chunk.tokens
         self.counters.prompt_tokens += chunk.tokens
         row = chunk.row
         self.scheduler.policy.served(row, chunk.tokens)
         if row.remaining == 0 and row.prompt.pooling is not None:
-            launched.pooled.append(row)  # read when the step is: a read here would hold up everybody
+            launched.pooled.append(PromptWork(row, []))  # read when the step is: a read here would hold up everybody
         elif row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
             self._end(row, "length")
 
@@ -344,7 +383,7 @@ class Engine:
         assert self.sparse is not None  # or nobody would be undecided
         begun = time.perf_counter()
         with self._or_whole(self.sparse, row):
-            launched.scouted.append((row, self.sparse.advance(row)))
+            launched.scouted.append(PromptWork(row, self.sparse.advance(row)))
         self._sided(launched, time.perf_counter() - begun)
 
     def _sided(self, launched: Launched, seconds: float) -> None:
@@ -386,7 +425,7 @@ class Engine:
             self._fail(row, error)
 
     def _fail(self, row: Row, error: Exception) -> None:
-        log.warning("request %s failed: %s", row.id, error)
+        log.warning("request %s failed: %s", row.id, str(error))
         self._end(row, "error", error=str(error) or type(error).__name__)
 
     # -- time and memory
@@ -481,17 +520,6 @@ class Engine:
         for token in tokens:
             if token.row.finished is None:
                 self._guarded(token.row, partial(self._deliver_token, token))
-        begun = time.perf_counter()
-        for row, arrays in launched.waits:
-            if row.finished is None:
-                self._own_work(row, partial(runner.wait, arrays))
-        for row, arrays in launched.scouted:
-            if row.scout is not None and self.sparse is not None:
-                with self._or_whole(self.sparse, row):
-                    self.sparse.wait(arrays)
-        if launched.side is not None:
-            self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
-            launched.side = None
 
     def _deliver_vector(self, row: Row) -> None:
         vector = pooling.unit(row.pooled)
@@ -553,7 +581,6 @@ class Engine:
         pressed = is_out_of_memory(cause)
         if not pressed and not scheduler.suspects.active:
             self._count_failure(cause)  # attempts to find the culprit do not count
-        scheduler.duty.forget()  # what was under way beside it is not waited for any more
         if lost:
             self._set_back([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
             runner.reset()
@@ -608,35 +635,52 @@ class Engine:
         self.account.look(scheduler.admission, rows, now, counters.prompt_tokens, counters.generated_tokens)
 
     def _close(self) -> None:
-        import mlx.core as mx
-
+        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last word."""
         with self._lock:
             self._open = False
         while not self._inbox.empty():  # arrivals that nobody will serve
             word = self._inbox.get()
-            if isinstance(word, Row):
+            if isinstance(word, Row) and word.finished is None:
                 self._rows[word.id] = word
             elif isinstance(word, Errand):
-                word.result.set_exception(EngineUnavailable("The engine has stopped."))
+                word.refuse(self.failure or "The engine has stopped.")
         for row in list(self._rows.values()):
-            if self.failure is not None:
-                self._end(row, "error", error=self.failure)
-            else:
-                self._end(row, "abort")
-        self._after_step()
+            self._at_last(partial(self._end, row, "abort" if self.failure is None else "error", error=self.failure))
+        self._at_last(self._after_step)
         if self.reuse is not None:
-            self._attempt(self.reuse.close)
+            self._at_last(self.reuse.close)
         if self.sparse is not None:
-            self._attempt(self.sparse.clear)
+            self._at_last(self.sparse.clear)
         self._runner = self.reuse = self.sparse = None
         self._setup = _gone
-        gc.collect()
-        mx.clear_cache()
-        mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
+        self._at_last(_free)
+
+    def _at_last(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  there is nobody left to handle it
+            self._crashed(error)
 
     def stats(self) -> dict[str, Any]:
         """A look at the engine from outside; numbers may be a step old."""
         return overview.engine(self, self._clock())
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Of an error that was handled: frames that hold it, and that its traceback holds, would hold all their rows."""
+    for _ in range(8):
+        if error is None:
+            return
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _free() -> None:
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+    mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
 
 
 def _gone() -> Runner:

@@ -19,6 +19,7 @@ from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.errors import LoadError
+from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
 from paceline.settings import Settings
 
@@ -34,7 +35,7 @@ def budget_for(settings: Settings, weights: int) -> Budget:
         limit = int(settings.memory_limit_gb * 1e9)
     else:
         limit = platform.memory_limit(kind).bytes
-        if kind == "cuda":  # which reports what is free now
+        if kind != "metal":  # they report what is free now
             limit += mx.get_active_memory() + mx.get_cache_memory()
     asked = settings.scheduler_headroom_gb
     headroom = int(limit * HEADROOM) if asked is None else int(asked * 1e9)
@@ -51,6 +52,13 @@ def budget_for(settings: Settings, weights: int) -> Budget:
 def limit_mlx(budget: Budget) -> tuple[int, int]:
     """Tell MLX how much it may use, and how much of what was freed it may keep; returns what held before."""
     return mx.set_memory_limit(budget.limit), mx.set_cache_limit(int(budget.headroom * POOL))
+
+
+def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None]) -> RequestMemory:
+    """For what requests bring. Beside a GPU with memory of its own it is the host's."""
+    if platform.device_kind() == "cuda":
+        return RequestMemory.apart(platform.memory_limit("cpu").bytes, settings.queue_timeout)
+    return RequestMemory.of(budget, wake, settings.queue_timeout)
 
 
 def build_reuse(
@@ -76,7 +84,11 @@ def build_reuse(
     feeds_head = settings.speculation != "off"
     reuse = Reuse(cache, runner, ends, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
-        log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
+        try:
+            log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
+        except BaseException:
+            reuse.close()  # or the folder would stay locked
+            raise
     log.info("prefix cache on: up to %.2f GB of memory", cache.limit() / 1e9)
     return reuse
 

@@ -24,7 +24,7 @@ class Patience:
             return DeadlineExceeded(f"The request took longer than the {self.request:g} s it may take.", retry_after)
         if self.first_token is not None and age > self.first_token and not row.generated and not row.greeted:
             return DeadlineExceeded(f"No token came within {self.first_token:g} s.", retry_after)
-        ran = any(each.started for each in row.company)
+        ran = row.company.started
         if self.queue_timeout is not None and age > self.queue_timeout and not ran:
             text = f"The request waited {self.queue_timeout:g} s and did not get its turn."
             return QueueTimeout(text, retry_after)

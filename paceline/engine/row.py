@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from paceline.engine.depth import Record
@@ -19,6 +20,24 @@ Sink = Callable[[Delta], None]
 PLAIN = Route(0, "plain: nobody decided otherwise")
 MASK64 = (1 << 64) - 1
 _numbers = itertools.count()
+
+
+class Company:
+    """The choices of one request, who know each other without keeping each other: a circle of references would hold
+    their arrays until Python's collector comes by."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.started = False  # one of them has run
+        self._rows: list[weakref.ref[Row]] = []
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        self.started |= row.started
+        self._rows.append(weakref.ref(row))
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for known in self._rows if (row := known()) is not None)
 
 
 class Row:
@@ -68,8 +87,8 @@ class Row:
         self.aged = False  # runs because it had waited for too long
         self.queued = 0.0  # seconds that it waited before it first ran
         self.waits = ""  # why it does not run
-        self.company: list[Row] = [self]  # the choices of one request
         self.started = False  # has run at least once
+        self.company = Company([self])  # the choices of its request
         self.proven = False  # has been in a step that went well
         self.setbacks = 0  # how often it had to begin again
         self.troubles = 0  # how often it ran out of memory by itself

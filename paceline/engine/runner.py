@@ -41,22 +41,36 @@ class Token:
     guessed: bool = False  # by the draft, and found right
 
 
+class PromptWork:
+    """What a step did for a row that does not decode yet, and the arrays to wait for."""
+
+    __slots__ = ("_setbacks", "arrays", "row")
+
+    def __init__(self, row: Row, arrays: list[mx.array]) -> None:
+        self.row, self.arrays, self._setbacks = row, arrays, row.setbacks
+
+    @property
+    def stands(self) -> bool:
+        """Is it of use still? A row that was set back meanwhile begins again without it."""
+        return self.row.finished is None and self.row.setbacks == self._setbacks
+
+
 @dataclass(slots=True)
 class Launched:
-    """A step on its way. `waits` are arrays, by row, to be evaluated before the step counts as done."""
+    """A step on its way. `waits` must be evaluated before the step counts as done."""
 
     rows: list[Row] = field(default_factory=list)
     sampled: Sampled | None = None
-    waits: list[tuple[Row, list[mx.array]]] = field(default_factory=list)
+    waits: list[PromptWork] = field(default_factory=list)
     depth: int = 0  # of a round: the most draft tokens a row had
     depths: list[int] = field(default_factory=list)  # of a round, by row
     kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by row
     alone: bool = True  # nothing but decoding ran in this step
     steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
     prompt_tokens: int = 0  # that were read in this step, beside decoding
-    pooled: list[Row] = field(default_factory=list)  # rows whose vectors are ready with this step
+    pooled: list[PromptWork] = field(default_factory=list)  # rows whose vectors are ready with this step
     side: float | None = None  # seconds that chunks of sparse prompts have taken so far beside streams; None: none
-    scouted: list[tuple[Row, list[mx.array]]] = field(default_factory=list)  # rows whose prompts a draft has read on
+    scouted: list[PromptWork] = field(default_factory=list)  # rows whose prompts a draft has read on
 
     @property
     def binding(self) -> bool:

@@ -101,6 +101,8 @@ class Scheduler:
             self.running.remove(row)
         elif row in self.waiting:
             self.waiting.remove(row)
+        if self._favoured is row:
+            self._favoured = None
         self.suspects.gone(row)
         self._left()
 
@@ -122,7 +124,7 @@ class Scheduler:
         in the order. The choices of a request count as one."""
         if len(self.waiting) <= most:
             return []
-        fresh = [row for row in self.policy.order(self.waiting) if not any(each.started for each in row.company)]
+        fresh = [row for row in self.policy.order(self.waiting) if not row.company.started]
         requests = list({id(row.company): row for row in reversed(fresh)}.values())[::-1]
         return requests[most:]
 
@@ -295,6 +297,7 @@ class Scheduler:
         self.running.append(row)
         row.aged = self._starves(row, now)
         row.entered, row.started, row.waits = now, True, ""
+        row.company.started = True
         self.on_enter(row)
 
     # -- prompts

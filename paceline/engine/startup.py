@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -15,11 +17,13 @@ from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.forward import DEVICES
 from paceline.engine.measure import measure
-from paceline.engine.memory import budget_for, build_reuse, limit_mlx
+from paceline.engine.memory import budget_for, build_reuse, limit_mlx, request_memory
 from paceline.engine.rehearsal import rehearse
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.steps import prepare_steps
+from paceline.errors import StartAbandoned
+from paceline.host_memory import RequestMemory
 from paceline.models import check, default
 from paceline.models.files import EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
@@ -46,17 +50,45 @@ class Startup:
     vision: Vision | None
     router: Router
     admission: Admission
+    memory: RequestMemory
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
-    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends."""
         self.settings = settings
-        self.progress = progress
+        self._wanted = wanted
+        self._progress = progress
         self.about: dict[str, Any] = {}
         self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
         self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
 
     def runner(self) -> Runner:
+        """Raises LoadError, StartAbandoned and others; then nothing of it is left."""
+        try:
+            return self._build()
+        except BaseException:
+            if self.engine.reuse is not None:
+                self.engine.reuse.close()
+            self.engine.reuse = self.engine.sparse = None
+            self.close()
+            gc.collect()
+            mx.clear_cache()
+            mx.clear_streams()  # this thread ends
+            raise
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        self._check_wanted()
+        if self._progress is not None:
+            self._progress(what, done, total)
+
+    def _check_wanted(self) -> None:
+        if not self._wanted():
+            raise StartAbandoned("The start was given up before the model was loaded.")
+
+    def _build(self) -> Runner:
         settings = self.settings
         preflight.check(settings)
         folder = resolve(settings.model or str(default.FOLDER))
@@ -74,6 +106,7 @@ class Startup:
             model.notes.append(NO_TEMPLATE)
             log.warning(NO_TEMPLATE)
         draft = self._draft(model)
+        self._check_wanted()
         grouping = self._layout(model)
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
@@ -122,6 +155,8 @@ class Startup:
         engine.scheduler.admission = self.admission = Admission(
             budget, measure(runner, head=drafts > 0), width=drafts + 1
         )
+        self._check_wanted()
+        self.memory = request_memory(settings, budget, engine.wake)
         engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
         if draft is not None and self.no_sparse is None:
             self._prepare_sparse(draft, runner, budget)

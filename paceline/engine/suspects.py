@@ -81,7 +81,6 @@ class Suspects:
 
     def _blame(self, row: Row, rows: Sequence[Row]) -> Verdict:
         if self._blamed is row:
-            self._blamed = None
             self.gone(row)
             return Verdict(culprit=row)
         self._blamed = row
@@ -99,6 +98,7 @@ class Suspects:
 
     def gone(self, row: Row) -> None:
         """The row has ended."""
+        self._blamed = None if self._blamed is row else self._blamed
         self._clearing = [other for other in self._clearing if other is not row]
         if self._groups:
             self._groups = [[other for other in group if other is not row] for group in self._groups]

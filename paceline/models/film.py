@@ -34,6 +34,10 @@ class Film:
             return None
         return cls(processor)
 
+    def patch_bytes(self, pixels: int) -> int:
+        """Memory of a video's patches at most, for so many pixels in all its frames."""
+        return min(pixels, self._processor.max_pixels) * 5 // 4 * 3 * 4
+
     def pairs(self, frames: NDArray[np.uint8]) -> list[Image]:
         """Frames (count, height, width, 3) as patches. The last frame is repeated where one is missing."""
         try:

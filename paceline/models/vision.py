@@ -73,6 +73,12 @@ class Vision:
         digest = hashlib.sha256(repr(grid).encode() + patches.tobytes()).hexdigest()
         return Image(patches, (grid[0], grid[1], grid[2]), digest)
 
+    def patch_bytes(self, pixels: int) -> int:
+        """Memory of a picture's patches at most: the processor makes larger pictures smaller, and tiny ones larger."""
+        least, most = self.processor.min_pixels, self.processor.max_pixels
+        # Sides are rounded to whole patches; an image stands in a patch once for each frame of it.
+        return min(max(pixels, least), most) * 5 // 4 * 3 * 4 * int(self.processor.temporal_patch_size)
+
     def tokens(self, image: Image) -> int:
         """How many placeholder tokens the picture takes in a prompt."""
         time, height, width = image.grid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import shlex
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +33,7 @@ from paceline.server import (
 )
 from paceline.server.auth import Auth, Keys, is_loopback
 from paceline.server.backend import Backend, Serving
-from paceline.server.body import BodyLimit
+from paceline.server.body import BodyLimit, body_memory
 from paceline.server.document import Application
 from paceline.server.drain import DrainingServer, Gate, GateKeeper
 from paceline.server.hosts import KnownHosts, guarded
@@ -89,7 +90,7 @@ def create_app(
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     serving = Serving(backend, settings, metrics, gate, inside)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20, memory=body_memory(settings))
     app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
     keys = Keys.of(settings)
     app.add_middleware(Auth, keys=keys)
@@ -119,9 +120,15 @@ def run(backend: Backend, settings: Settings) -> None:
     listener = listen(settings)
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     failures: list[Exception] = []
+    loaded = False
 
     def started(failure: Exception | None) -> None:
+        nonlocal loaded
         if failure is None:
+            loaded = True
+            # What is there now stays: a full collection that looks at all of it would hold up every stream.
+            gc.collect()
+            gc.freeze()
             announce(settings, backend)
         else:
             failures.append(failure)
@@ -135,7 +142,14 @@ def run(backend: Backend, settings: Settings) -> None:
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
     logging.getLogger("uvicorn.access").addFilter(access_line)
-    server = DrainingServer(config, gate, settings.drain_seconds, backend.stop, lambda: backend.failure)
+    server = DrainingServer(
+        config,
+        gate,
+        settings.drain_seconds,
+        backend.stop,
+        lambda: backend.failure,
+        lambda: not (loaded or failures),
+    )
     server.run(sockets=[listener])
     if failures:
         raise failures[0]

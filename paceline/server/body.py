@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 import sys
 from typing import Any, TypeVar
@@ -11,37 +11,78 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Refused
+from paceline.host_memory import HostMemory
+from paceline.platform import memory_limit
+from paceline.server import bounded_json
 from paceline.server.errors import BodyTooLarge, HeadTooLarge, error_response, invalid_fields
 from paceline.server.limits import MAX_HEAD_BYTES
+from paceline.settings import Settings
 
 Body = TypeVar("Body", bound=BaseModel)
-SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+SMALL = 64 << 10  # bytes of a body that is not counted
+BODY_SHARE = 16  # bodies may take one part in so many of the memory
+BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
+INLINE = 64 << 10  # bytes of a body that is parsed on the event loop; larger ones in a thread
+
+
+class TooManyBodies(Refused):
+    """Not now: other requests' bodies fill the memory for bodies."""
+
+    cause = "bodies"
+
+    def __init__(self) -> None:
+        super().__init__("The bodies of the requests that are here fill the memory for them.")
+
+
+def body_memory(settings: Settings) -> HostMemory:
+    """What all bodies may take together."""
+    if settings.memory_limit_gb is not None:
+        return HostMemory(int(settings.memory_limit_gb * 1e9) // BODY_SHARE)
+    return HostMemory(max(memory_limit("cpu").bytes // BODY_SHARE, 2 * BODY_BYTES * settings.max_body_mb << 20))
 
 
 class BodyLimit:
-    """ASGI middleware: refuses a body by its announced length, or as soon as it has grown too long.
+    """ASGI middleware: refuses a body by its announced length, or as soon as it has grown too long; and one for which
+    the bodies that are here leave no memory, until then. A body counts until its request is answered, for messages are
+    held as long.
 
     Headers too: h11 refuses too many while they arrive, but takes what comes in one piece.
 
     What is left of it is read and dropped by `UnreadBody`, so that its client gets the answer.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, memory: HostMemory) -> None:
         self.app = app
-        self.max_bytes = max_bytes
+        self.memory = memory
+        self.max_bytes = min(max_bytes, memory.limit // BODY_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        too_large: Exception | None = None
+        refusal: Exception | None = None
+        announced = _announced_length(scope)
         if _head_length(scope) > MAX_HEAD_BYTES:
-            too_large = HeadTooLarge(MAX_HEAD_BYTES)
-        elif _announced_length(scope) > self.max_bytes:
-            too_large = BodyTooLarge(self.max_bytes)
-        if too_large is not None:
-            await error_response(too_large, scope["path"])(scope, receive, send)
+            refusal = HeadTooLarge(MAX_HEAD_BYTES)
+        elif announced > self.max_bytes:
+            refusal = BodyTooLarge(self.max_bytes)
+        held = 0
+
+        def holds(length: int) -> bool:
+            """Whether there is room for a body of this length. Small ones are not counted."""
+            nonlocal held
+            more = BODY_BYTES * length - held if length > SMALL else 0
+            if more > 0:
+                if not self.memory.try_take(more):
+                    return False
+                held += more
+            return True
+
+        if refusal is None and not holds(announced):
+            refusal = TooManyBodies()
+        if refusal is not None:
+            await error_response(refusal, scope["path"])(scope, receive, send)
             return
         received = 0
 
@@ -51,9 +92,14 @@ class BodyLimit:
             received += len(message.get("body", b""))
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
+            if not holds(received):
+                raise TooManyBodies
             return message
 
-        await self.app(scope, counted, send)
+        try:
+            await self.app(scope, counted, send)
+        finally:
+            self.memory.give_back(held)
 
 
 async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
@@ -63,7 +109,14 @@ async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str
         raise InvalidRequest(
             f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
         )
-    fields = parse_json(await request.body())
+    body = await request.body()
+    if len(body) <= INLINE:
+        return _checked(body, model)
+    return await asyncio.to_thread(_checked, body, model)
+
+
+def _checked(body: bytes, model: type[Body]) -> tuple[Body, dict[str, Any]]:
+    fields = parse_json(body)
     if not isinstance(fields, dict):
         raise InvalidRequest("The request's body must be a JSON object.")
     try:
@@ -74,17 +127,16 @@ async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str
 
 def parse_json(body: bytes) -> Any:
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-        if SURROGATE_ESCAPE.search(body):
-            _refuse_lone_surrogates(value)
-        return value
+        return bounded_json.loads(body)
     except RecursionError:
         raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
+    except bounded_json.TooMuchStructure as error:
+        raise InvalidRequest(f"The request's body is refused: {error}.", code="invalid_json") from None
     except ValueError as error:
         what, field = str(error), None
         if "set_int_max_str_digits" in what:  # advice for who writes Python, not for who writes JSON
             most = sys.get_int_max_str_digits()
-            named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body)
+            named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body[: bounded_json.DIRECT])
             field = named[1].decode(errors="replace") if named else None
             what = f"{field or 'a number'} has more than {most} digits"
         said = f"The request's body is not valid JSON: {what}"
@@ -101,18 +153,6 @@ def _announced_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _refuse_lone_surrogates(value: Any) -> None:
-    """Half of an escaped emoji is a Python string but not text: no tokenizer takes it."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("an unpaired \\uD800-\\uDFFF escape is not text") from None
 
 
 def described_by(model: type[BaseModel]) -> dict[str, Any]:

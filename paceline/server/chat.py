@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.engine.request import TokenLogprob
@@ -16,7 +16,7 @@ from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
 from paceline.server.document import ChatCompletion, gives
-from paceline.server.envelope import Envelope
+from paceline.server.envelope import Envelope, encode_long
 from paceline.server.identity import current
 from paceline.server.logprobs import chat_logprobs
 from paceline.server.reasoning import other_words, thinking_options, verbosity_options
@@ -43,7 +43,7 @@ def routes(serving: Serving) -> APIRouter:
         chat = Chat(serving, body, fields)
         if body.stream:
             return await start_stream(request.receive, chat.events())
-        return JSONResponse(await unless_disconnected(request.receive, chat.whole()))
+        return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
 
     return router
 
@@ -86,7 +86,7 @@ class Chat:
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.turn = Turn(serving, request, box)
 
-    async def whole(self) -> dict[str, Any]:
+    async def whole(self) -> bytes:
         outputs: dict[int, _Output] = {}
         async with aclosing(self.turn.pieces()) as pieces:
             async for piece in pieces:
@@ -94,8 +94,11 @@ class Chat:
                 output.events += piece.events
                 output.logprobs += piece.logprobs
                 output.last = piece
+        return await asyncio.to_thread(self._written, outputs)  # scores of every token may be many
+
+    def _written(self, outputs: dict[int, _Output]) -> bytes:
         made = [self._choice(index, output) for index, output in sorted(outputs.items())]
-        return self.envelope.response("chat.completion", made, self.turn.tally.usage())
+        return encode_long(self.envelope.response("chat.completion", made, self.turn.tally.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from paceline.engine.request import Delta, PromptInfo, RequestId
 from paceline.errors import InvalidRequest
@@ -25,7 +25,7 @@ from paceline.server.calls import (
     unless_disconnected,
 )
 from paceline.server.document import TextCompletion, gives
-from paceline.server.envelope import Envelope
+from paceline.server.envelope import Envelope, encode_long
 from paceline.server.identity import current
 from paceline.server.logprobs import CompletionLogprobs, joined
 from paceline.server.sampling import choices, completion_sampling
@@ -52,7 +52,7 @@ def routes(serving: Serving) -> APIRouter:
         completions = Completions(serving, body, fields)
         if body.stream:
             return await start_stream(request.receive, completions.events())
-        return JSONResponse(await unless_disconnected(request.receive, completions.whole()))
+        return Response(await unless_disconnected(request.receive, completions.whole()), media_type="application/json")
 
     return router
 
@@ -90,13 +90,15 @@ class Completions:
             for place, prompt in enumerate(prompts)
         ]
 
-    async def whole(self) -> dict[str, Any]:
-        collected = await collect(self._deltas())
+    async def whole(self) -> bytes:
+        return await asyncio.to_thread(self._written, await collect(self._deltas()))  # scores may be many
+
+    def _written(self, collected: Collected) -> bytes:
         choices = [
             self._choice(place, index, output, collected)
             for (place, index), output in sorted(collected.outputs.items())
         ]
-        return self.envelope.response(KIND, choices, collected.tally.usage())
+        return encode_long(self.envelope.response(KIND, choices, collected.tally.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
@@ -116,8 +118,12 @@ class Completions:
                 if printer is None:
                     printer = printers[place, delta.index] = self._printer(place, prompts[place])
                 if first or delta.text or delta.logprobs or delta.finish_reason:
-                    chunk = self._chunk(place, delta, printer, first)
-                    yield encode([chunk], tally.usage() if running_usage else None)
+                    usage = tally.usage() if running_usage else None
+                    if first and printer.echoes:  # scores of a whole prompt may be many
+                        chunk = await asyncio.to_thread(self._chunk, place, delta, printer, first)
+                        yield await asyncio.to_thread(encode, [chunk], usage)
+                    else:
+                        yield encode([self._chunk(place, delta, printer, first)], usage)
         if include_usage:
             yield encode([], tally.usage())
 

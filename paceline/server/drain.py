@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -78,8 +81,18 @@ class GateKeeper:
             self.gate.leave()
 
 
+def leave(code: int) -> NoReturn:
+    """End the process now, whatever its threads do."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # whoever read it may be gone
+            stream.flush()
+    os._exit(code)
+
+
 class DrainingServer(uvicorn.Server):
-    """The first signal closes the gate and waits for the requests inside; the second ends the process.
+    """The first signal closes the gate and waits for the requests inside; the second ends the process. While the model
+    loads, the first one does.
 
     An engine that has given up (`failure` says why) ends the server too, after a moment: for clients in flight to read
     their error, and for probes to see it. `failed` then has its words.
@@ -92,12 +105,14 @@ class DrainingServer(uvicorn.Server):
         drain_seconds: float,
         stop: Callable[[], Awaitable[None]],
         failure: Callable[[], str | None] = lambda: None,
+        loading: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(config)
         self.gate = gate
         self.drain_seconds = drain_seconds
         self.stop = stop
         self.failure = failure
+        self.loading = loading
         self.failed: str | None = None
         self._failed_at = 0.0
 
@@ -113,8 +128,11 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not handed to uvicorn, which would raise the signal again at the end: a drained server exits with 0.
+        if self.loading():  # nobody is inside, and nothing that loads a model can be interrupted
+            logger.info("stopped while the model was loading")
+            leave(0)
         if self.should_exit:
-            os._exit(128 + signal.Signals(sig).value)
+            leave(128 + signal.Signals(sig).value)
         self.gate.closed = True
         self.should_exit = True
 

@@ -15,7 +15,7 @@ from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.document import TURNS
 from paceline.server.reasoning import thinking_options
-from paceline.server.schema import Lenient, Priority
+from paceline.server.schema import Lenient, Many, Priority
 from paceline.server.tools import Toolbox, checked_function, chosen, function_tools
 
 LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
@@ -54,7 +54,7 @@ class CountBody(Lenient):
 class MessagesBody(CountBody):
     max_tokens: Annotated[int, Field(ge=1)]
     metadata: dict[str, Any] | None = None
-    stop_sequences: list[str] | None = None
+    stop_sequences: Many[str] | None = None
     stream: bool | None = None
     temperature: float | None = None
     top_p: float | None = None

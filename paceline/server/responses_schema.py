@@ -14,7 +14,7 @@ from paceline.server.backend import Serving
 from paceline.server.document import ITEMS
 from paceline.server.reasoning import EFFORTS, thinking_options, verbosity_options
 from paceline.server.sampling import chat_sampling
-from paceline.server.schema import NOTHING, ChatBody, Lenient, SamplingFields, TemplateOptions
+from paceline.server.schema import NOTHING, ChatBody, Lenient, Many, SamplingFields, TemplateOptions
 from paceline.server.structured import format_grammar, response_grammar
 
 LOGPROBS = "message.output_text.logprobs"
@@ -51,7 +51,7 @@ class ResponsesBody(SamplingFields):
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
-    include: list[str] | None = None
+    include: Many[str] | None = None
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None  # of tools that the server runs, of which there are none
     metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None

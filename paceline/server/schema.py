@@ -7,7 +7,7 @@ Ranges are not checked here but by the service, for every caller alike.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -15,6 +15,9 @@ from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
 from paceline.server.document import MESSAGES, PROMPT, STOP
+
+Item = TypeVar("Item")
+Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
 
 
 def one_or_many(value: Any) -> Any:
@@ -84,8 +87,8 @@ class SamplingFields(Lenient):
     frequency_penalty: float | None = None
     logit_bias: Annotated[dict[str, float], Field(max_length=1024)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
-    stop: Annotated[list[str] | None, BeforeValidator(one_or_many), WithJsonSchema(STOP)] = None
-    stop_token_ids: Annotated[list[int], Field(max_length=1024)] | None = None
+    stop: Annotated[Many[str] | None, BeforeValidator(one_or_many), WithJsonSchema(STOP)] = None
+    stop_token_ids: Annotated[Many[int], Field(max_length=1024)] | None = None
     min_tokens: int | None = None
     max_tokens: int | None = None
     ignore_eos: bool | None = None
@@ -142,7 +145,7 @@ class TokenizeBody(Lenient):
 
 class DetokenizeBody(Lenient):
     model: str | None = None
-    tokens: list[int]
+    tokens: Many[int]
 
 
 # Known fields that are not built yet: each with the values that ask for nothing.

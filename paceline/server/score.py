@@ -16,9 +16,9 @@ from paceline.server.calls import unless_disconnected
 from paceline.server.document import TEXTS, gives
 from paceline.server.embeddings import UNSUPPORTED_IN_EMBEDDINGS, PromptUsage, check_count, embed
 from paceline.server.envelope import Envelope
-from paceline.server.schema import Lenient, Priority, one_or_many, refuse_unsupported
+from paceline.server.schema import Lenient, Many, Priority, one_or_many, refuse_unsupported
 
-Texts = Annotated[list[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
+Texts = Annotated[Many[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
 
 
 class ScoreBody(Lenient):

@@ -16,6 +16,7 @@ from paceline.server.auth import is_admin
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.document import ModelCard, ModelList, State, Statistics, Text, Tokens, gives
+from paceline.server.envelope import encode_long
 from paceline.server.identity import current
 from paceline.server.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
 
@@ -83,32 +84,41 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_ready()
         serving.check_model(body.model)
         # In a thread: a long text would hold up every stream.
-        ids = await asyncio.to_thread(_tokens_of, serving, body, fields)
-        strings = list(map(backend.tokenizer.token_text, ids)) if body.return_token_strs else None
-        return JSONResponse(
-            {"count": len(ids), "max_model_len": backend.context_length, "tokens": ids, "token_strs": strings}
-        )
+        return Response(await asyncio.to_thread(_tokenized, serving, body, fields), media_type="application/json")
 
     @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody), responses=gives(Text))
     async def detokenize(request: Request) -> Response:
         body, _ = await read_body(request, DetokenizeBody)
         serving.check_ready()
         serving.check_model(body.model)
-        vocab_size = backend.tokenizer.vocab_size
-        if unknown := [token_id for token_id in body.tokens if not 0 <= token_id < vocab_size]:
-            raise InvalidRequest(
-                f"tokens holds {unknown[0]}; this model's tokens are 0 to {vocab_size - 1}.", field="tokens"
-            )
-        return JSONResponse({"prompt": await asyncio.to_thread(backend.tokenizer.decode, body.tokens, False)})
+        return Response(await asyncio.to_thread(_detokenized, serving, body), media_type="application/json")
 
     return router
+
+
+def _tokenized(serving: Serving, body: TokenizeBody, fields: dict[str, Any]) -> bytes:
+    backend = serving.backend
+    ids = _tokens_of(serving, body, fields)
+    strings = list(map(backend.tokenizer.token_text, ids)) if body.return_token_strs else None
+    head = {"count": len(ids), "max_model_len": backend.context_length}
+    return encode_long({**head, "tokens": ids, "token_strs": strings})
+
+
+def _detokenized(serving: Serving, body: DetokenizeBody) -> bytes:
+    tokenizer = serving.backend.tokenizer
+    unknown = next((token_id for token_id in body.tokens if not 0 <= token_id < tokenizer.vocab_size), None)
+    if unknown is not None:
+        raise InvalidRequest(
+            f"tokens holds {unknown}; this model's tokens are 0 to {tokenizer.vocab_size - 1}.", field="tokens"
+        )
+    return encode_long({"prompt": tokenizer.decode(body.tokens, False)})
 
 
 def _tokens_of(serving: Serving, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
     if (body.prompt is None) == (body.messages is None):
         raise InvalidRequest("Give either prompt or messages.", field="prompt")
     if body.prompt is not None:
-        return serving.backend.tokenizer.encode(body.prompt, body.add_special_tokens is not False)
+        return serving.backend.tokenize(body.prompt, body.add_special_tokens is not False)
     options = dict(body.chat_template_kwargs or {})
     if body.add_generation_prompt is not None:
         options["add_generation_prompt"] = body.add_generation_prompt

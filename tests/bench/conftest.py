@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import WAIT
+
 TOKENS_PER_WORD = 2
 OVERHEAD = 5  # the fake's chat template
 
@@ -98,12 +100,12 @@ class FakeServer:
 
     def __enter__(self) -> FakeServer:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(WAIT)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
+        self._thread.join(WAIT)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())

@@ -136,4 +136,4 @@ def test_the_command_line_imports_nothing_heavy() -> None:
         "import sys, paceline.bench.cli\n"
         "assert not {'mlx', 'mlx_lm', 'h11', 'PIL', 'numpy', 'asyncio'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=240)

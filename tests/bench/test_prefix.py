@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from paceline.bench.cli import app
 from paceline.bench.prefix import Line, PrefixBench, PrefixBenchError, compare, distinct_tails
-from paceline.bench.tables import prefix_table
 from paceline.bench.wire import BenchError
 
 if TYPE_CHECKING:
@@ -34,14 +32,6 @@ def test_ratios_are_those_of_a_turn() -> None:
 def test_the_restore_is_a_share_of_the_prefill_it_stands_for() -> None:
     # The first turn: warm is 0.5 of restoring and 0.5 of tail; cold is 9.5 of prefill and the same tail.
     assert LINE.shares == [0.5 / 9.5, 1.0 / 8.0, 0.0]
-
-
-def test_the_table_has_medians_and_the_worst_turns() -> None:
-    console = Console(width=200, record=True)
-    console.print(prefix_table("a title", [LINE]))
-    text = console.export_text()
-    for words in ("a title", "1,024", "10.00 s", "8.0", "6.0", "2.0", "500.0 ms", "5.26%", "12.50%", "5.0 MB"):
-        assert words in text
 
 
 def test_tails_have_nothing_in_common() -> None:

@@ -7,6 +7,7 @@ import pytest
 from paceline.bench.probe import find_model, probe
 from paceline.bench.prompts import Lengths, Workload
 from paceline.bench.wire import Address, BenchError
+from tests.waiting import WAIT
 
 if TYPE_CHECKING:
     from tests.bench.conftest import Reply, Serve
@@ -16,15 +17,15 @@ WORKLOAD = Workload("fake", prompt_tokens=Lengths(105, 105))
 
 async def test_the_first_listed_model_is_taken_and_others_are_mentioned(fake: Serve) -> None:
     one, several = fake(), fake(models=["a", "b"])
-    assert await find_model(Address.parse(one.url), timeout=10) == ("fake", ())
-    name, notes = await find_model(Address.parse(several.url), timeout=10)
+    assert await find_model(Address.parse(one.url), timeout=WAIT) == ("fake", ())
+    name, notes = await find_model(Address.parse(several.url), timeout=WAIT)
     assert name == "a"
     assert "2 models" in notes[0]
 
 
 async def test_a_server_that_lists_no_model_is_asked_for_one_by_name(fake: Serve) -> None:
     with pytest.raises(BenchError, match="--model"):
-        await find_model(Address.parse(fake(models=[]).url), timeout=10)
+        await find_model(Address.parse(fake(models=[]).url), timeout=WAIT)
 
 
 @pytest.mark.parametrize("tokenizes", [True, False])
@@ -32,7 +33,7 @@ async def test_a_server_that_lists_no_model_is_asked_for_one_by_name(fake: Serve
 async def test_prompts_have_the_length_asked_for(fake: Serve, tokenizes: bool, endpoint: str) -> None:
     server = fake(tokenizes=tokenizes)
     wanted = Workload("fake", endpoint=endpoint, prompt_tokens=Lengths(105, 105))  # type: ignore[arg-type]
-    workload = (await probe(Address.parse(server.url), wanted, timeout=10)).workload
+    workload = (await probe(Address.parse(server.url), wanted, timeout=WAIT)).workload
     assert workload.calibration.source == ("/tokenize" if tokenizes else "usage")
     assert workload.calibration.tokens_per_word == pytest.approx(2)
     assert workload.calibration.overhead == pytest.approx(5 if endpoint == "chat" else 0)
@@ -47,7 +48,7 @@ async def test_optional_fields_that_a_server_refuses_are_not_sent(fake: Serve, r
         else:
             await reply.stream()
 
-    probed = await probe(Address.parse(fake(script).url), WORKLOAD, timeout=10)
+    probed = await probe(Address.parse(fake(script).url), WORKLOAD, timeout=WAIT)
     assert probed.workload.ignore_eos is ("ignore_eos" not in refused)
     assert probed.workload.include_usage is ("stream_options" not in refused)
     assert sum("refuses" in note for note in probed.notes) == len(refused)
@@ -58,7 +59,7 @@ async def test_without_any_count_the_length_is_a_guess_and_a_note_says_so(fake: 
         reply.body["stream_options"] = {}
         await reply.stream()
 
-    probed = await probe(Address.parse(fake(script).url), WORKLOAD, timeout=10)
+    probed = await probe(Address.parse(fake(script).url), WORKLOAD, timeout=WAIT)
     assert probed.workload.calibration.source == "a guess"
     assert "guess" in probed.notes[0]
 
@@ -68,4 +69,4 @@ async def test_a_server_that_fails_the_first_request_is_quoted(fake: Serve) -> N
         await reply.answer(503, {"error": {"message": "still loading"}})
 
     with pytest.raises(BenchError, match="http 503: still loading"):
-        await probe(Address.parse(fake(script).url), WORKLOAD, timeout=10)
+        await probe(Address.parse(fake(script).url), WORKLOAD, timeout=WAIT)

@@ -7,12 +7,13 @@ from paceline.bench.load import Schedule
 from paceline.bench.prompts import Lengths, Workload
 from paceline.bench.serve import Target, bench
 from paceline.bench.wire import Address
+from tests.waiting import WAIT
 
 if TYPE_CHECKING:
     from tests.bench.conftest import FakeServer, Reply, Serve
 
 WORKLOAD = Workload("", prompt_tokens=Lengths(45, 45), output_tokens=Lengths(2, 2))
-SCHEDULE = Schedule(concurrency=2, requests=3, timeout=20)
+SCHEDULE = Schedule(concurrency=2, requests=3, timeout=WAIT)
 
 
 def target(server: FakeServer, label: str) -> Target:

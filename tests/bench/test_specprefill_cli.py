@@ -68,6 +68,7 @@ def test_both_ways_and_the_split_are_printed_and_written(tiny: Tiny) -> None:
         assert words in result.stderr
 
 
+@pytest.mark.slow
 def test_streams_are_measured_beside_one_prompt(tiny: Tiny) -> None:
     pair = [str(tiny("hybrid")), "--draft-model", str(tiny("hybrid")), *CHUNKS]
     result = run(*pair, "--streams", "2", "--prompt-tokens", "600", "--json", "-")

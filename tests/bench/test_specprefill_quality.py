@@ -71,6 +71,7 @@ def test_a_share_is_of_the_prompts_that_are_right_when_read_whole() -> None:
     assert cells[0].accuracy == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_every_way_to_choose_reads_the_same_prompts(tiny: Tiny) -> None:
     with SparseBench(str(tiny("llama")), str(tiny("llama")), prefill_chunk=256, draft_chunk=256) as bench:
         true = bench.sparse.draft

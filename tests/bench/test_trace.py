@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from typer.testing import CliRunner
 
 from paceline.bench.cli import app
 from paceline.bench.load import Outcome, Recording
 from paceline.bench.prompts import Calibration, Lengths
 from paceline.bench.report import report
-from paceline.bench.tables import trace_table
 from paceline.bench.trace import HttpServer, InProcess, Message, Plan, TraceReport, distinct_tokens, over_http, play
 from paceline.bench.wire import Address, BenchError
 from paceline.service import Service
@@ -196,14 +194,6 @@ def traces(*walls: float) -> list[TraceReport]:
         run = report(Recording(0.0, wall, 0.0, (outcome,)), label=f"server {place}", url="", model="")
         found.append(TraceReport(run, None if place else 400, 320))
     return found
-
-
-def test_the_table_of_several_servers_has_ratios_to_the_first() -> None:
-    console = Console(width=220, record=True)
-    console.print(trace_table("a title", traces(2.0, 5.0)))
-    text = console.export_text()
-    for words in ("a title", "server 1", "500.0 ms", "1.25 s", "600", "1.250", "2.50", "total / server 0"):
-        assert words in text
 
 
 def test_the_command_plays_to_an_address(fake: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import h11
 import pytest
 
 from paceline.bench.wire import Address, BenchError, Exchange, call, decode, exchange
+from tests.waiting import WAIT
 
 if TYPE_CHECKING:
     from tests.bench.conftest import Reply, Serve
@@ -71,10 +72,10 @@ async def test_a_port_where_nobody_listens_is_a_failure_to_connect() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = Address("127.0.0.1", unused.getsockname()[1])
-        record = await exchange(address, "GET", "/", timeout=10)
+        record = await exchange(address, "GET", "/", timeout=WAIT)
         assert (record.failure, record.connected, record.pieces) == ("connect", None, [])
         with pytest.raises(BenchError, match="Is the server up"):
-            await call(address, "GET", "/v1/models", timeout=10)
+            await call(address, "GET", "/v1/models", timeout=WAIT)
 
 
 async def test_a_server_that_hangs_is_given_up_after_the_timeout(fake: Serve) -> None:
@@ -84,7 +85,7 @@ async def test_a_server_that_hangs_is_given_up_after_the_timeout(fake: Serve) ->
 
     server = fake(hang)
     record = await exchange(
-        Address.parse(server.url), "POST", "/v1/completions", b'{"prompt": "", "max_tokens": 1}', timeout=0.3
+        Address.parse(server.url), "POST", "/v1/completions", b'{"prompt": "", "max_tokens": 1}', timeout=3
     )
     assert record.failure == "timeout"
     assert record.pieces
@@ -101,7 +102,7 @@ async def test_a_key_is_sent_as_a_bearer_token() -> None:
 
     async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base"
-        reply = await call(Address.parse(url, "secret"), "GET", "/v1/models", timeout=10)
+        reply = await call(Address.parse(url, "secret"), "GET", "/v1/models", timeout=WAIT)
     assert reply.json() == {}
     assert heads[0].startswith(b"GET /base/v1/models HTTP/1.1\r\n")
     assert b"Authorization: Bearer secret\r\n" in heads[0]

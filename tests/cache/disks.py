@@ -20,6 +20,7 @@ from paceline.cache.disk import (
     Written,
 )
 from paceline.cache.disk_files import SUFFIX, Stage
+from tests.waiting import WAIT
 
 MODEL = "fingerprint"
 LIMIT = 1 << 20
@@ -44,7 +45,7 @@ def put(
 
 
 def finished(disk: Disk) -> list[Result]:
-    assert disk.flush(20)
+    assert disk.flush(WAIT)
     return disk.done()
 
 
@@ -81,7 +82,7 @@ class Gate:
 
     def _hold(self, stage: Stage) -> None:
         self.reached.set()
-        self.open.wait(10)
+        self.open.wait(WAIT)
 
 
 Opened = Callable[..., tuple[Disk, list[Entry]]]

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import mlx.core as mx
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +19,9 @@ from paceline.cache import lane as lane_module
 from paceline.cache import slots as slots_module
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
-from paceline.cache.layers import AttentionCache, CacheGroup, StateCache, UnsupportedUse
-from tests.cache.world import DEFERS, FOLDABLE, FULL, HEADS, MODELS, SIZE, World, vectors
+from paceline.cache.layers import StateCache, UnsupportedUse
+from tests.cache.world import DEFERS, FOLDABLE, FULL, MODELS, World
+from tests.lengths import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -70,9 +69,10 @@ def counts(width: int, rows: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, width), min_size=rows, max_size=rows)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rows=st.integers(1, 3), script=SCRIPTS, data=st.data())
 def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
     layout: str, model: str, rows: int, script: list[tuple[Any, ...]], data: st.DataObject
@@ -83,32 +83,7 @@ def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
         world.step(1)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("model", ["full", "windows", "list"])
-@settings(max_examples=6, deadline=None)
-@given(script=SCRIPTS, data=st.data(), seed=st.integers(0, 1000))
-def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
-    layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, seed: int
-) -> None:
-    world = World(MODELS[model], LAYOUTS[layout])
-    play(world, script, data)
-    if not world.people:
-        world.join([3])
-    for width in (1, 4):
-        new = world.attempt(width)
-        noise = np.random.default_rng(seed).normal(size=(len(new), HEADS, width, SIZE)).astype(np.float32)
-        for cache in world.attention():
-            got = np.array(cache.attend(mx.array(noise), 0.01, None))
-            for row, person in enumerate(world.people):
-                for query, tokens in enumerate(person.visible(new[row], cache.lane.window)):
-                    known = np.array(vectors([tokens]))[0]
-                    scores = 0.01 * (known @ noise[row, :, query, :, None])[..., 0]
-                    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-                    weights /= weights.sum(axis=-1, keepdims=True)
-                    expected = -(weights[..., None] * known).sum(axis=1)
-                    np.testing.assert_allclose(got[row, :, query], expected, rtol=1e-3)
-
-
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=6, deadline=None)
@@ -133,6 +108,7 @@ def test_a_step_that_fails_before_its_commit_changes_nothing(
         world.step(1)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=6, deadline=None)
@@ -158,7 +134,7 @@ TOGETHER = st.lists(st.one_of(JOIN, STEP, TENTATIVE, KEEP), max_size=12)
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", FOLDABLE)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(script=TOGETHER, data=st.data())
 def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_same_groups(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
@@ -189,9 +165,10 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
         second.step(1)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", ["full", "windows", *FOLDABLE])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(script=SCRIPTS, widths=st.lists(st.integers(1, 9), min_size=2, max_size=6), data=st.data())
 def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
     layout: str, model: str, script: list[tuple[Any, ...]], widths: list[int], data: st.DataObject
@@ -324,44 +301,3 @@ def test_a_group_gives_memory_back_when_its_long_row_has_left(layout: str) -> No
 def test_two_rows_may_not_join_at_once() -> None:
     with pytest.raises(ValueError, match="one at a time"):
         Batch(MODELS["full"], PADDED).join(Batch(MODELS["full"], PADDED, 2))
-
-
-def test_a_layer_asked_outside_a_step_says_so() -> None:
-    batch = Batch(MODELS["full"], PADDED)
-    with pytest.raises(RuntimeError, match="begin"):
-        _ = batch.layers[0].offset
-    with pytest.raises(RuntimeError, match="begin"):
-        batch.commit()
-
-
-def test_a_state_is_never_rolled_back_wrongly() -> None:
-    """One that cannot fold in a part of a step's tokens never gets such a step, and goes on as it was."""
-    world = World(MODELS["hybrid"], PADDED, rows=2)
-    world.step(4)
-    with pytest.raises(UnsupportedUse, match="state"):
-        world.batch.begin(3, tentative=True)
-    world.step(2)
-
-
-def test_a_mask_that_has_no_row_form_is_refused() -> None:
-    batch = Batch(MODELS["full"], PADDED)
-    batch.begin(3)
-    full = batch.flat[0]
-    assert isinstance(full, AttentionCache)
-    with pytest.raises(UnsupportedUse, match="window"):
-        full.make_mask(3, window_size=8)
-    assert isinstance(full.make_mask(3, return_array=True), mx.array)
-    group = Batch(MODELS["list"], PADDED).layers[0]
-    assert isinstance(group, CacheGroup)
-    with pytest.raises(UnsupportedUse, match="list"):
-        group.make_mask(3)
-
-
-def test_explicit_positions_override_the_running_ones_for_one_step() -> None:
-    batch = Batch(MODELS["full"], PADDED)
-    batch.deltas[0] = -2
-    batch.begin(1, positions="mine")
-    assert batch.layers[0].offset == "mine"
-    batch.commit()
-    batch.begin(1)
-    assert batch.layers[0].offset == -1

@@ -18,6 +18,7 @@ from tests.cache.disks import MODEL, Opened, digest, stored, total
 
 def test_summaries_tell_what_is_stored(tmp_path: Path, opened: Opened) -> None:
     assert summaries(tmp_path / "nowhere") == []
+    before = time.time()
     disk, _ = opened()
     stored(disk, 1, stop=5)
     stored(disk, 2, stop=9)
@@ -27,7 +28,7 @@ def test_summaries_tell_what_is_stored(tmp_path: Path, opened: Opened) -> None:
     assert (summary.model, summary.fingerprint, summary.entries) == ("org/model", MODEL, 2)
     assert summary.tokens == 9 and summary.damaged == 0 and summary.in_use
     assert summary.bytes == total(disk.folder) == disk.stats()["bytes"]
-    assert abs(summary.last_used - time.time()) < 60
+    assert summary.last_used > before - 1  # files have coarser times
     disk.close()
     (tmp_path / MODEL / JOURNAL).unlink()
     os.truncate(tmp_path / MODEL / (digest(2) + SUFFIX), 30)

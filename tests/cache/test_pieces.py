@@ -51,6 +51,7 @@ def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
     return made
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=4)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.radix import Keys, Match, Node, Tree, shared
+from tests.lengths import examples
 
 Text = tuple[int, ...]
 TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9).map(tuple), min_size=1, max_size=12)
@@ -52,7 +53,7 @@ def check(tree: Tree) -> None:
         assert len(node.prefix()) == node.stop
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts=TEXTS, asked=TEXTS)
 def test_the_longest_known_prefix_is_found(texts: list[Text], asked: list[Text]) -> None:
     tree = Tree()
@@ -74,7 +75,7 @@ def test_the_longest_known_prefix_is_found(texts: list[Text], asked: list[Text])
     assert {tuple(node.prefix().tolist()) for node in tree.nodes()} <= known
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts=TEXTS, places=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=6))
 def test_a_split_anywhere_keeps_every_token_in_its_segment(texts: list[Text], places: list[tuple[int, int]]) -> None:
     tree = Tree()
@@ -133,7 +134,7 @@ def test_a_node_cannot_grow_where_one_begins_with_the_same_key() -> None:
         tree.grow(tree.root, keys((1, 3)))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(a=st.lists(st.integers(0, 1)), b=st.lists(st.integers(0, 1)))
 def test_shared_counts_equal_keys_from_the_start(a: list[int], b: list[int]) -> None:
     size = shared(keys(tuple(a)), keys(tuple(b)))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -443,16 +442,15 @@ def test_many_threads_find_the_same_marks(tokenizers: Mapping[str, Tokenizer]) -
     assert together == [built.chat(talk, {}).marks for talk in talks]
 
 
-def test_marking_thirty_thousand_tokens_takes_milliseconds(tokenizers: Mapping[str, Tokenizer]) -> None:
+def test_marking_thirty_thousand_tokens_tokenizes_none_of_them_again(
+    tokenizers: Mapping[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokenizer = tokenizers["chatml"]
     talk = [system("a b. " * 10_000), user("x")]
     ids = tokenizer.encode(tokenizer.render(talk))
     assert len(ids) >= 30_000
     marker = Marker(tokenizer)
     marker.chat(talk, {}, ids)  # the probes are tokenized here
-    took = []
-    for _ in range(5):
-        start = time.perf_counter()
+    with counted(tokenizer, monkeypatch) as texts:
         marker.chat(talk, {}, ids)
-        took.append(time.perf_counter() - start)
-    assert min(took) < 0.1  # 0.02 on a machine of its own
+    assert sum(map(len, texts)) < 1000

@@ -27,7 +27,7 @@ RED, WHITE = (255, 0, 0), (255, 255, 255)
 
 
 def decode_image(address: str, max_pixels: int, max_bytes: int, *, field: str = "image_url") -> Image.Image:
-    return Loader(max_pixels=max_pixels, max_bytes=max_bytes).load(address, field)
+    return Loader(max_pixels=max_pixels, max_bytes=max_bytes).request().load(address, field)
 
 
 def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -262,7 +262,7 @@ def loader(**options: Any) -> Loader:
 
 def complaint(loader: Loader, address: str) -> str:
     with pytest.raises(InvalidRequest) as caught:
-        loader.load(address, FIELD)
+        loader.request().load(address, FIELD)
     assert caught.value.field == FIELD and FIELD in str(caught.value)
     return str(caught.value)
 
@@ -281,7 +281,7 @@ def test_the_settings_say_where_pictures_come_from(tmp_path: Path) -> None:
 def test_a_picture_is_fetched_and_decoded() -> None:
     with serving(cat=answer(PNG), dog=to("/cat")) as server:
         remote = loader(fetcher=fetcher(server))
-        assert remote.load(f" http://pictures.example:{server.server_port}/dog", FIELD).size == (4, 3)
+        assert remote.request().load(f" http://pictures.example:{server.server_port}/dog", FIELD).size == (4, 3)
 
 
 def test_what_was_fetched_is_judged_like_any_picture() -> None:
@@ -321,15 +321,15 @@ def test_a_file_under_the_folder_is_read(folder: Path) -> None:
     (folder / "also").symlink_to("sub")
     local = loader(folder=folder)
     for name in ("cat.png", "sub/../cat.png", "link.png", "also/k%C3%A4tz%20chen.png", "sub/kätz chen.png"):
-        assert local.load(f"file://{folder}/{name}", FIELD).size == (4, 3)
-        assert local.load(f"FILE://localhost{folder}/{name}", FIELD).size == (4, 3)
+        assert local.request().load(f"file://{folder}/{name}", FIELD).size == (4, 3)
+        assert local.request().load(f"FILE://localhost{folder}/{name}", FIELD).size == (4, 3)
 
 
 def test_the_folder_itself_may_be_a_link(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(folder)
     local = loader(folder=tmp_path / "link")
-    assert local.load(f"file://{tmp_path}/link/cat.png", FIELD).size == (4, 3)
-    assert local.load(f"file://{folder}/cat.png", FIELD).size == (4, 3)
+    assert local.request().load(f"file://{tmp_path}/link/cat.png", FIELD).size == (4, 3)
+    assert local.request().load(f"file://{folder}/cat.png", FIELD).size == (4, 3)
 
 
 def test_nothing_else_is_read_and_nobody_learns_what_there_is(folder: Path, tmp_path: Path) -> None:

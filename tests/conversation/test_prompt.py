@@ -34,6 +34,9 @@ class Eyes:
         width, height = picture.size
         return Image(np.zeros((width * height, 3), dtype=np.float32), (1, height, width), f"{width}x{height}")
 
+    def patch_bytes(self, pixels: int) -> int:
+        return 12 * pixels
+
     def tokens(self, image: Image) -> int:
         return len(image.patches)
 

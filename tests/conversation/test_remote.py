@@ -21,6 +21,7 @@ import pytest
 
 from paceline.conversation.remote import Address, Fetcher, Resolve, is_public, system_addresses
 from paceline.errors import InvalidRequest
+from tests.waiting import WAIT, until
 
 FIELD = "messages[0].content[1].image_url"
 BYTES = 100_000
@@ -397,9 +398,10 @@ def test_a_type_that_may_be_a_picture_is_read(kind: str | None) -> None:
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n"])
 def test_a_slow_drip_ends_in_time_in_head_and_body(head: bytes) -> None:
-    hung_up = threading.Event()
+    begun, hung_up = threading.Event(), threading.Event()
 
     def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+        begun.set()
         try:
             handler.wfile.write(head)
             for byte in b"HTTP/1.1 200 OK\r\nx-padding: " + b"y" * 2000:
@@ -409,21 +411,18 @@ def test_a_slow_drip_ends_in_time_in_head_and_body(head: bytes) -> None:
             hung_up.set()
 
     with serving(a=drip) as server:
-        began = time.monotonic()
         url = f"http://pictures.example:{server.server_port}/a"
-        refused(fetcher(server), url, "in the time allowed", seconds=0.3)
-        assert time.monotonic() - began < 5
-        assert hung_up.wait(10)
+        refused(fetcher(server), url, "in the time allowed", seconds=0.5)
+        assert hung_up.wait(WAIT) or not begun.is_set()  # on a busy machine the time may be over before it is asked
 
 
 def test_a_server_that_says_nothing_and_a_lookup_that_takes_long_end_in_time() -> None:
     done = threading.Event()
 
     def slow(host: str, port: int) -> Sequence[str]:
-        done.wait(20)
+        done.wait(WAIT)
         return ["127.0.0.1"]
 
-    began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         local = Fetcher(ports=[port], resolve=names(pictures="127.0.0.1"), allowed=only_local)
@@ -431,7 +430,6 @@ def test_a_server_that_says_nothing_and_a_lookup_that_takes_long_end_in_time() -
         refused(local, f"https://127.0.0.1:{port}/", "in the time allowed", seconds=0.2)
     refused(Fetcher(resolve=slow), "http://pictures.example/", "in the time allowed", seconds=0.2)
     done.set()
-    assert time.monotonic() - began < 10
 
 
 def test_nothing_stays_open_after_refusals() -> None:
@@ -447,10 +445,7 @@ def test_nothing_stays_open_after_refusals() -> None:
             fetch(local, f"{base}/a")
             for path in "bcd":
                 refused(local, f"{base}/{path}", "")
-        deadline = time.monotonic() + 10
-        while files() > before + 3 and time.monotonic() < deadline:  # the server's own side closes a little later
-            time.sleep(0.01)
-        assert files() <= before + 3
+        until(lambda: files() <= before + 3)  # the server's own side closes a little later
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")

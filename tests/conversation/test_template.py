@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import logging
-import time
 from typing import Any
 
 import pytest
 
-from paceline.conversation import template as module
-from paceline.conversation.forms import FORMS, RESULT_OPENING, TOOLS_INSTRUCTION, Change, call_text, changed
+from paceline.conversation.forms import RESULT_OPENING, TOOLS_INSTRUCTION, Change, call_text
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS, Dialect, Templates
 from paceline.errors import InvalidRequest, LoadError
 from tests.conversation import fuzz
@@ -165,47 +162,6 @@ def test_a_template_that_is_none_is_refused_at_load(source: str) -> None:
 # -- forms
 
 
-def test_a_refusal_is_answered_with_a_safer_form_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    templates = Templates.of(ALTERNATING)
-    messages = [says("system", "be brief"), says("assistant", "hi"), says("user", "ask"), *called()[1:]]
-    with caplog.at_level(logging.WARNING, logger=module.__name__):
-        first = templates.render(messages)
-        assert templates.render(messages) == first
-    assert first.startswith("[user] be brief\n[assistant] hi\n[user] ask\n[assistant] {")
-    assert len(caplog.records) == 1
-    assert "system message as the user's" in caplog.messages[0]
-
-
-def test_an_answer_at_the_front_gets_an_empty_question() -> None:
-    assert rendered(ALTERNATING, [says("assistant", "hi")]) == "[user] \n[assistant] hi\n"
-
-
-def test_a_template_that_refuses_every_form_is_quoted_with_its_first_words() -> None:
-    source = "{{ raise_exception('I refuse ' ~ messages | length) }}"
-    with pytest.raises(InvalidRequest, match="refuses this: I refuse 2") as caught:
-        rendered(source, [says("system", "a"), says("user", "b")])
-    assert caught.value.field == "messages"
-    with pytest.raises(InvalidRequest, match="fails: "):
-        rendered("{{ 1 / 0 }}", [says("user", "b")])
-    with pytest.raises(InvalidRequest, match="recursion"):
-        rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", [says("user", "b")])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_no_form_changes_what_needs_no_change(form: Any) -> None:
-    messages = [says("user", "a"), says("assistant", "b"), says("user", "c")]
-    assert changed(form, messages, None) == (messages, None)
-
-
-def test_ids_become_short_ones_and_find_their_calls() -> None:
-    calls = [call(id="call_1"), call(id="abcdefgh9"), {"function": {"name": "f", "arguments": "{}"}}]
-    messages = [says("assistant", "", tool_calls=calls), result(id="abcdefgh9"), result(id="call_1"), says("tool", "x")]
-    found, _ = changed(frozenset({Change.IDS}), messages, None)
-    first, second, third = (given["id"] for given in found[0]["tool_calls"])
-    assert [answer["tool_call_id"] for answer in found[1:]] == [second, first, third]
-    assert second == "abcdefgh9" and all(len(id) == 9 and id.isalnum() for id in (first, third))
-
-
 # -- dialects
 
 
@@ -261,10 +217,8 @@ def test_a_template_that_laughs_a_billion_times_is_stopped_in_time() -> None:
     loops = "{% for a in range(n) %}{% for b in range(n) %}{% endfor %}{% endfor %}"
     for source, options in ((laughs, {"word": "ha"}), (loops, {"n": 99_999})):
         templates = Templates.of("{% if word or n %}" + source + "{% endif %}x")
-        start = time.thread_time()
         with pytest.raises(InvalidRequest, match="was stopped") as caught:
             templates.render([says("user", "x")], **options)
-        assert time.thread_time() - start < 2
         assert caught.value.field == "messages"
 
 

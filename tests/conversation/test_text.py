@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import Piece, TextStream
 from paceline.engine.request import TokenLogprob
+from tests.lengths import examples
 
 ALPHABET = "abé🙂"  # few characters, so that stop strings overlap; half of them span several bytes
 STOPS = st.lists(st.text(ALPHABET, min_size=1, max_size=5), max_size=4)
@@ -66,7 +67,7 @@ def cut(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
     return text, None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tokens=TOKENS | byte_tokens(), stops=STOPS, free=st.integers(0, 6))
 def test_the_streamed_text_is_the_whole_text_up_to_its_first_stop_string(
     tokens: list[bytes], stops: list[str], free: int
@@ -77,7 +78,7 @@ def test_the_streamed_text_is_the_whole_text_up_to_its_first_stop_string(
     assert (reader.text, reader.stop) == (open_to_all + rest, stop)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tokens=TOKENS | byte_tokens(), stops=STOPS, free=st.integers(0, 6))
 def test_tokens_come_out_in_order_with_their_text_and_none_from_past_the_stop(
     tokens: list[bytes], stops: list[str], free: int

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +11,11 @@ from hypothesis import strategies as st
 
 from paceline.conversation import video
 from paceline.conversation.media import Loader
-from paceline.conversation.messages import checked
 from paceline.conversation.video import Clip, VideoLimits, decode
-from paceline.conversation.video_decoder import chosen
-from paceline.conversation.video_part import REFUSED, VideoPart, video_part
+from paceline.conversation.video_part import VideoPart
 from paceline.errors import InvalidRequest
 from tests import videos
+from tests.lengths import examples
 from tests.models.test_vision import picture
 from tests.models.test_vision import url as picture_url
 
@@ -53,18 +47,6 @@ def test_a_request_says_how_many_frames_a_second(monkeypatch: pytest.MonkeyPatch
     assert len(decode(videos.video(1), LIMITS, "here").frames) == 1
 
 
-@given(
-    count=st.integers(1, 100_000),
-    rate=st.floats(0.1, 240),
-    fps=st.floats(0.01, 240),
-    most=st.integers(1, 1000),
-)
-def test_what_is_chosen_is_rising_inside_the_video_and_bounded(count: int, rate: float, fps: float, most: int) -> None:
-    places = chosen(count, rate, fps, most)
-    assert places == sorted(set(places)) and places[0] == 0 and places[-1] < count
-    assert len(places) <= min(most, count) and (len(places) == 1 or len(places) % 2 == 0)
-
-
 def test_a_damaged_video_is_refused() -> None:
     whole = videos.video(30, kind="mp4")
     assert "damaged" in refusal(whole[: len(whole) // 2])  # its index is at the end
@@ -81,7 +63,7 @@ def test_of_a_video_that_breaks_off_the_frames_that_are_there_are_taken() -> Non
     assert 4 <= len(clip.frames) < 12 and clip.seconds[-1] < 4
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_no_bytes_bring_down_the_server(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["mkv", "mp4", "avi"]))
@@ -107,16 +89,14 @@ def test_frames_with_too_many_pixels_are_refused_before_one_is_kept() -> None:
 
 
 def test_all_frames_together_keep_to_the_limit() -> None:
-    clip = decode(videos.video(30), VideoLimits(pixels=96 * 64), "here")
+    clip = decode(videos.video(30), VideoLimits(kept=96 * 64), "here")
     count, height, width, _ = clip.frames.shape
     assert count == 6 and height * width * count <= 96 * 64
 
 
 def test_a_decoder_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video, "DECODE_SECONDS", 0.01)
-    began = time.monotonic()
     assert "takes more than" in refusal(videos.video(30))
-    assert time.monotonic() - began < 5
 
 
 def test_a_decoder_that_dies_is_a_damaged_video(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -142,56 +122,7 @@ def test_nothing_is_left_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_decoder_needs_nothing_of_the_server(tmp_path: Path) -> None:
-    """It is run by its path, isolated, wherever the package is installed."""
-    file = tmp_path / "video"
-    file.write_bytes(videos.video(30))
-    asked = {"fps": 2, "frames": 8, "seconds": 60, "pixels": 10**6, "kept": 10**6}
-    command = [sys.executable, "-I", str(video.DECODER), str(file), json.dumps(asked)]
-    done = subprocess.run(command, capture_output=True, env={"PATH": os.environ["PATH"]}, cwd=tmp_path, check=True)
-    assert json.loads(done.stdout.partition(b"\n")[0])["shape"] == [6, 64, 96]
-
-
 # -- as clients write them
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        ({"type": "video_url", "video_url": {"url": "a"}}, VideoPart(("a",), "p.video_url")),
-        ({"type": "video_url", "video_url": {"url": "a", "fps": 3}}, VideoPart(("a",), "p.video_url", fps=3)),
-        ({"type": "input_video", "video_url": "a"}, VideoPart(("a",), "p.video_url")),
-        ({"type": "video", "video": "a", "fps": 1.5}, VideoPart(("a",), "p.video", fps=1.5)),
-        ({"type": "video", "video": ["a", "b"]}, VideoPart(("a", "b"), "p.video", frames=True)),
-    ],
-)
-def test_every_way_to_write_a_video_is_read(part: dict[str, object], expected: VideoPart) -> None:
-    assert video_part(part, "p") == expected
-
-
-@pytest.mark.parametrize("given", [None, 3, [], ["a", 3], {"url": 3}, {}])
-def test_what_is_no_address_is_refused(given: object) -> None:
-    with pytest.raises(InvalidRequest, match=r"p\.video must be an address"):
-        video_part({"type": "video", "video": given}, "p")
-
-
-@pytest.mark.parametrize("fps", [0, -1, 1000, "2", True, float("nan")])
-def test_a_rate_that_makes_no_sense_is_refused(fps: object) -> None:
-    with pytest.raises(InvalidRequest, match=r"p\.fps"):
-        video_part({"type": "video", "video": "a", "fps": fps}, "p")
-
-
-@pytest.mark.parametrize("field", REFUSED)
-def test_fields_that_are_not_honoured_are_refused_by_name(field: str) -> None:
-    with pytest.raises(InvalidRequest, match=field):
-        video_part({"type": "video", "video": "a", field: 1}, "p")
-
-
-def test_a_model_without_video_names_the_part() -> None:
-    message = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "video", "video": "b"}]}
-    with pytest.raises(InvalidRequest, match="takes no video") as caught:
-        checked([message], takes_images=True)
-    assert caught.value.field == "messages[0].content[1]"
 
 
 def loaded(part: VideoPart, limits: VideoLimits = LIMITS, **more: object) -> Clip:
@@ -209,7 +140,7 @@ def test_frames_by_their_addresses_stand_evenly_apart() -> None:
     with pytest.raises(InvalidRequest, match="at most 2"):
         loaded(VideoPart(urls, "here", frames=True), VideoLimits(frames=2))
     with pytest.raises(InvalidRequest, match="together"):
-        loaded(VideoPart(urls, "here", frames=True), VideoLimits(pixels=10_000))
+        loaded(VideoPart(urls, "here", frames=True), VideoLimits(kept=10_000))
 
 
 def test_videos_come_by_the_same_addresses_under_the_same_rules(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from typing import Any
 
@@ -12,12 +11,14 @@ import pytest
 from paceline.engine.rehearsal import TURNS, rehearse
 from paceline.models import loader
 from paceline.sparse.scorer import Draft
-from tests.engine.test_images import expected
 from tests.engine.watched import LISTENING, SMALL, TOKENS, Tiny, Watched, greedy, prompt
+from tests.integration.test_images import expected
+from tests.memory import held
 from tests.models.test_vision import TWO, built
 from tests.reference import greedy_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), [("hybrid", "similar"), ("hybrid_moe", "padded")])
 def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: pytest.LogCaptureFixture) -> None:
     folder = tiny(family)
@@ -27,12 +28,10 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
     depths = (0,) if runner.drafter is None else (0, 1, 3)
     with caplog.at_level(logging.WARNING, "paceline"):
         rehearse(runner, depths=depths, draft=draft)
-        gc.collect()
-        before = mx.get_active_memory()
+        before = held()
         rehearse(runner, depths=depths, draft=draft)
-        gc.collect()
     assert not caplog.records  # nothing broke off
-    assert mx.get_active_memory() == before
+    assert held() == before
     assert runner.batch is None and runner.rows == []
     assert runner.forward.traced_calls > TURNS
     heard = stepper.submit("after", built(folder, TWO) if runner.model.vision else prompt(40), greedy(TOKENS))

@@ -17,6 +17,7 @@ from paceline.conversation.text import TextStream
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.sampler import NOT_A_NUMBER, Sampled, Sampler, _key
+from tests.lengths import examples
 
 Floats = NDArray[np.float64]
 ENDS = frozenset({1, 3})
@@ -129,7 +130,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     rules=st.lists(RULES, min_size=1, max_size=7),
     prompts=st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=6), min_size=7, max_size=7),
@@ -277,7 +278,7 @@ def test_what_is_drawn_follows_the_distribution(rules: dict[str, Any]) -> None:
 # -- who rides beside whom
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rule=RULES, others=st.lists(RULES, min_size=1, max_size=6), place=st.integers(0, 6), seed=st.integers(0, 999))
 def test_a_seeded_row_draws_the_same_alone_and_in_any_place_beside_others(
     rule: Sampling, others: list[Sampling], place: int, seed: int

@@ -239,10 +239,3 @@ def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> N
             break
     assert check.agrees(model, PADDED, check.plain_step(model))
     assert not check.rolls_back(model, PADDED, check.plain_step(model))
-
-
-def test_the_prefill_chunk_is_a_power_of_two_that_follows_the_target(llama: Path) -> None:
-    model = loaded(llama).language
-    assert check.prefill_chunk(model, SIMILAR, target=0) == 64
-    assert check.prefill_chunk(model, SIMILAR, target=1e6) == 2048
-    assert check.prefill_chunk(model, SIMILAR).bit_count() == 1

@@ -22,6 +22,7 @@ from paceline.errors import LoadError
 from paceline.models import synthetic, synthetic_weights
 from paceline.models.files import EMBEDDED, check_weights, embedded, one_line, read_config, resolve
 from paceline.models.loader import load
+from tests.lengths import examples
 from tests.models import families
 
 Tiny = Callable[..., Path]
@@ -101,7 +102,7 @@ SERVE_ALL = """
 import signal, sys
 from paceline import cli
 for folder in sys.argv[1:]:
-    signal.alarm(30)  # the end, if one of them is served
+    signal.alarm(120)  # the end, if one of them is served
     print("serving", folder, file=sys.stderr, flush=True)
     try:
         cli.app(["serve", folder, "--port", "0", "--log-level", "warning"], prog_name="paceline")
@@ -124,7 +125,7 @@ def spoiled(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def complaints(spoiled: dict[str, Path]) -> dict[str, list[str]]:
     """What `paceline serve` wrote to stderr for each folder, the exit code last."""
     command = [sys.executable, "-c", SERVE_ALL, *map(str, spoiled.values())]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     heard = [part.splitlines()[1:] for part in done.stderr.split("serving ")[1:]]
@@ -142,7 +143,7 @@ def test_serving_it_is_one_clear_line_and_exit_code_2(complaints: dict[str, list
 @pytest.mark.parametrize("command", ["serve", "chat"])
 def test_the_process_ends_with_2_and_without_a_traceback(tmp_path: Path, command: str) -> None:
     arguments = [sys.executable, "-m", "paceline", command, str(tmp_path / "none")]
-    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=60)
+    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **OFFLINE}, timeout=240)
     assert done.returncode == 2
     errors = [line for line in done.stderr.splitlines() if " INFO " not in line]
     assert errors == [
@@ -278,7 +279,7 @@ JSON = st.recursive(
 ENTRY = st.fixed_dictionaries({"dtype": st.just("F32"), "shape": JSON, "data_offsets": JSON}) | JSON
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(header=st.dictionaries(st.text(max_size=3), ENTRY, max_size=3) | JSON, tail=st.binary(max_size=40))
 def test_any_header_is_accepted_or_refused_in_one_line(tmp_path: Path, header: Any, tail: bytes) -> None:
     text = json.dumps(header).encode()
@@ -290,7 +291,7 @@ def test_any_header_is_accepted_or_refused_in_one_line(tmp_path: Path, header: A
         assert "\n" not in str(refusal)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(index=st.fixed_dictionaries({"weight_map": JSON}) | JSON)
 def test_any_index_is_accepted_or_refused_in_one_line(llama: Path, tmp_path: Path, index: Any) -> None:
     if not (tmp_path / "model.safetensors").exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import io
 import re
@@ -24,6 +23,7 @@ from paceline.models import synthetic, synthetic_weights
 from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
 from tests.engine.stepper import Stepper, loaded
+from tests.memory import held
 from tests.reference import greedy_images, greedy_text, load_images
 
 Tiny = Callable[..., Path]
@@ -41,14 +41,8 @@ def head_of(model: LoadedModel) -> dict[str, mx.array]:
     return {} if isinstance(model.head, str) else parameters(model.head.module)
 
 
-def active_memory() -> int:
-    gc.collect()
-    mx.clear_cache()
-    return mx.get_active_memory()
-
-
 def peak_over_weights(folder: Path) -> float:
-    before = active_memory()
+    before = held()
     mx.reset_peak_memory()
     model = load(str(folder), "float32")
     return (mx.get_peak_memory() - before) / model.nbytes
@@ -80,21 +74,21 @@ def test_the_vision_language_view_adds_the_tower_and_nothing_else(tiny: Tiny, mo
         return vision
 
     monkeypatch.setattr(Vision, "build", classmethod(measured))
-    before = active_memory()
+    before = held()
     model = load(str(folder))
     assert model.vision is not None and model.vision.tower_bytes > 5e6
     assert grown[0] < 1e5  # the tower's tensors were read with the others
-    assert active_memory() - before == pytest.approx(model.nbytes, rel=0.01)
+    assert held() - before == pytest.approx(model.nbytes, rel=0.01)
 
 
 def test_a_model_that_is_dropped_gives_its_memory_back(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LARGE)
     load(str(folder))
-    before = active_memory()
+    before = held()
     model = load(str(folder))
-    assert active_memory() - before > 5e7
+    assert held() - before > 5e7
     del model
-    assert active_memory() - before < 1e5
+    assert held() - before < 1e5
 
 
 @pytest.mark.parametrize("family", ["qwen3", "hybrid_moe"])

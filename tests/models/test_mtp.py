@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import json
 import shutil
@@ -23,6 +22,7 @@ from paceline.models import synthetic
 from paceline.models.loader import LoadedModel, load
 from paceline.models.mtp import Head, build
 from tests.engine.stepper import Stepper, loaded
+from tests.memory import held
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -211,16 +211,14 @@ def test_the_head_has_no_embedding_and_no_output_head_of_its_own(tiny: Tiny, fam
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_loading_a_head_holds_its_own_weights_and_no_copy_of_others(tmp_path: Path, family: str) -> None:
-    def held(**options: Any) -> int:
+    def grown(**options: Any) -> int:
         folder = synthetic.build(family, tmp_path / str(len(options)), layers=4, vocab=8192, **options)
-        gc.collect()
-        mx.clear_cache()
-        before = mx.get_active_memory()
+        before = held()
         models.append(load(str(folder)))
-        return mx.get_active_memory() - before
+        return held() - before
 
     models: list[LoadedModel] = []
-    without, with_head = held(mtp=False), held()
+    without, with_head = grown(mtp=False), grown()
     assert with_head - without < 1.1 * head_of(models[1]).nbytes < 0.5 * models[0].nbytes
 
 

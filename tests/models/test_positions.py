@@ -18,6 +18,7 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE, initialize_rope
 
 from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE, Positions, dynamic_reach, image_positions
+from tests.lengths import examples
 from tests.reference import load_images
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
@@ -136,7 +137,7 @@ def layouts(draw: st.DrawFn) -> list[tuple[int, tuple[int, int] | None]]:
     return [*layout, (draw(st.integers(0, 12)), None)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(layout=layouts())
 def test_any_layout_of_pictures_and_text_has_mlx_vlms_positions(
     hybrid: Path, layout: list[tuple[int, tuple[int, int] | None]]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paceline.models import synthetic, synthetic_tokenizer, synthetic_weights
+from paceline.models import synthetic
 from tests.reference import greedy_images, greedy_text, load_images, load_text
 
 Tiny = Callable[..., Path]
@@ -145,30 +144,6 @@ def test_an_answer_ends_by_itself_now_and_then(llama: Path) -> None:
     assert all(len(ends & set(answer[:5])) == 0 for answer in answers)
 
 
-def test_ids_without_a_word_are_never_said(tiny: Tiny) -> None:
-    folder = tiny("llama", vocab=2048)
-    _, tokenizer = load_text(folder)
-    tokens = greedy_text(folder, prompt(folder, "What is the weather?"), 150)
-    markup = {tokenizer.convert_tokens_to_ids(text) for text in ("<think>", "<tool_call>", "<|im_start|>")}
-    assert max(tokens) < synthetic_tokenizer.SIZE
-    assert not markup & set(tokens)
-
-
-def test_a_seed_is_one_checkpoint(tmp_path: Path) -> None:
-    first = synthetic.build("hybrid", tmp_path / "first", layers=4)
-    second = synthetic.build("hybrid", tmp_path / "second", layers=4)
-    other = synthetic.build("hybrid", tmp_path / "other", layers=4, seed=1)
-    names = sorted(path.name for path in first.iterdir())
-    assert [(first / name).read_bytes() for name in names] == [(second / name).read_bytes() for name in names]
-    assert (first / "model.safetensors").read_bytes() != (other / "model.safetensors").read_bytes()
-
-
-def test_the_end_tokens_of_a_hybrid_are_the_union_of_two_files(hybrid: Path) -> None:
-    text = json.loads((hybrid / "config.json").read_text())["text_config"]["eos_token_id"]
-    generation = json.loads((hybrid / "generation_config.json").read_text())["eos_token_id"]
-    assert text not in generation
-
-
 @pytest.mark.parametrize("kind", ["linear", "dynamic", "yarn", "llama3", "longrope"])
 def test_a_scaled_rope_changes_what_is_said(tiny: Tiny, kind: str) -> None:
     plain, scaled = tiny("llama"), tiny("llama", **synthetic.scaled_rope(kind, window=64))
@@ -182,29 +157,6 @@ def test_a_tied_llama_does_not_repeat_itself(tiny: Tiny) -> None:
     tokens = greedy_text(folder, prompt(folder, "What is the weather?"), 80)
     assert shortest_cycle(tokens) is None
     assert len(set(tokens)) > 20
-
-
-def test_bfloat16_is_the_float32_checkpoint_rounded(tiny: Tiny) -> None:
-    wide: Any = mx.load(str(tiny("hybrid") / "model.safetensors"))
-    narrow: Any = mx.load(str(tiny("hybrid", dtype="bfloat16") / "model.safetensors"))
-    assert wide.keys() == narrow.keys()
-    for name, value in narrow.items():
-        expected = wide[name] if name.endswith("A_log") else wide[name].astype(mx.bfloat16)
-        assert value.dtype == expected.dtype
-        assert mx.array_equal(value, expected).item()
-
-
-def test_a_large_checkpoint_is_sharded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = synthetic.build("qwen3", tmp_path / "whole")
-    monkeypatch.setattr(synthetic_weights, "SHARD_BYTES", 1 << 20)
-    parts = synthetic.build("qwen3", tmp_path / "parts")
-    index = json.loads((parts / "model.safetensors.index.json").read_text())["weight_map"]
-    assert len(set(index.values())) > 1
-    assert set(index.values()) == {path.name for path in parts.glob("*.safetensors")}
-    for path in parts.glob("*.safetensors"):
-        assert struct.unpack("<Q", path.read_bytes()[:8])[0] % 8 == 0
-    ids = prompt(whole, "one two three")
-    assert greedy_text(parts, ids, 10) == greedy_text(whole, ids, 10)
 
 
 def test_a_failed_build_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -223,32 +175,3 @@ def test_the_command_line_sets_the_shape(tmp_path: Path, capsys: pytest.CaptureF
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert (config["num_hidden_layers"], config["tie_word_embeddings"]) == (1, True)
     assert "qwen3" in capsys.readouterr().out
-
-
-def test_characters_outside_the_training_text_span_several_tokens(llama: Path) -> None:
-    _, tokenizer = load_text(llama)
-    for text in ("猫", "🚲", "é"):
-        ids = tokenizer.encode(text, add_special_tokens=False)
-        assert len(ids) > 1
-        assert tokenizer.decode(ids) == text
-
-
-def test_the_template_renders_tools_images_and_thinking(hybrid: Path) -> None:
-    _, tokenizer = load_text(hybrid)
-    call = {"type": "function", "function": {"name": "get_weather", "arguments": {"city": "Lisbon"}}}
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Where?"}]},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "content": "sun"},
-        {"role": "tool", "content": "rain"},
-    ]
-    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": {}}}]
-    text = tokenizer.apply_chat_template(
-        messages, tools=tools, tokenize=False, add_generation_prompt=True, enable_thinking=True
-    )
-    assert text.count("<|im_start|>system") == 1
-    assert "<|vision_start|><|image_pad|><|vision_end|>Where?" in text
-    assert '{"name": "get_weather", "arguments": {"city": "Lisbon"}}' in text
-    assert text.count("<tool_response>") == 2
-    assert text.endswith("<|im_start|>assistant\n<think>\n")

@@ -1,4 +1,4 @@
-"""A server process over the fake service: `python -m tests.server.child DRAIN_SECONDS [LOAD_ERROR]`.
+"""A server process over the fake service: `python -m tests.server.child DRAIN_SECONDS [LOAD_ERROR | --load-forever]`.
 
 A line on its standard input lets the rows that hang go on.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 
 from paceline.errors import PacelineError
 from paceline.server.app import run
@@ -18,7 +19,14 @@ from tests.server.fake_service import FakeService
 class ReleasedByStdin(FakeService):
     async def start(self) -> None:
         asyncio.get_running_loop().add_reader(sys.stdin, self.read_line)
+        if "--load-forever" in sys.argv:
+            await asyncio.to_thread(self.load_forever)
         await super().start()
+
+    def load_forever(self) -> None:
+        """In a thread that nothing can interrupt, as a real model is loaded."""
+        print("loading", flush=True)
+        threading.Event().wait()
 
     def read_line(self) -> None:
         if sys.stdin.readline():
@@ -27,7 +35,8 @@ class ReleasedByStdin(FakeService):
 
 if __name__ == "__main__":
     logging.basicConfig(level="INFO", format="%(name)s: %(message)s")
-    service = ReleasedByStdin(load_error=sys.argv[2] if len(sys.argv) > 2 else None)
+    error = sys.argv[2] if len(sys.argv) > 2 and "--load-forever" not in sys.argv else None
+    service = ReleasedByStdin(load_error=error)
     try:
         run(service, Settings(port=0, drain_seconds=float(sys.argv[1])))
     except PacelineError as error:

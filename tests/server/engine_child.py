@@ -1,6 +1,7 @@
 """A server process over the real engine: `python -m tests.server.engine_child MODEL DRAIN_SECONDS`.
 
-It runs one row at a time. A line on its standard input breaks the engine: from then on every step fails.
+It runs one row at a time. A line on its standard input breaks the engine: from then on every step fails; or, where the
+line is "crash", nothing can be planned any more.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ class Breakable(Service):
         threading.Thread(target=self._break_at_a_word, daemon=True).start()
 
     def _break_at_a_word(self) -> None:
-        if sys.stdin.readline():
+        word = sys.stdin.readline().strip()
+        if word:
             assert self._running is not None and self._running.engine._runner is not None
 
-            def decode(*arguments: Any) -> Launched:
+            def fails(*arguments: Any) -> Launched:
                 raise RuntimeError("the device is gone")
 
-            setattr(self._running.engine._runner, "decode", decode)  # noqa: B010
+            engine = self._running.engine
+            target, name = (engine.scheduler, "plan") if word == "crash" else (engine._runner, "decode")
+            setattr(target, name, fails)
 
 
 commands = typer.Typer(cls=cli._Commands)

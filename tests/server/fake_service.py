@@ -198,6 +198,9 @@ class FakeService:
         self.clears += 1
         return {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
 
+    def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens)
+
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> list[int]:
@@ -234,7 +237,7 @@ class FakeService:
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
             assert isinstance(part, Part)  # it takes no video
-            Loader.of(self.settings).load(part.url, part.place)
+            Loader.of(self.settings).request().load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 
     def _text(self, request: GenerateRequest, field: str = "prompt") -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +16,9 @@ from paceline.preflight import listen
 from paceline.server.app import configured, create_app
 from paceline.server.backend import Backend
 from paceline.settings import Settings
+from tests.waiting import WAIT
 
 Address = str
-WAIT = 20.0  # seconds until a test that waits for an event has failed
 
 
 @contextlib.contextmanager
@@ -29,11 +30,21 @@ def serve(backend: Backend, settings: Settings) -> Iterator[Address]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        assert started.wait(6 * WAIT)  # a model is loaded and checked, maybe on a busy machine
+        assert started.wait(WAIT)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
+
+
+def open_request(address: Address, path: str, body: dict[str, Any]) -> socket.socket:
+    """A request on a bare socket, which can be closed at any moment."""
+    url, content = httpx.URL(address), json.dumps(body).encode()
+    connection = socket.create_connection((url.host, url.port or 80), timeout=WAIT)
+    connection.sendall(
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+    )
+    return connection
 
 
 def user(text: Any) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from openai.types import Completion
 from paceline.engine.request import Sampling
 from tests.server.fake_service import END, REPLY, FakeService
 from tests.server.harness import events, post_completion, refused
+from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
 
@@ -130,7 +131,7 @@ def test_streamed_prompts_are_told_apart_by_index(http: httpx.Client) -> None:
 
 def test_one_bad_prompt_refuses_the_list_and_frees_the_others(http: httpx.Client, service: FakeService) -> None:
     refused(post_completion(http, ["!hang 0", "x" * 5000]), 400, "prompt", "4096", "5001")
-    assert service.idle.wait(10)
+    assert service.idle.wait(WAIT)
 
 
 def score(prompt: Any, **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from paceline.server.drain import Gate
-from tests.server.harness import WAIT, post_chat, refused, user
+from tests.server.harness import post_chat, refused, user
+from tests.waiting import WAIT, until
 
 
 class Child:
@@ -62,8 +63,7 @@ def hanging_stream(http: httpx.Client) -> Iterator[Iterator[bytes]]:
 
 
 def until_draining(http: httpx.Client) -> None:
-    while http.get("/ready").status_code == 200:
-        pass
+    until(lambda: http.get("/ready").status_code != 200)
 
 
 def test_sigterm_lets_running_requests_finish_and_refuses_new_ones() -> None:
@@ -136,3 +136,19 @@ async def test_waiting_for_a_gate_ends_in_time(seconds: float) -> None:
     gate = Gate()
     gate.enter()
     assert not await gate.emptied(seconds)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_model_loads_ends_the_process_at_once(sig: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.server.child", "600", "--load-forever"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        process.send_signal(sig)
+        output, errors = process.communicate(timeout=WAIT)
+        assert (process.returncode, output) == (0, "")
+        assert "Traceback" not in errors and "stopped while the model was loading" in errors
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import anthropic.types
 import pytest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -31,7 +30,6 @@ from paceline.server.errors import (
     field_path,
     invalid_fields,
 )
-from paceline.server.messages_errors import message_error
 from paceline.server.schema import ChatBody
 
 
@@ -70,21 +68,6 @@ def test_each_error_has_its_status_and_openais_object(error: Exception, status: 
     body = error_object(error)["error"]
     assert body["type"] == kind
     assert set(body) == {"message", "type", "param", "code"}
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (QueueFull("full"), "rate_limit_error"),
-        (QueueTimeout("late"), "overloaded_error"),
-        (DeadlineExceeded("late"), "timeout_error"),
-        (NeverFits(9000, 2, 1), "invalid_request_error"),
-    ],
-)
-def test_anthropics_clients_read_their_own_words_for_a_refusal(error: Exception, kind: str) -> None:
-    body = message_error(error)
-    assert body["error"]["type"] == kind
-    anthropic.types.ErrorResponse.model_validate(body, strict=True)
 
 
 def test_what_never_fits_is_told_with_its_numbers() -> None:

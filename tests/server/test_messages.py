@@ -18,10 +18,10 @@ from paceline.engine.request import Delta, PromptInfo, Sampling, Usage
 from paceline.models.synthetic_tokenizer import CHAT_TEMPLATE
 from paceline.service import ChatRequest
 from paceline.settings import Settings
+from tests.integration.test_server_images import png
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import Address, serve, user
 from tests.server.sdk_types import TypedClient
-from tests.server.test_images import png
 
 LENGTH = len(REPLY.encode()) + 1
 STREAM_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -78,19 +78,19 @@ def actor(scripted: Scripted) -> Scripted:
 
 @pytest.fixture(scope="module")
 def stage(scripted_address: Address) -> Iterator[httpx.Client]:
-    with TypedClient(base_url=scripted_address, timeout=30) as http:
+    with TypedClient(base_url=scripted_address, timeout=120) as http:
         yield http
 
 
 @pytest.fixture(scope="module")
 def claude(address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0, timeout=30) as client:
+    with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def staged(scripted_address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=scripted_address, api_key="none", max_retries=0, timeout=30) as client:
+    with anthropic.Anthropic(base_url=scripted_address, api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 

@@ -6,7 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.settings import Settings
 from tests.server.fake_service import PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
-from tests.server.harness import WAIT, post_chat, post_completion, serve, user
+from tests.server.harness import post_chat, post_completion, serve, user
+from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
 

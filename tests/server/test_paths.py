@@ -10,7 +10,8 @@ import pytest
 
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
-from tests.server.harness import WAIT, Address, refused, serve, user
+from tests.server.harness import Address, refused, serve, user
+from tests.waiting import WAIT
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ import pytest
 from paceline.server.identity import Call
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
-from tests.server.harness import WAIT, post_chat, refused, serve, user
+from tests.server.harness import post_chat, refused, serve, user
+from tests.waiting import WAIT
 
 KEYS = Settings.load({"api_key": ["sk-one", "sk-two"], "admin_key": "sk-admin"}, None, {})
 HANG: dict[str, dict[str, Any]] = {

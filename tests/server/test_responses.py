@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -8,26 +7,13 @@ import openai
 import pytest
 from openai.types.responses import ResponseItemList
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.service import ChatRequest
-from tests.server import fake_service
 from tests.server.fake_service import REPLY, FakeService
-from tests.server.harness import WAIT, refused
+from tests.server.harness import open_request, refused
 from tests.server.responses import CALL, WEATHER, kinds, parsed, respond, response_of, stream_of
+from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
-
-
-@pytest.fixture
-def format(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model thinks, and calls as Hermes does."""
-    monkeypatch.setattr(service, "answer_format", AnswerFormat("hermes", "think"))
-
-
-@pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`says(text)` makes it the model's next answers."""
-    yield lambda text: monkeypatch.setattr(fake_service, "REPLY", text)
 
 
 def asked(service: FakeService) -> ChatRequest:
@@ -99,66 +85,7 @@ def test_a_length_limit_makes_it_incomplete(http: httpx.Client) -> None:
     assert last["type"] == "response.incomplete" and last["response"]["status"] == "incomplete"
 
 
-def test_an_answer_of_nothing_is_an_empty_message(http: httpx.Client, says: Any) -> None:
-    says("")
-    assert response_of(respond(http)).output_text == ""
-    [item] = stream_of(respond(http, stream=True))[-1]["response"]["output"]
-    assert item["content"][0]["text"] == ""
-
-
-def test_logprobs_are_those_of_the_text(http: httpx.Client, format: None, says: Any) -> None:
-    says("<think>\nmh\n</think>\n\nHi!")
-    fields: dict[str, Any] = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
-    thought, item = response_of(respond(http, **fields)).output
-    assert thought.type == "reasoning" and item.type == "message" and item.content[0].type == "output_text"
-    scores = item.content[0].logprobs
-    assert scores is not None
-    assert "".join(score.token for score in scores).endswith("Hi!")
-    assert all(len(score.top_logprobs) == 2 for score in scores)
-    assert "m" not in [score.token for score in scores]
-    events = stream_of(respond(http, stream=True, **fields))
-    streamed = [each for event in events if event["type"].endswith("text.delta") for each in event.get("logprobs", [])]
-    assert [score["token"] for score in streamed] == [score.token for score in scores]
-    none = response_of(respond(http)).output[-1]
-    assert none.type == "message" and none.content[0].type == "output_text" and none.content[0].logprobs == []
-
-
 # -- reasoning
-
-
-def test_reasoning_is_an_item_before_the_message(http: httpx.Client, format: None, says: Any) -> None:
-    says("<think>\nLet me see.\n</think>\n\nYes.")
-    response = response_of(respond(http))
-    thought, item = response.output
-    assert thought.type == "reasoning" and thought.content is not None
-    assert thought.content[0].text == "Let me see." and thought.summary == [] and thought.encrypted_content is None
-    assert item.type == "message" and response.output_text == "Yes."
-    assert response.usage is not None
-    inside = len("<think>\nLet me see.")  # tokens are bytes; the mark that ends it counts for what follows
-    assert response.usage.output_tokens_details.reasoning_tokens == inside
-    assert kinds(stream_of(respond(http, stream=True)))[2:9] == [
-        "output_item.added",
-        "content_part.added",
-        "reasoning_text.delta",
-        "reasoning_text.done",
-        "content_part.done",
-        "output_item.done",
-        "output_item.added",
-    ]
-
-
-def test_a_summary_of_reasoning_is_the_reasoning(http: httpx.Client, format: None, says: Any) -> None:
-    says("<think>\nLet me see.\n</think>\n\nYes.")
-    fields = {"reasoning": {"summary": "auto", "effort": "high"}, "include": ["reasoning.encrypted_content"]}
-    thought = response_of(respond(http, **fields)).output[0]
-    assert thought.type == "reasoning" and thought.content is None
-    assert thought.summary[0].text == "Let me see." and thought.encrypted_content
-    assert kinds(stream_of(respond(http, stream=True, **fields)))[3:7] == [
-        "reasoning_summary_part.added",
-        "reasoning_summary_text.delta",
-        "reasoning_summary_text.done",
-        "reasoning_summary_part.done",
-    ]
 
 
 @pytest.mark.parametrize("fields", [{}, {"reasoning": {"summary": "auto"}}])
@@ -228,157 +155,6 @@ def test_a_call_and_its_output_make_a_round_trip(
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", call.call_id, "sun")
 
 
-def test_calls_stream_as_they_are_written(http: httpx.Client, format: None, says: Any) -> None:
-    says(f"Look:\n{CALL}\n{CALL}")
-    events = stream_of(respond(http, tools=[WEATHER], stream=True))
-    one = ["output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done"]
-    assert kinds(events)[-9:] == [*one, *one, "completed"]
-    deltas = [event for event in events if event["type"] == "response.function_call_arguments.delta"]
-    assert len(deltas) > 4
-    ids = [item["call_id"] for item in events[-1]["response"]["output"][1:]]
-    assert len(set(ids)) == 2
-
-
-def test_the_answer_ends_before_a_second_call_where_one_is_allowed(
-    http: httpx.Client, service: FakeService, format: None, says: Any
-) -> None:
-    says(f"Look:\n{CALL}\n{CALL}")
-    for response in (
-        respond(http, tools=[WEATHER], parallel_tool_calls=False).json(),
-        stream_of(respond(http, tools=[WEATHER], parallel_tool_calls=False, stream=True))[-1]["response"],
-    ):
-        assert [item["type"] for item in response["output"]] == ["message", "function_call"]
-        assert (response["status"], response["parallel_tool_calls"]) == ("completed", False)
-    assert service.idle.wait(WAIT)
-
-
-def test_a_call_that_the_length_cuts_off_is_incomplete(http: httpx.Client, format: None, says: Any) -> None:
-    says(CALL)
-    for response in (
-        respond(http, tools=[WEATHER], max_output_tokens=55).json(),
-        stream_of(respond(http, tools=[WEATHER], max_output_tokens=55, stream=True))[-1]["response"],
-    ):
-        [call] = response["output"]
-        assert (call["type"], call["status"], response["status"]) == ("function_call", "incomplete", "incomplete")
-        assert call["arguments"].startswith('{"city"')
-
-
-def test_a_call_that_the_model_breaks_off_is_text_too(http: httpx.Client, format: None, says: Any) -> None:
-    says('<tool_call>\n{"name": "weather", "arguments": {"city": "Zü')
-    for response in (
-        respond(http, tools=[WEATHER]).json(),
-        stream_of(respond(http, tools=[WEATHER], stream=True))[-1]["response"],
-    ):
-        call, text = response["output"]
-        assert (call["status"], text["type"], response["status"]) == ("incomplete", "message", "completed")
-        assert text["content"][0]["text"].startswith("<tool_call>")
-
-
-def test_free_text_tools_are_functions_to_the_model(
-    http: httpx.Client, service: FakeService, format: None, says: Any
-) -> None:
-    grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'}
-    patch = {"type": "custom", "name": "apply_patch", "description": "Edits.", "format": grammar}
-    says('<tool_call>\n{"name": "apply_patch", "arguments": {"input": "*** Begin\\n\\"x\\""}}\n</tool_call>')
-    first = response_of(respond(http, tools=[patch]))
-    [call] = first.output
-    assert call.type == "custom_tool_call" and (call.name, call.input) == ("apply_patch", '*** Begin\n"x"')
-    tools = asked(service).tools
-    assert tools is not None and 'start: "x"' in tools[0]["function"]["description"]
-    events = stream_of(respond(http, tools=[patch], stream=True))
-    assert kinds(events)[2:6] == [
-        "output_item.added",
-        "custom_tool_call_input.delta",
-        "custom_tool_call_input.done",
-        "output_item.done",
-    ]
-    output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "Done"}
-    response_of(respond(http, [output], previous_response_id=first.id, tools=[patch]))
-    assert messages(service)[1]["tool_calls"][0]["function"]["arguments"] == '{"input": "*** Begin\\n\\"x\\""}'
-
-
-def test_a_namespace_is_part_of_the_name_to_the_model(
-    http: httpx.Client, service: FakeService, format: None, says: Any
-) -> None:
-    agents = {"type": "namespace", "name": "agents", "description": "Helpers.", "tools": [{**WEATHER, "name": "ask"}]}
-    says(CALL.replace("weather", "agents__ask"))
-    first = response_of(respond(http, tools=[agents, WEATHER]))
-    [call] = first.output
-    assert call.type == "function_call" and (call.name, call.namespace) == ("ask", "agents")
-    output = {"type": "function_call_output", "call_id": call.call_id, "output": [{"type": "input_text", "text": "y"}]}
-    response_of(respond(http, [output], previous_response_id=first.id, tools=[agents]))
-    answer, result = messages(service)[1:]
-    assert answer["tool_calls"][0]["function"]["name"] == "agents__ask" == result["name"]
-    named = {"type": "function", "name": "ask", "namespace": "agents"}
-    assert response_of(respond(http, tools=[agents], tool_choice=named)).status == "completed"
-
-
-def test_a_tool_that_the_server_would_have_to_run_is_left_out(http: httpx.Client, service: FakeService) -> None:
-    hosted = [{"type": kind} for kind in ("web_search", "local_shell", "tool_search", "image_generation")]
-    response = response_of(respond(http, tools=[*hosted, WEATHER]))
-    assert [tool.type for tool in response.tools] == ["function"]
-    tools = asked(service).tools
-    assert tools is not None and [tool["function"]["name"] for tool in tools] == ["weather"]
-    response_of(respond(http, tools=hosted))
-    assert asked(service).tools is None
-    refused(respond(http, tools=hosted, tool_choice="required"), 400, "tool_choice", "required")
-    refused(respond(http, tools=hosted, tool_choice={"type": "web_search_preview"}), 400, "tool_choice", "web_search")
-
-
-def test_the_choice_of_tools_is_honoured(http: httpx.Client, service: FakeService, format: None) -> None:
-    other = {**WEATHER, "name": "other", "strict": False}
-    tools = [WEATHER, other]
-
-    def offered(choice: Any) -> list[str] | None:
-        response_of(respond(http, tools=tools, tool_choice=choice))
-        found = asked(service).tools
-        return None if found is None else [tool["function"]["name"] for tool in found]
-
-    assert offered("auto") == offered(None) == ["weather", "other"]
-    assert asked(service).grammar is None
-    assert offered("none") is None
-    assert offered("required") == ["weather", "other"]
-    assert asked(service).grammar is not None
-    assert offered({"type": "function", "name": "other"}) == ["weather", "other"]
-    assert asked(service).grammar is not None
-    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "other"}]}
-    assert offered(allowed) == ["other"]
-    assert asked(service).grammar is None
-    assert offered({**allowed, "mode": "required"}) == ["other"]
-    assert asked(service).grammar is not None
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"tools": [{"type": "function"}]}, "tools[0].name"),
-        ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
-        ({"tools": [{**WEATHER, "parameters": 5}]}, "tools[0].parameters"),
-        ({"tools": [WEATHER, WEATHER]}, "tools[1]"),
-        ({"tools": [5]}, "tools[0].type"),
-        ({"tools": [{"type": "telepathy"}]}, "tools[0].type"),
-        ({"tools": [{"type": "custom", "name": "x", "format": {"type": "xml"}}]}, "tools[0].format"),
-        ({"tools": [{"type": "namespace", "name": "x"}]}, "tools[0]"),
-        ({"tools": [{"type": "namespace", "name": "x", "tools": [{"type": "mcp"}]}]}, "tools[0].tools[0].type"),
-        ({"tools": [WEATHER], "tool_choice": "sometimes"}, "tool_choice"),
-        ({"tools": [WEATHER], "tool_choice": {"type": "function", "name": "other"}}, "tool_choice"),
-        ({"tools": [WEATHER], "tool_choice": {"type": "custom", "name": "weather"}}, "tool_choice"),
-        ({"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "mode": "auto"}}, "tool_choice.tools"),
-        (
-            {"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [5]}},
-            "tool_choice.tools[0]",
-        ),
-        (
-            {"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "mode": "none", "tools": []}},
-            "tool_choice.mode",
-        ),
-        ({"tool_choice": "required"}, "tool_choice"),
-    ],
-)
-def test_a_bad_tool_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
-    refused(respond(http, **fields), 400, param)
-
-
 # -- fields
 
 
@@ -406,54 +182,6 @@ def test_sampling_fields_reach_the_engine(http: httpx.Client, service: FakeServi
     assert (request.cache, request.cache_salt) == (False, "salt")
     response_of(respond(http, prompt_cache_key="key", user="u", safety_identifier="s", service_tier="auto"))
     assert (asked(service).cache, asked(service).cache_salt) == (True, "")
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"background": True}, "background"),
-        ({"conversation": "conv_1"}, "conversation"),
-        ({"prompt": {"id": "x"}}, "prompt"),
-        ({"service_tier": "flex"}, "service_tier"),
-        ({"n": 2}, "n"),
-        ({"max_tokens": 5}, "max_tokens"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"max_output_tokens": 0}, "max_output_tokens"),
-        ({"max_output_tokens": 10**9}, "max_output_tokens"),
-        ({"temperature": -1}, "temperature"),
-        ({"temperature": "warm"}, "temperature"),
-        ({"top_logprobs": 21}, "top_logprobs"),
-        ({"include": ["everything"]}, "include[0]"),
-        ({"truncation": "maybe"}, "truncation"),
-        ({"metadata": {"a": 1}}, "metadata.a"),
-        ({"reasoning": {"effort": "heroic"}}, "reasoning.effort"),
-        ({"reasoning": {"summary": "long"}}, "reasoning.summary"),
-        ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
-        ({"text": {"verbosity": "high"}}, "text.verbosity"),
-        ({"text": {"format": {"type": "xml"}}}, "text.format"),
-        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format"),
-        ({"chat_template_kwargs": {"chat_template": "x"}}, "chat_template_kwargs"),
-        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
-        ({"text": {"format": {"type": "json_object"}}, "guided_regex": "a"}, "guided_regex"),
-    ],
-)
-def test_what_cannot_be_honoured_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
-    refused(respond(http, **fields), 400, param, param.split("[")[0].split(".")[0])
-
-
-@pytest.mark.parametrize("depth", [130, 400, 850])
-def test_what_is_nested_too_deeply_is_refused(http: httpx.Client, depth: int) -> None:
-    deep: Any = {}
-    for _ in range(depth):
-        deep = {"a": deep}
-    refused(respond(http, tools=[{**WEATHER, "parameters": deep}]), 400, "tools", "deeply")
-    refused(
-        respond(http, [{"role": "user", "content": [{"type": "input_text", "text": deep}]}]),
-        400,
-        "input[0].content[0].text",
-    )
-    refused(respond(http, [{"role": "user", "content": [{"type": "smell", "text": deep}]}]), 400, "input[0].content[0]")
-    assert respond(http, unknown=deep).status_code == 200
 
 
 def test_another_model_is_not_found(http: httpx.Client) -> None:
@@ -519,14 +247,10 @@ def test_a_running_response_that_is_deleted_ends_and_is_not_kept(http: httpx.Cli
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, service: FakeService, stream: bool) -> None:
     body = {"input": "!hang 3", "stream": stream}
-    with httpx.Client(base_url=http.base_url, timeout=WAIT if stream else 1) as leaver:
+    with open_request(str(http.base_url), "/v1/responses", body) as connection:
+        assert service.hanging.wait(WAIT)
         if stream:
-            with leaver.stream("POST", "/v1/responses", json=body) as answer:
-                id = next(answer.iter_text()).split('"id":"')[1].split('"')[0]
-                assert service.hanging.wait(WAIT)
-        else:
-            with pytest.raises(httpx.ReadTimeout):
-                leaver.post("/v1/responses", json=body)
+            id = connection.recv(65536).decode().split('"id":"')[1].split('"')[0]
     assert service.idle.wait(WAIT)
     if stream:
         assert response_of(http.get(f"/v1/responses/{id}")).status == "cancelled"

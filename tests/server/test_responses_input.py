@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from paceline.errors import InvalidRequest
 from paceline.server.responses_input import conversation, input_items, sealed, shortened, unsealed
+from tests.integration.test_server_images import png, url
 from tests.server.fake_service import FakeService
 from tests.server.harness import refused
 from tests.server.responses import respond, response_of
-from tests.server.test_images import png, url
 
 Item = dict[str, Any]
 

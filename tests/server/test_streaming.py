@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-import socket
-
 import httpx
 import pytest
 
 from tests.server.fake_service import FakeService
-from tests.server.harness import WAIT, Address, post_chat, user
-
-
-def open_request(address: Address, body: bytes) -> socket.socket:
-    """A request on a bare socket, which can be closed at any moment."""
-    host, port = address.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)))
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
-    connection.sendall(head.encode() + body)
-    return connection
+from tests.server.harness import Address, open_request, post_chat, user
+from tests.waiting import WAIT
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -23,8 +13,7 @@ def open_request(address: Address, body: bytes) -> socket.socket:
 def test_a_client_that_goes_away_frees_its_row(
     address: Address, service: FakeService, stream: bool, tokens: int
 ) -> None:
-    request = httpx.Request("POST", address, json={"messages": user(f"!hang {tokens}"), "stream": stream})
-    with open_request(address, request.content):
+    with open_request(address, "/v1/chat/completions", {"messages": user(f"!hang {tokens}"), "stream": stream}):
         assert service.hanging.wait(WAIT)
         assert not service.idle.is_set()
     assert service.idle.wait(WAIT)

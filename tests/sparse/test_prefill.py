@@ -11,12 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.duty import Duty
-from paceline.engine.request import Prompt, Sampling
-from paceline.sparse.rules import Rules
+from paceline.engine.request import Prompt
+from paceline.engine.runner import Launched, Token
+from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
-from tests.sparse.test_exactness import chosen, compare, prompt
 
 TOKENS = 12
 PLENTY = 1 << 30
@@ -27,53 +26,6 @@ def outcomes(stepper: SparseStepper) -> dict[str, int]:
 
 
 # -- who
-
-
-def test_auto_reads_sparsely_from_the_threshold_on(llama: Path) -> None:
-    stepper = SparseStepper(llama, rules=Rules("auto", threshold=300, keep=0.4))
-    rows = {count: stepper.scored(str(count), prompt(count), 3) for count in (299, 300, 500)}
-    stepper.finish()
-    assert [kept(rows[count]) == count for count in rows] == [True, False, False]
-    assert outcomes(stepper) == {"sparse": 2, "short": 1}
-
-
-def test_a_prompt_that_is_too_long_is_read_whole_and_counted(llama: Path) -> None:
-    stepper = SparseStepper(llama, rules=Rules("auto", threshold=260, most=400))
-    long = stepper.scored("long", prompt(401), TOKENS)
-    stepper.scored("fits", prompt(400), 2)
-    stepper.finish()
-    assert long.tokens == greedy_text(llama, prompt(401), TOKENS)
-    assert outcomes(stepper) == {"sparse": 1, "long": 1}
-
-
-def test_the_requests_word_is_stronger_than_the_servers(llama: Path) -> None:
-    stepper = SparseStepper(llama, rules=Rules("off", threshold=10_000))
-    asked = stepper.scored("asked", prompt(), 3, specprefill=True)
-    silent = stepper.scored("silent", prompt(), 3)
-    stepper.finish()
-    assert (kept(asked) or 0) < 420 and kept(silent) is None
-    stepper = SparseStepper(llama)
-    refuses = stepper.scored("refuses", prompt(), 3, specprefill=False)
-    more = stepper.scored("more", prompt(), 3, specprefill_keep=0.8)
-    stepper.finish()
-    assert kept(refuses) is None and len(chosen(prompt(), share=0.8)) == kept(more)
-
-
-def test_what_needs_the_whole_prompt_gets_it(llama: Path) -> None:
-    stepper = SparseStepper(llama)
-    scores = stepper.submit("scores", prompt(), Sampling(temperature=0, max_tokens=2, prompt_logprobs=0))
-    stepper.finish()
-    assert kept(scores) is None and outcomes(stepper) == {}
-
-
-def test_only_what_is_not_cached_counts(hybrid: Path) -> None:
-    stepper = SparseStepper(hybrid, cache=PLENTY, chunk=100)
-    first = stepper.scored("first", prompt(400), 2, specprefill=False)
-    stepper.finish()
-    again = stepper.scored("again", [*prompt(400), *prompt(200, 5)], 2)
-    stepper.finish()
-    assert first.finish_reason == "length" and again.cached >= 399 and kept(again) == 600
-    assert outcomes(stepper) == {"short": 1}
 
 
 # -- on the way
@@ -218,39 +170,26 @@ def test_a_step_has_a_chunk_of_scoring_or_of_prefill_and_never_both_beside_strea
     assert [each for each in plans if each.prefill and each.decode]
 
 
-def test_streams_are_repaid_for_the_time_that_chunks_take() -> None:
-    duty = Duty(share=0.25)
-    assert not duty.rests(10.0)
-    duty.begun()
-    assert duty.rests(10.0) and duty.rests(20.0), "nobody knows yet how long it takes"
-    duty.took(0.5, 21.0)
-    assert duty.rests(21.0) and duty.rests(22.4)
-    assert not duty.rests(22.6), "three times as long for the streams"
-    duty.begun()
-    duty.forget()
-    assert not duty.rests(23.0)
-
-
-def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> None:
-    """With a clock of its own: every chunk takes 0.3 s, every step 0.1 s."""
-    stepper = SparseStepper(llama, chunk=16, read=16)
-    now = [0.0]
-    engine = stepper.engine
-    engine._clock = lambda: now[0]
-    duty = engine.scheduler.duty
-    took = duty.took
-    duty.took = lambda seconds, now: took(0.3, now)  # type: ignore[method-assign]
-    stream = stepper.greedy("stream", prompt(20, 1), 600)
+@pytest.mark.parametrize("lost", range(1, 12))
+def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_it(
+    llama: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    stepper = SparseStepper(llama, chunk=16, read=64)
+    stepper.engine.scheduler.duty.share = 1.0
+    stream = stepper.greedy("stream", prompt(20, 1), 40)
     stepper.step(4)
     long = stepper.scored("long", prompt(), 4)
-    chunks = steps = 0
-    while not long.deltas:
-        before = duty.under_way
-        stepper.step()
-        steps += 1
-        chunks += duty.under_way > before
-        now[0] += 0.1 + 0.3 * (duty.under_way > before)
-    assert chunks > 20
-    assert 0.3 * chunks / now[0] < duty.share + 0.05
+    collect, calls = stepper.runner.collect, 0
+
+    def fails(launched: Launched) -> list[Token]:
+        nonlocal calls
+        calls += 1
+        if calls == lost:
+            raise RuntimeError("a passing fault")
+        return collect(launched)
+
+    monkeypatch.setattr(stepper.runner, "collect", fails)
     stepper.finish()
-    assert stream.tokens == greedy_text(llama, prompt(20, 1), 600)
+    assert stepper.engine.scheduler.duty.under_way == 0
+    assert outcomes(stepper)["sparse"] == 1 and len(long.tokens) == 4
+    assert stream.tokens == greedy_text(llama, prompt(20, 1), 40)

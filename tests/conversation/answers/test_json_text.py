@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
 from paceline.conversation.answers.source import Source
+from tests.lengths import examples
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
@@ -36,7 +37,7 @@ def copy(pieces: list[str]) -> tuple[str, str]:
     raise AssertionError("it waits for text behind the end")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(OBJECTS, st.booleans(), st.sampled_from([None, 1]), st.text(max_size=4))
 def test_valid_json_is_copied_byte_for_byte_and_to_its_end(
     value: dict[str, Any], ascii: bool, indent: int | None, rest: str
@@ -46,7 +47,7 @@ def test_valid_json_is_copied_byte_for_byte_and_to_its_end(
     assert copy(list(text + rest)) == (text, rest)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(OBJECTS)
 def test_an_object_that_is_cut_off_is_incomplete_wherever_it_is(value: dict[str, Any]) -> None:
     text = json.dumps(value)

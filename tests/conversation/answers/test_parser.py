@@ -3,26 +3,18 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from paceline.conversation.answers import (
     AnswerFormat,
     AnswerParser,
-    CallArguments,
     CallBroken,
-    CallEnd,
-    CallStart,
     Content,
     Event,
     Reasoning,
-    call_id,
     merge,
     parse_whole,
 )
@@ -141,57 +133,6 @@ def test_text_that_begins_like_a_mark_comes_out_as_soon_as_it_is_none(case: Form
 # -- streaming
 
 
-def test_a_name_comes_first_and_arguments_follow_letter_by_letter() -> None:
-    text = '<tool_call>{"name": "get_weather", "arguments": {"city": "Bonn"}}</tool_call>'
-    reading = parser(QWEN)
-    seen = [(letter, reading.push(letter)) for letter in text]
-    begin = text.index('{"city')
-    assert [event for _, events in seen[:begin] for event in events] == []
-    assert seen[begin][1] == [CallStart(0, "call_0", "get_weather"), CallArguments(0, "{")]
-    for letter, events in seen[begin + 1 : text.index("}}")]:
-        assert events == [CallArguments(0, letter)]
-    assert seen[text.index("}}")][1] == [CallArguments(0, "}"), CallEnd(0)]
-    assert [event for _, events in seen[text.index("}}") + 1 :] for event in events] == []
-
-
-def test_a_string_parameter_streams_inside_its_tags() -> None:
-    reading = parser(CODER)
-    reading.push("<tool_call>\n<function=get_weather>\n<parameter=city>\n")  # the newline is layout
-    assert reading.push('Bonn "') == [CallArguments(0, 'Bonn \\"')]
-    assert reading.push("am\nRhein\n") == [CallArguments(0, "am\\nRhein")]
-    assert reading.push("</parameter>\n<parameter=days>\n1") == [CallArguments(0, '"' + ', "days": ')]
-    assert reading.push("2\n</parameter>") == [CallArguments(0, "12")]
-    assert reading.push("</function>") == [CallArguments(0, "}"), CallEnd(0)]
-
-
-def test_text_is_not_held_back() -> None:
-    reading = parser(QWEN)
-    assert reading.push("a <tool") == [Content("a ")]
-    assert reading.push("s") == [Content("<tools")]
-    assert reading.push(" <") == [Content(" ")]
-    assert reading.push("\n") == [Content("<")]
-    assert reading.push("b") == [Content("\nb")]
-
-
-def test_a_call_whose_name_is_no_tool_is_let_go_at_the_first_wrong_letter() -> None:
-    reading = parser(QWEN)
-    assert reading.push('<tool_call>{"name": "get_') == []
-    assert reading.push("s") == [Content('<tool_call>{"name": "get_s')]
-
-
-def test_an_object_that_is_no_call_is_let_go_at_its_first_key() -> None:
-    reading = parser(AnswerFormat("json"))
-    assert reading.push('{"') == []
-    assert reading.push("x") == [Content('{"x')]
-
-
-def test_a_tool_whose_name_begins_another_is_told_from_it() -> None:
-    tools = [{"name": "get"}, {"name": "get_all"}, {"function": {"name": "ge"}}]
-    for name in ("ge", "get", "get_all"):
-        for case in FORMATS.values():
-            assert named(read(case.calls((name, {})), case.format, tools)) == [(name, {})], case
-
-
 # -- reasoning
 
 
@@ -230,112 +171,6 @@ def test_without_a_reasoning_parser_the_marks_stay() -> None:
 
 
 # -- what goes wrong
-
-
-def test_a_call_whose_arguments_stop_being_json_is_no_call_but_text() -> None:
-    """Closed where it breaks it would be another call: think of a command that deletes "/tmp/x"."""
-    text = 'So:\n<tool_call>{"name": "get_weather", "arguments": {"city": "a"b", "days": 3}}</tool_call>\nx'
-    answer = read(text, QWEN)
-    assert (answer.calls, answer.content) == ((), text)
-    events = stream(text + FORMATS["qwen"].calls(NOW), QWEN)
-    broken = [event for event in events if isinstance(event, CallBroken)]
-    assert broken == [CallBroken(0, '\n<tool_call>{"name": "get_weather", "arguments": {"city": "a"')]
-    assert [event.index for event in events if isinstance(event, CallStart)] == [0, 1], "the next is another call"
-    assert named(merge(events)) == [NOW]
-
-
-def test_arguments_twice_are_the_first_and_the_rest_is_text() -> None:
-    again = ', "arguments": {"city": "b"}}</tool_call>'
-    answer = read('<tool_call>{"name": "get_weather", "arguments": {"city": "a"}' + again, QWEN)
-    assert (named(answer), answer.content) == ([("get_weather", {"city": "a"})], again)
-    text = '<tool_call>{"arguments": {"city": "a"}, "arguments": {"city": "b"}, "name": "get_weather"}</tool_call>'
-    assert read(text, QWEN).content == text
-
-
-def test_a_message_behind_a_broken_call_is_a_message() -> None:
-    call = '<|channel|>commentary to=functions.get_weather<|message|>{"city": '
-    answer = read(call + "<|start|>assistant<|channel|>final<|message|>Yes.", AnswerFormat("gpt_oss", "gpt_oss"))
-    assert answer.calls == ()
-    assert answer.content == call + "Yes."
-
-
-def test_a_tag_that_breaks_off_makes_text_of_the_call() -> None:
-    for text in (
-        "<function=get_weather>\n<parameter=city>\nBonn\n</parameter>\nand so on",
-        "<function=get_weather>\n<parameter=city\n</function>",
-    ):
-        answer = read(text, CODER)
-        assert (answer.calls, answer.content) == ((), text)
-
-
-def test_a_started_call_that_is_cut_off_has_no_end_and_comes_back_as_text() -> None:
-    text = 'So:\n<tool_call>{"name": "get_weather", "arguments": {"city": "Bo'
-    events = stream([text], QWEN)
-    assert events == [
-        Content("So:"),
-        CallStart(0, "call_0", "get_weather"),
-        CallArguments(0, '{"city": "Bo'),
-        CallBroken(0, "\n" + text.removeprefix("So:\n")),
-    ]
-    assert merge(events).calls == ()
-
-
-@pytest.mark.parametrize(
-    "inside",
-    [
-        "",
-        "{}",
-        "[]",
-        "null",
-        '{"name": "get_weather"',
-        '{"name": 3, "arguments": {}}',
-        '{"arguments": {}}',
-        '{"name": "get_weather", "arguments": 3}',
-        '{"name": "get_weather", "arguments": "no"}',
-        '{"name": "get_weather", "arguments": [1]}',
-        '{"name": "get_weather", "name": "get_time"}',
-        '{"name": get_weather}',
-        '{"name": "get_weather", "command": "x"}',
-        "<function=get_weather>",
-        "get_weather(city=3)",
-        "\x00",
-    ],
-)
-def test_what_is_not_a_call_comes_back_as_it_was_written(inside: str) -> None:
-    text = f"<tool_call>\n{inside}\n</tool_call>"
-    assert read(text, QWEN) == read(text, AnswerFormat())
-    call = FORMATS["qwen"].calls(NOW)
-    assert named(read(text + call, QWEN)) == [NOW], "the next call is a call"
-
-
-def test_a_call_without_its_closing_mark_is_a_call() -> None:
-    for cut in range(len("\n</tool_call>") + 1):
-        text = FORMATS["qwen"].calls(NOW)
-        assert named(read(text[: len(text) - cut], QWEN)) == [NOW]
-    unclosed = '<tool_call>{"name": "get_time", "arguments": {}}'
-    assert named(read(unclosed * 2, QWEN)) == [NOW, NOW]
-
-
-def test_a_json_answer_is_not_taken_for_a_call() -> None:
-    json_format = AnswerFormat("json")
-    for text in ('{"name": "get_time"}', '{"name": "Ada", "arguments": {}}', "[1, 2]", '[{"a": 1}]', "{}", '{"name"'):
-        assert read(text, json_format).content == text
-    behind = 'See: {"name": "get_time", "arguments": {}}'
-    assert read(behind, json_format).content == behind
-
-
-def test_ids_are_like_openais_and_all_different() -> None:
-    ids = {call_id() for _ in range(100)}
-    assert len(ids) == 100
-    assert all(re.fullmatch(r"call_[A-Za-z0-9]{24}", id) for id in ids)
-    assert parse_whole(FORMATS["qwen"].calls(NOW), QWEN, TOOLS).calls[0].id.startswith("call_")
-
-
-def test_an_answer_without_marks_is_the_same_to_the_letter() -> None:
-    text = "\n \n Hello,\r\n\n  world!\t\n\n"
-    for tools in TOOL_PARSERS:
-        for reasoning in REASONING_PARSERS:
-            assert merge(stream(text, AnswerFormat(tools, reasoning))).content == text
 
 
 # -- properties, on FUZZ random answers
@@ -433,29 +268,6 @@ def test_garbage_never_raises() -> None:
             assert isinstance(json.loads(call.arguments), dict)
 
 
-TEXT = st.text("ab {}\n", min_size=1, max_size=8).map(lambda text: f"x{text}x")
-BORDERS = st.lists(st.integers(0, 10_000), max_size=12)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.sampled_from([case for case in FORMATS.values() if not case.first and case.tools != "gpt_oss"]),
-    st.lists(st.one_of(TEXT, st.sampled_from([BONN, NOW])), max_size=6),
-    BORDERS,
-)
-def test_content_is_the_text_between_the_calls_without_the_newlines_that_touch_them(
-    case: Format, parts: list[Any], borders: list[int]
-) -> None:
-    text = "\n".join(part if isinstance(part, str) else case.calls(part) for part in parts)
-    answer = merge(stream(pieces_of(text, borders), case.format))
-    assert named(answer) == [part for part in parts if not isinstance(part, str)]
-    runs = "\n".join(part if isinstance(part, str) else "\0" for part in parts).split("\0")
-    inner = [run.removeprefix("\n") if place else run for place, run in enumerate(runs)]
-    assert answer.content == "".join(
-        run.removesuffix("\n") if place < len(inner) - 1 else run for place, run in enumerate(inner)
-    )
-
-
 def is_subsequence(part: str, whole: str) -> bool:
     rest: Iterator[str] = iter(whole)
     return all(letter in rest for letter in part)
@@ -464,11 +276,11 @@ def is_subsequence(part: str, whole: str) -> bool:
 # -- cost
 
 
+@pytest.mark.timeout(60)
 @EVERY_FORMAT
-def test_long_and_hostile_answers_take_no_time(case: Format) -> None:
-    """Quadratic would be minutes."""
+def test_long_and_hostile_answers_are_read_in_time(case: Format) -> None:
+    """Within a second or so. Quadratic would be minutes."""
     size = 50_000
-    start = time.monotonic()
     for text in (
         "".join(case.format.marks[:2]) * (size // 100),
         case.format.marks[0] * (size // 100),
@@ -479,13 +291,6 @@ def test_long_and_hostile_answers_take_no_time(case: Format) -> None:
         case.calls(("get_weather", {"city": "\n" * size})),
     ):
         read(text, case.format)
-    assert time.monotonic() - start < 5
-
-
-def test_deep_nesting_is_text_and_does_not_exhaust_the_stack() -> None:
-    text = '<tool_call>{"name": "get_weather", "arguments": {"a": ' + "[" * 5_000
-    answer = read(text, QWEN)
-    assert (answer.calls, answer.content) == ((), text)
 
 
 def test_many_random_cuts_of_a_long_answer() -> None:

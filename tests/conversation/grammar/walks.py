@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paceline.conversation.grammar import Tool
 from paceline.conversation.grammar.compile import Compiled
 from paceline.conversation.grammar.matcher import Matcher
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import RequestFailed
+
+WIDTH = 600  # more than any of the tokenizers has
+DAYS = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
+TOOLS = [Tool("weather", DAYS), Tool("time")]
 
 
 def follows(matcher: Matcher, tokens: Sequence[int]) -> int:

@@ -1,0 +1,333 @@
+"""A real `paceline serve` process, attacks on it, and the judgement: what another client saw, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAIT = 60.0  # seconds until something that must happen has failed to happen
+QUIET_SECONDS = 0.6  # of a baseline before each attack; the longest waits of all of them count
+# A client beside an attack waits at most so many times as long as it did without, or so many seconds. What is judged
+# is the server's longest silence, which the attacks of this suite made ten seconds and more: a core that others keep
+# busy makes it a few tenths.
+TIMES_QUIET = 20.0
+LONGEST_WAIT = 1.0
+LONGEST_CHAT = 5.0  # a whole chat may wait for a worker that takes a large picture apart
+TIMES_LIMIT = 2  # a server that holds as much, and 2 GB, is killed: it would take the machine with it
+GB = 10**9
+REFUSALS = (400, 404, 408, 413, 429, 431, 503)
+GREEDY: Mapping[str, Any] = {
+    "messages": [{"role": "user", "content": "What is the capital of France? Say it in one sentence."}],
+    "max_tokens": 24,
+    "temperature": 0,
+}
+HELD = ("rows", "promised", "activations", "pictures of rows")  # parts of the budget that end with their requests
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.body[:600].decode(errors='replace')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the bystander saw: seconds, and bytes."""
+
+    gap: float  # longest pause of its stream
+    chunks: int
+    health: float  # longest answer of /health
+    polls: int
+    chat: float  # longest answer to a small question
+    chats: int
+    resident: int  # most memory that the server held
+    trouble: tuple[str, ...]  # errors, which it must never see
+
+    def __str__(self) -> str:
+        return (
+            f"stream {self.gap:.2f} s, /health {self.health:.2f} s, chat {self.chat:.2f} s, {self.resident / GB:.2f} GB"
+        )
+
+
+class Bystander:
+    """The client of bystander.py, told when to begin and asked what it saw."""
+
+    def __init__(self, pid: int, most_bytes: int) -> None:
+        command = [sys.executable, "-I", str(Path(__file__).with_name("bystander.py")), str(pid), str(most_bytes)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def watch(self, port: int) -> Figures:
+        return self._ask(f"watch {port}")
+
+    def figures(self) -> Figures:
+        """Since it was last asked."""
+        return self._ask("figures")
+
+    def rest(self) -> Figures:
+        return self._ask("rest")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _ask(self, command: str) -> Figures:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        return Figures(**{**told, "trouble": tuple(told["trouble"])})
+
+
+@dataclass
+class Server:
+    """A `paceline serve` process that listens."""
+
+    process: subprocess.Popen[str]
+    bystander: Bystander
+    log: Path
+    limit: int  # bytes of --memory-limit-gb
+    port: int = 0
+    quiet: Figures | None = None  # the longest waits of all baselines
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def request(self, method: str, path: str, body: bytes | None = None, timeout: float = WAIT) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, {"content-type": "application/json"} if body is not None else {})
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers, response.read())
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: Any) -> Answer:
+        return self.request("POST", path, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    def get(self, path: str) -> Answer:
+        return self.request("GET", path)
+
+    def chat(self, **fields: Any) -> Any:
+        """The answer's text, of a request that must succeed."""
+        answer = self.post("/v1/chat/completions", {**GREEDY, **fields})
+        assert answer.status == 200, answer
+        return answer.json()["choices"][0]["message"]["content"]
+
+    @cached_property
+    def greedy(self) -> Any:
+        """What a greedy chat says to whoever asks first; all others must be told the same."""
+        return self.chat()
+
+    def wait(self, seconds: float = WAIT) -> int:
+        return self.process.wait(seconds)
+
+    def wait_until(self, condition: Callable[[Any], bool], seconds: float = WAIT) -> Any:
+        """The status, once it fulfils the condition."""
+        deadline = time.monotonic() + seconds
+        while not condition(status := self.get("/v1/status").json()):
+            assert time.monotonic() < deadline, status
+            time.sleep(0.02)
+        return status
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+@contextlib.contextmanager
+def launched(
+    *flags: str, memory_limit_gb: float = 1.0, program: Sequence[str] = ("paceline", "serve")
+) -> Iterator[Server]:
+    """A server process that may still be loading. Killed in the end, if it is still there."""
+    with tempfile.TemporaryDirectory(prefix="paceline-hostile-") as folder:
+        log = Path(folder) / "log"
+        memory = ("--memory-limit-gb", f"{memory_limit_gb:g}")
+        command = [sys.executable, "-m", *program, "--port", "0", *memory, *flags]
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, cwd=ROOT, env=environment()
+            )
+        limit = round(memory_limit_gb * GB)
+        server = Server(process, Bystander(process.pid, TIMES_LIMIT * limit + 2 * GB), log, limit)
+        try:
+            yield server
+        finally:
+            server.bystander.close()  # first: it must not kill whoever gets the process's number next
+            process.kill()
+            process.communicate()
+
+
+@contextlib.contextmanager
+def served(*flags: str, **options: Any) -> Iterator[Server]:
+    """A server process that is ready."""
+    with launched(*flags, **options) as server:
+        server.port = int(wait_for_words(server, r"curl http://127\.0\.0\.1:(\d+)")[1])
+        yield server
+
+
+def wait_for_words(server: Server, pattern: str) -> re.Match[str]:
+    """Until the server has said it, on stdout or in its log."""
+    deadline = time.monotonic() + WAIT
+    while (found := re.search(pattern, server.said())) is None:
+        assert server.process.poll() is None, server.said()[-4000:]
+        assert time.monotonic() < deadline, server.said()[-4000:]
+        time.sleep(0.02)
+    return found
+
+
+def end(server: Server, sig: signal.Signals = signal.SIGTERM) -> int:
+    server.process.send_signal(sig)
+    return server.wait()
+
+
+# -- an attack, and what it did to others
+
+
+@contextlib.contextmanager
+def under_attack(server: Server) -> Iterator[None]:
+    """What happens inside may cost its sender anything, others a bounded wait, and the server bounded memory."""
+    before = server.greedy
+    log_length = len(server.said())
+    bystander = server.bystander
+    quiet = bystander.watch(server.port)
+    assert quiet.chunks, quiet
+    time.sleep(QUIET_SECONDS)
+    quiet = bystander.figures()
+    server.quiet = longest(quiet, server.quiet or quiet)
+    gone: Exception | None = None
+    try:
+        yield
+    except (OSError, http.client.HTTPException) as error:  # a time-out, or the server is gone: it is judged first
+        gone = error
+    during = bystander.figures()
+    if gone is not None:  # what it is still busy with must not be the next test's trouble
+        server.process.kill()
+        server.wait()
+    bystander.rest()
+    judge(server, quiet, during, gone)
+    left_as_before(server, before, log_length)
+
+
+def longest(one: Figures, other: Figures) -> Figures:
+    waits = {name: max(getattr(one, name), getattr(other, name)) for name in ("gap", "health", "chat")}
+    return replace(one, **waits)
+
+
+def judge(server: Server, quiet: Figures, during: Figures, gone: Exception | None) -> None:
+    usual = server.quiet or quiet
+    grown = during.resident - quiet.resident
+    waits = (
+        ("a stream stood still for", during.gap, max(TIMES_QUIET * usual.gap, LONGEST_WAIT)),
+        ("/health took", during.health, max(TIMES_QUIET * usual.health, LONGEST_WAIT)),
+        ("a small chat took", during.chat, max(TIMES_QUIET * usual.chat, LONGEST_CHAT)),
+    )
+    wrong = [f"{what} {seconds:.2f} s ({most:.2f} allowed)" for what, seconds, most in waits if seconds > most]
+    if grown > server.limit:
+        wrong.append(f"the server grew by {grown / GB:.2f} GB ({server.limit / GB:g} allowed)")
+    wrong += during.trouble[:3]
+    if gone is not None:
+        wrong.append(f"no answer: {gone!r}")
+    elif not server.is_alive:
+        wrong.append(f"the server ended: {server.said()[-1000:]}")
+    said = f"quiet: {quiet}; under attack: {during}"
+    print(said)
+    assert not wrong, f"{', '.join(wrong)} ({said})"
+
+
+def left_as_before(server: Server, before: Any, log_length: int) -> None:
+    """Nothing runs, nothing is held, no error was the server's own, and answers are what they were."""
+    idle = server.wait_until(lambda status: not status["running"] and not status["waiting"])
+    parts = idle["budget"]["parts"]
+    assert not any(parts[name] for name in HELD), parts
+    said = server.said()[log_length:]
+    assert "Traceback" not in said and '" 500' not in said, said[-4000:]
+    assert server.chat() == before
+
+
+# -- requests that do harm
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A body for a path, sent by so many clients at once. A refusal must name one of `fields`, where there are any."""
+
+    path: str
+    body: Callable[[], bytes]
+    fields: tuple[str, ...] = ()
+    clients: int = 1
+    sharp: bool = False  # among those that `make test` runs
+    allowed: tuple[int, ...] = (200, *REFUSALS)
+
+    def run(self, server: Server) -> None:
+        body = self.body()
+        with under_attack(server):
+            answers = at_once(server, [(self.path, body)] * self.clients)
+        for answer in answers:
+            assert answer.status in self.allowed, answer
+            if answer.status != 200:
+                check_refusal(self.path, answer, self.fields)
+
+
+def at_once(server: Server, requests: Sequence[tuple[str, bytes]]) -> list[Answer]:
+    with ThreadPoolExecutor(max(1, len(requests))) as pool:
+        return list(pool.map(lambda request: server.request("POST", *request), requests))
+
+
+def check_refusal(path: str, answer: Answer, fields: Sequence[str]) -> None:
+    """The API's own error object, which names what was wrong: unless the body was no JSON, or it is just not now."""
+    assert answer.headers["content-type"].startswith("application/json"), answer
+    told = answer.json()
+    error = told["error"]
+    assert error["message"] and error["type"], answer
+    if path.startswith("/v1/messages"):
+        assert told["type"] == "error", answer
+        named = error["message"]
+    else:
+        assert set(error) == {"message", "type", "param", "code"}, answer
+        named = f"{error['param']}: {error['message']}"
+    if answer.status in (429, 503):
+        assert int(answer.headers["retry-after"]) > 0, answer
+    elif fields:
+        assert any(each in named for each in fields), (fields, str(answer))
+
+
+def cases(attacks: Mapping[str, Attack]) -> list[Any]:
+    """For pytest.mark.parametrize: the sharp ones always run, the others are slow."""
+    return [
+        pytest.param(attack, id=name, marks=() if attack.sharp else pytest.mark.slow)
+        for name, attack in attacks.items()
+    ]

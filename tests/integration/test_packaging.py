@@ -1,0 +1,27 @@
+"""What an installed Paceline brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+from paceline.models.files import EMBEDDED
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = {"paceline-mini": 20_000_000, "paceline-mini-draft": 4_000_000}  # bytes on disk
+
+
+@pytest.mark.parametrize("builder", [WheelBuilder, SdistBuilder])
+def test_a_package_carries_the_embedded_models(builder: type[WheelBuilder | SdistBuilder]) -> None:
+    packed = {file.distribution_path for file in builder(str(ROOT)).recurse_included_files()}
+    files = {path.relative_to(ROOT).as_posix() for path in EMBEDDED.rglob("*") if path.is_file()}
+    assert any(path.endswith(".safetensors") for path in files)
+    assert files <= packed
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_an_embedded_model_is_no_larger_than_was_promised(name: str) -> None:
+    assert sum(path.stat().st_size for path in (EMBEDDED / name).iterdir()) <= LARGEST[name]

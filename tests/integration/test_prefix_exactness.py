@@ -1,0 +1,557 @@
+"""The prefix cache changes when tokens come, never which: cold, warm, evicting, restored from disk after a restart."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from paceline.cache.batch import Placement
+from paceline.engine.forward import Forward
+from paceline.engine.request import Prompt, Sampling, Speculation
+from paceline.engine.row import Row
+from paceline.models.synthetic import scaled_rope
+from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
+from tests.engine.stepper import Heard, Stepper
+from tests.engine.watched import LISTENING, SMALL, Told, usage
+from tests.reference import greedy_text
+
+Tiny = Callable[..., Path]
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {"layers": 2},
+    "window": {"layers": 3, "sliding_window": 24},
+    "window_llama": {"layers": 3, "sliding_window": 24},
+    "hybrid": SMALL,
+    "hybrid_moe": SMALL,
+}
+LAYOUTS = ["rows", "padded", "similar"]
+PLENTY = 1 << 30
+TINY = 250_000  # two or three prompts
+BUDGETS = st.sampled_from([PLENTY, PLENTY, TINY, TINY, TINY, 0])
+# What the server is set to; then what single requests may ask for instead.
+PLAIN: tuple[Speculation, ...] = ("off",)
+MODES: list[tuple[str, tuple[Speculation, ...]]] = [
+    *((family, PLAIN) for family in FAMILIES),
+    ("hybrid", ("auto",)),
+    ("hybrid", (3, "off")),
+    ("hybrid", ("off", 2)),
+    ("hybrid_moe", ("auto", 1)),
+    ("hybrid_moe", (3,)),
+]
+
+
+def scripts(examples: int) -> Callable[[Any], Any]:
+    """A script that fails is shown as it is: to shrink it takes minutes."""
+    quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=examples, suppress_health_check=quiet, phases=(Phase.explicit, Phase.generate))
+
+
+def stepped(
+    folder: Path, mode: Sequence[Speculation], layout: str = "similar", chunk: int = 32, **more: Any
+) -> Stepper:
+    stepper = Stepper(folder, layout, chunk, speculation=mode[0], **more)
+    if "auto" in mode:
+        stepper.engine.scheduler.depths = Told().knowing()
+    return stepper
+
+
+def ask(stepper: Stepper, name: str, prompt: Sequence[int], tokens: int = 8, **about: Any) -> Heard:
+    heard = stepper.greedy(name, Prompt(tuple(prompt), **about), tokens)
+    with quiet():
+        stepper.finish()
+    return heard
+
+
+def single(mode: tuple[Speculation, ...]) -> tuple[Speculation | None, ...]:
+    return (None, *mode[1:])
+
+
+# -- any script
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize(("family", "mode"), MODES)
+@scripts(5)
+@given(
+    script=SCRIPTS,
+    budget=BUDGETS,
+    layout=st.sampled_from(LAYOUTS),
+    chunk=st.sampled_from([5, 17, 32, 64, 200]),
+    max_rows=st.sampled_from([1, 2, 8, 8]),
+)
+def test_no_script_of_conversations_changes_a_token(
+    tiny: Tiny,
+    family: str,
+    mode: tuple[Speculation, ...],
+    script: list[Move],
+    budget: int,
+    layout: str,
+    chunk: int,
+    max_rows: int,
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = stepped(folder, mode, layout, chunk, max_rows=max_rows, cache=budget)
+    conversations = Conversations(stepper, folder, single(mode))
+    conversations.play(script)
+    conversations.check()
+
+
+@pytest.mark.thin(3, first=1)
+@pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], *MODES[3:6], MODES[-1]])
+@scripts(2)
+@given(
+    script=SCRIPTS,
+    budgets=st.tuples(BUDGETS, BUDGETS),
+    disk_limit=st.sampled_from([PLENTY, PLENTY, 400_000, 60_000]),
+    damage=st.lists(st.tuples(st.sampled_from(["truncate", "flip", "delete"]), st.integers(0, 20)), max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_no_script_that_goes_on_after_a_restart_changes_a_token(
+    tiny: Tiny,
+    family: str,
+    mode: tuple[Speculation, ...],
+    script: list[Move],
+    budgets: tuple[int, int],
+    disk_limit: int,
+    damage: list[tuple[str, int]],
+    seed: int,
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    with tempfile.TemporaryDirectory() as kept:
+        for run, budget in enumerate(budgets):
+            stepper = stepped(folder, mode, cache=budget, disk=Path(kept), disk_limit=disk_limit)
+            conversations = Conversations(stepper, folder, single(mode))
+            conversations.play(script)
+            conversations.check()
+            stepper.close()
+            assert sum(file.stat().st_size for file in Path(kept).rglob("*") if file.is_file()) <= disk_limit
+            if run == 0:
+                spoil(Path(kept), damage, seed)
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.prefix"))
+
+
+def spoil(folder: Path, damage: Sequence[tuple[str, int]], seed: int = 0) -> None:
+    random = np.random.default_rng(seed)
+    for kind, which in damage:
+        files = entries(folder)
+        if not files:
+            return
+        file = files[which % len(files)]
+        content = bytearray(file.read_bytes())
+        if kind == "delete":
+            file.unlink()
+            continue
+        if kind == "truncate":
+            del content[int(random.integers(0, len(content))) :]
+        elif content:
+            content[int(random.integers(0, len(content)))] ^= 1 << int(random.integers(0, 8))
+        file.write_bytes(content)
+
+
+# -- single moves, and how much of them is reused
+
+
+def expected(folder: Path, prompt: Sequence[int], tokens: int = 8) -> list[int]:
+    return greedy_text(folder, prompt, tokens)
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize(("family", "mode"), MODES)
+def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tuple[Speculation, ...]) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = stepped(folder, mode, cache=PLENTY)
+    prompt = SYSTEM + words(1, 20)
+    first = ask(stepper, "first", prompt)
+    assert (first.tokens, first.cached) == (expected(folder, prompt), 0)
+    again = ask(stepper, "again", prompt)
+    assert (again.tokens, again.cached) == (first.tokens, len(prompt) - 1)
+    turn = (*prompt, *first.tokens, *words(2, 10))
+    second = ask(stepper, "second", turn)
+    assert second.tokens == expected(folder, turn)
+    assert second.cached == len(prompt) + len(first.tokens) - 1  # its last token was never an input
+    edited = (*SYSTEM, *words(3, 20))
+    for name in ("edited", "edited again"):
+        other = ask(stepper, name, edited, marks=(len(SYSTEM),))
+        assert other.tokens == expected(folder, edited)
+    assert other.cached == len(edited) - 1
+    third = ask(stepper, "branch", (*SYSTEM, *words(0, 9)))
+    assert third.cached == len(SYSTEM)
+    check_rest(stepper.reuse)
+
+
+@pytest.mark.thin(2, first=1)
+@pytest.mark.parametrize(("family", "mode"), MODES)
+def test_rows_that_come_together_compute_what_they_share_once(
+    tiny: Tiny, family: str, mode: tuple[Speculation, ...]
+) -> None:
+    """The second shares the system prompt with the first, the third more than that with the second."""
+    folder = tiny(family, **FAMILIES[family])
+    stepper = stepped(folder, mode, "padded", 16, cache=PLENTY)
+    prompts = [SYSTEM + words(1, 30), SYSTEM + words(2, 30), SYSTEM + words(2, 24) + words(3, 20)]
+    prompts += prompts[:2]
+    heard = [stepper.greedy(str(place), prompt, 6) for place, prompt in enumerate(prompts)]
+    with quiet():
+        stepper.finish()
+    assert [each.tokens for each in heard] == [expected(folder, prompt, 6) for prompt in prompts]
+    assert [each.cached for each in heard] == [0, 40, 64, 69, 69]
+    assert stepper.engine.counters.prompt_tokens == 69 + 29 + 19
+    check_rest(stepper.reuse)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_salts_and_uncached_prompts_share_nothing(tiny: Tiny, family: str) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = Stepper(folder, cache=PLENTY)
+    prompt = SYSTEM + words(1, 20)
+    private = ask(stepper, "private", prompt, cached=False)
+    assert stepper.reuse.cache.memory == 0
+    mine = ask(stepper, "mine", prompt, salt="me")
+    yours = ask(stepper, "yours", prompt, salt="you")
+    still = ask(stepper, "still private", prompt, cached=False)
+    again = ask(stepper, "mine again", prompt, salt="me")
+    assert [each.cached for each in (private, mine, yours, still, again)] == [0, 0, 0, 0, 59]
+    assert all(each.tokens == expected(folder, prompt) for each in (private, mine, yours, still, again))
+
+
+@pytest.mark.parametrize("family", ["llama", "hybrid"])
+def test_a_row_whose_source_is_cancelled_goes_on_alone(tiny: Tiny, family: str) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    prompt = SYSTEM + words(1, 30)
+    for steps in range(1, 6):
+        stepper = Stepper(folder, chunk=16, cache=PLENTY)
+        stepper.greedy("source", prompt, 8)
+        waits = stepper.greedy("waits", prompt, 8)
+        stepper.step(steps)
+        stepper.abort("source")
+        stepper.finish()
+        assert waits.tokens == expected(folder, prompt)
+        check_rest(stepper.reuse)
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize(("family", "mode"), MODES)
+def test_sampled_tokens_and_their_scores_are_the_same_warm(
+    tiny: Tiny, family: str, mode: tuple[Speculation, ...]
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = stepped(folder, mode, cache=PLENTY)
+    prompt = SYSTEM + words(1, 20)
+    sampling = Sampling(temperature=0.8, seed=7, max_tokens=12, ignore_eos=True, logprobs=3)
+    heard = []
+    for name in ("cold", "warm"):
+        heard.append(stepper.submit(name, prompt, sampling))
+        stepper.finish()
+    cold, warm = heard
+    assert warm.tokens == cold.tokens and len(cold.tokens) == 12
+    assert (cold.cached, warm.cached) == (0, len(prompt) - 1)
+    scores = [[score for delta in each.deltas for score in delta.logprobs] for each in heard]
+    for one, other in zip(*scores, strict=True):
+        assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
+        assert [token for token, _ in one.top] == [token for token, _ in other.top]
+
+
+def test_scores_of_a_prompt_are_computed_whatever_is_known(tiny: Tiny) -> None:
+    folder = tiny("hybrid", **SMALL)
+    stepper = Stepper(folder, cache=PLENTY)
+    prompt = SYSTEM + words(1, 20)
+    sampling = Sampling(temperature=0, max_tokens=4, ignore_eos=True, prompt_logprobs=1)
+    heard = [ask(stepper, "known", prompt)]
+    for name in ("one", "two"):
+        heard.append(stepper.submit(name, prompt, sampling))
+        stepper.finish()
+    infos = [each.deltas[0].prompt for each in heard[1:]]
+    assert all(info is not None and info.logprobs is not None and len(info.logprobs) == 60 for info in infos)
+    assert [each.cached for each in heard] == [0, 0, 0]
+
+
+class Failing:
+    """A grammar that fails at the third token."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.accepted = 0
+
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
+        return np.ones((len(guesses) + 1, self.size), dtype=np.bool_)
+
+    def accept(self, token: int) -> None:
+        self.accepted += 1
+        if self.accepted == 3:
+            raise RuntimeError("no more")
+
+
+@pytest.mark.parametrize("family", ["llama", "hybrid"])
+def test_what_a_row_that_failed_has_made_is_not_used_again(tiny: Tiny, family: str) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = Stepper(folder, cache=PLENTY)
+    known, prompt = SYSTEM + words(1, 5), SYSTEM + words(2, 20)
+    ask(stepper, "known", known)
+    grammar = Failing(stepper.model.language.vocab_size)
+    failed = stepper.submit("failed", prompt, Sampling(temperature=0, max_tokens=8, ignore_eos=True), grammar)
+    stepper.finish()
+    assert failed.finish_reason == "error"
+    heard = ask(stepper, "heard", prompt)
+    assert heard.tokens == expected(folder, prompt) and heard.cached <= len(SYSTEM)
+    check_rest(stepper.reuse)
+
+
+def foresee(stepper: Stepper, said: Sequence[int]) -> None:
+    """Every guess about the one row that runs is right."""
+
+    def propose(logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
+        (row,) = stepper.runner.rows
+        return mx.array([[*said, *[0] * 16][row.launched + place]], dtype=mx.int32)
+
+    stepper.runner.sampler.propose = propose  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[3], ("hybrid", (5,))])
+def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
+    tiny: Tiny, family: str, mode: tuple[Speculation, ...]
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    prompt = SYSTEM + words(1, 20)
+    said = expected(folder, prompt, 24)
+    for at in (1, 2, 5, 11, 19):
+        stepper = stepped(folder, mode, cache=PLENTY)
+        if mode != PLAIN:
+            foresee(stepper, said)
+        ended = said[: said.index(said[at]) + 1]
+        sampling = Sampling(temperature=0, max_tokens=24, ignore_eos=True, stop=(f"<{said[at]}>",))
+        heard = stepper.submit("row", prompt, sampling)
+        stepper.finish()
+        assert heard.finish_reason == "stop"
+        assert mode == PLAIN or at < 2 or usage(heard).accepted_tokens > 0
+        for node in stepper.reuse.cache.nodes():
+            segment: Any = node.segment
+            assert segment.arrays[0].shape[2] == len(node.keys) and node.stop <= len(prompt) + len(ended)
+        turn = (*prompt, *ended, *words(3, 9))
+        foresee(stepper, expected(folder, turn))
+        following = ask(stepper, "turn", turn)
+        assert following.tokens == expected(folder, turn) and following.cached >= len(prompt) - 1
+        check_rest(stepper.reuse)
+
+
+def test_what_the_head_has_not_read_is_no_prefix_for_a_row_that_drafts(tiny: Tiny) -> None:
+    folder = tiny("hybrid", **SMALL)
+    stepper = Stepper(folder, cache=PLENTY)  # set to "off": the head reads nothing unasked
+    prompt = SYSTEM + words(1, 20)
+    sampling = Sampling(temperature=0, max_tokens=8, ignore_eos=True, speculation=2)
+    cached = []
+    for name, rules in {"plain": replace(sampling, speculation=None), "drafts": sampling, "again": sampling}.items():
+        heard = stepper.submit(name, prompt, rules)
+        stepper.finish()
+        assert heard.tokens == expected(folder, prompt)
+        cached.append(heard.cached)
+    assert cached == [0, 0, 59]
+
+
+# -- the draft head
+
+
+def watch_places(stepper: Stepper) -> None:
+    """From now on, wherever a row joins, the head stands where the target stands but for the pair that it is owed."""
+    drafter, runner = stepper.runner.drafter, stepper.runner
+    assert drafter is not None
+    join = drafter.join
+
+    def watched(row: Row, at: Placement) -> None:
+        join(row, at)
+        assert drafter.batch is not None and drafter.feed is not None and runner.batch is not None
+        owed = drafter.feed.counts
+        assert isinstance(owed, list)
+        assert drafter.batch.places[at.row] + owed[at.row] == runner.batch.places[at.row]
+
+    drafter.join = watched  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("layout", ["padded"])
+def test_the_head_guesses_the_same_warm_as_cold(tiny: Tiny, layout: str) -> None:
+    """Its guesses depend on all that it has read, and where: nothing of that may be lost on the way."""
+    folder = tiny("hybrid", **LISTENING)
+    prompt, other = SYSTEM + words(1, 30), SYSTEM + words(2, 30)
+    turn = prompt + words(3, 9)
+
+    def told(stepper: Stepper, name: str, text: Sequence[int]) -> tuple[int, ...]:
+        heard = ask(stepper, name, text, 24)
+        assert heard.tokens == greedy_text(folder, text, 24)
+        return usage(heard).accepted_tokens, usage(heard).rejected_tokens
+
+    cold = [told(stepped(folder, (3,), layout), "row", text) for text in (prompt, other, turn)]
+    stepper = stepped(folder, (3,), layout, cache=PLENTY)
+    watch_places(stepper)
+    told(stepper, "first", prompt)
+    told(stepper, "branch", other)  # splits what the first has left
+    warm = [told(stepper, f"warm {place}", text) for place, text in enumerate((prompt, other, turn))]
+    assert warm == cold
+
+
+def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
+    """The first token has none; a split must not hand one branch's pair to another."""
+    folder = tiny("hybrid", **SMALL)
+    stepper = stepped(folder, (3,), cache=PLENTY)
+    for seed in (1, 2, 3):
+        ask(stepper, str(seed), SYSTEM + words(seed, 30))
+    nodes = list(stepper.reuse.cache.nodes())
+    assert any(node.start == 40 for node in nodes)
+    for node in nodes:
+        segment: Any = node.segment
+        if node.stop > 69:
+            continue  # an answer: steps without a draft leave gaps
+        assert segment.pairs[0].shape[2] == len(node.keys) - (node.start == 0)
+
+
+@pytest.mark.parametrize("depth", [2])
+def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
+    """A row may end while the round after its end is under way and unread."""
+    folder = tiny("hybrid", **SMALL)
+    stepper = stepped(folder, (depth,), "padded", cache=PLENTY)
+    runner = stepper.runner
+    assert runner.drafter is not None
+    runner.forward = Forward(runner._states_and_logits, traces=True, patience=1)
+    runner.drafter.forward = Forward(runner.drafter._guess, traces=True, patience=1)
+    for place in range(6):
+        prompt = SYSTEM + words(place % 4, 10 + place)
+        said = greedy_text(folder, prompt, 24)
+        stop = said[9 + place]
+        ended = said[: said.index(stop) + 1]
+        sampling = Sampling(temperature=0, max_tokens=24, ignore_eos=True, stop_token_ids=(stop,))
+        heard = stepper.submit(str(place), prompt, sampling)
+        with quiet():
+            stepper.finish()
+        assert heard.tokens == ended
+        turn = (*prompt, *ended, *words(3, 5))
+        following = ask(stepper, f"turn {place}", turn)
+        assert following.tokens == expected(folder, turn)
+    assert runner.forward.traced_calls > 5
+    check_rest(stepper.reuse)
+
+
+# -- a scaled RoPE
+
+
+def test_a_dynamic_rope_shares_only_what_mlx_lm_would_compute_the_same(tiny: Tiny) -> None:
+    """Its keys depend on how long the prompt is, but at the ends of mlx-lm's own chunks."""
+    folder = tiny("llama", layers=2, **scaled_rope("dynamic", window=64))
+    long = tuple(np.random.default_rng(5).integers(0, 480, 2300).tolist())
+    stepper = Stepper(folder, chunk=512, cache=PLENTY)
+    for name, prompt in {
+        "long": long,
+        "again": long,
+        "branch": long[:2100] + words(1, 30),
+        "shorter": long[:1500] + words(2, 20),
+        "short": long[:90] + words(3, 20),
+        "shorter again": long[:1500] + words(2, 30),
+    }.items():
+        heard = ask(stepper, name, prompt, 12)
+        assert heard.tokens == greedy_text(folder, prompt, 12), name
+        assert heard.cached >= {"again": 2048, "branch": 2048}.get(name, 0)
+    check_rest(stepper.reuse)
+
+
+# -- after a restart
+
+
+def restarted(folder: Path, mode: tuple[Speculation, ...], kept: Path, **more: Any) -> Stepper:
+    return stepped(folder, mode, disk=kept, **{"cache": PLENTY, **more})
+
+
+@pytest.mark.thin(4)
+@pytest.mark.parametrize(("family", "mode"), [*MODES[:6], MODES[-1]])
+@pytest.mark.parametrize("memory", [PLENTY, TINY])
+def test_what_was_known_is_known_after_a_restart(
+    tiny: Tiny, tmp_path: Path, family: str, mode: tuple[Speculation, ...], memory: int
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    prompts = [SYSTEM + words(seed, 30) for seed in range(4)]
+    stepper = restarted(folder, mode, tmp_path, cache=memory)
+    first = [ask(stepper, str(place), prompt) for place, prompt in enumerate(prompts)]
+    turns = [(*prompt, *each.tokens, *words(3, 7)) for prompt, each in zip(prompts, first, strict=True)]
+    stepper.close()
+    stepper = restarted(folder, mode, tmp_path, cache=memory)
+    for place, turn in enumerate(turns):
+        heard = ask(stepper, str(place), turn)
+        assert heard.tokens == expected(folder, turn)
+        # With little memory, what is evicted before it is written is lost; the system prompt is not.
+        assert heard.cached == len(prompts[place]) + 7 or (memory == TINY and heard.cached >= 40)
+    together = [stepper.greedy(f"{place} again", prompt, 8) for place, prompt in enumerate(prompts)]
+    with quiet():
+        stepper.finish()
+    assert [each.tokens for each in together] == [each.tokens for each in first]
+    assert memory == TINY or [each.cached for each in together] == [69] * 4
+    stepper.close()
+    check_rest(stepper.reuse)
+
+
+@pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], MODES[6]])
+def test_damaged_files_cost_time_and_change_no_token(
+    tiny: Tiny, tmp_path: Path, family: str, mode: tuple[Speculation, ...]
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    prompts = [SYSTEM + words(seed, 30) for seed in range(4)]
+    stepper = restarted(folder, mode, tmp_path)
+    for place, prompt in enumerate(prompts):
+        ask(stepper, str(place), prompt, marks=(40,))
+    stepper.close()
+    for damage in (["flip"], ["truncate"], ["delete"], ["flip", "truncate", "flip", "delete", "flip"]):
+        spoil(tmp_path, [(kind, 2 + 3 * place) for place, kind in enumerate(damage)], seed=len(damage))
+        stepper = restarted(folder, mode, tmp_path)
+        heard = [stepper.greedy(str(place), prompt, 8) for place, prompt in enumerate(prompts)]
+        stepper.finish()
+        assert [each.tokens for each in heard] == [expected(folder, prompt) for prompt in prompts]
+        stepper.close()
+        check_rest(stepper.reuse)
+
+
+def test_a_row_that_is_cancelled_while_the_disk_is_read_leaves_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    folder = tiny("hybrid", **SMALL)
+    prompt = SYSTEM + words(1, 30)
+    stepper = restarted(folder, PLAIN, tmp_path)
+    ask(stepper, "first", prompt)
+    stepper.close()
+    stepper = restarted(folder, PLAIN, tmp_path)
+    cancelled = stepper.greedy("cancelled", prompt, 8)
+    stepper.step()
+    stepper.abort("cancelled")
+    stepper.finish()
+    assert cancelled.finish_reason == "abort"
+    heard = ask(stepper, "heard", prompt)
+    assert (heard.tokens, heard.cached) == (expected(folder, prompt), 69)
+    stepper.close()
+    check_rest(stepper.reuse)
+
+
+@pytest.mark.timeout(60)
+def test_what_was_read_from_disk_is_not_evicted_before_it_is_used(tiny: Tiny, tmp_path: Path) -> None:
+    """The files of a long conversation come one by one, while another row's prefill asks for room."""
+    folder = tiny("hybrid", **SMALL)
+    stepper = restarted(folder, PLAIN, tmp_path)
+    text = SYSTEM
+    for turn in range(8):
+        text = (*text, *words(turn, 8))
+        ask(stepper, str(turn), text, 2)
+    stepper.close()
+    stepper = restarted(folder, PLAIN, tmp_path, cache=0, chunk=1)
+    other = words(99, 60)
+    stepper.greedy("other", Prompt(other, marks=tuple(range(1, 60))), 4)
+    stepper.step(3)
+    heard = stepper.greedy("row", text, 4)
+    with quiet():
+        stepper.finish()
+    assert heard.tokens == expected(folder, text, 4)
+    stepper.close()
+    stepper = restarted(folder, PLAIN, tmp_path)  # nothing was thrown away on the way
+    assert ask(stepper, "again", text, 4).cached == len(text) - 1
+    stepper.close()

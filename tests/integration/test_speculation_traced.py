@@ -1,0 +1,176 @@
+"""Rounds that are traced, that run ahead of the host, and that fail: the same tokens, or an end that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from paceline.cache.batch import Batch
+from paceline.cache.grouping import LAYOUTS
+from paceline.engine.forward import Forward, Pass
+from paceline.engine.request import Prompt, Sampling, Speculation
+from tests.engine.watched import (
+    LENGTHS,
+    LISTENING,
+    PICTURED,
+    PLACES,
+    SMALL,
+    TOKENS,
+    Erratic,
+    Tiny,
+    Watched,
+    greedy,
+    lengths,
+    prompt,
+    rounds_alone,
+    usage,
+)
+from tests.integration.test_images import expected
+from tests.models.test_vision import TWO, built
+from tests.reference import greedy_text
+
+
+@pytest.fixture(scope="session")
+def small(tiny: Tiny) -> Path:
+    return tiny("hybrid", **SMALL)
+
+
+# -- traced
+
+
+@pytest.mark.parametrize(("family", "layout"), PLACES)
+def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, family: str, layout: str) -> None:
+    folder = tiny(family, **LISTENING)
+    stepper = Watched(folder, layout, chunk=64, traces=True)
+    depths: list[Speculation] = [3, "off", "auto", 5, 1, 3]
+    heard = []
+    for place, depth in enumerate(depths):
+        heard.append(stepper.submit(str(place), prompt(lengths(6)[place]), greedy(TOKENS - place, speculation=depth)))
+        stepper.step(place % 3)
+    pictured = stepper.submit("picture", built(folder, TWO), greedy(TOKENS, speculation=3))
+    stepper.finish()
+    for place, length in enumerate(lengths(6)):
+        assert heard[place].tokens == greedy_text(folder, prompt(length), TOKENS)[: TOKENS - place]
+    assert pictured.tokens[:PICTURED] == expected(folder, TWO).tokens
+    for name, text in (("0", Prompt(prompt(1))), ("picture", built(folder, TWO))):
+        # Near the end, what there is room for depends on what has been read.
+        rounds = [each for each in stepper.runner.rounds[name] if each.depth == 3]
+        assert rounds == rounds_alone(folder, text, TOKENS + 12, 3)[: len(rounds)]
+        assert len(rounds) > 5
+    assert stepper.runner.forward.traced_calls > 10
+    assert stepper.runner.drafter.forward.traced_calls > 10
+
+
+def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(small: Path) -> None:
+    stepper = Watched(small, "padded", traces=True, speculation="auto")
+    stepper.engine.scheduler.depths = Erratic(3)
+    heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in LENGTHS]
+    stepper.finish()
+    assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in LENGTHS]
+    assert stepper.runner.forward.traced_calls > 5
+
+
+@pytest.mark.parametrize("depth", ["off", 2])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, layout: str, depth: Speculation) -> None:
+    """It has no keys and no states yet, which is more than its shape says."""
+    stepper = Watched(small, layout, traces=True, speculation=depth)
+    for name in ("first", "second", "third"):
+        stepper.submit(name, prompt(9), greedy(12, speculation="off" if name == "first" else depth))
+        stepper.finish()
+        heard = stepper.greedy(f"short {name}", prompt(1), TOKENS)
+        stepper.step(40)
+        assert stepper.engine.failure is None
+        assert heard.tokens == greedy_text(small, prompt(1), TOKENS)
+
+
+LONG = 72
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_round_that_is_submitted_before_the_last_was_read_changes_no_token(
+    small: Path, layout: str, depth: int
+) -> None:
+    stepper = Watched(small, layout, chunk=16, traces=True, speculation=depth)
+    texts = {length: greedy_text(small, prompt(length), LONG) for length in (1, 9, 33)}
+    heard = [stepper.greedy(str(length), prompt(length), LONG) for length in (1, 9)]
+    stepper.step(7)
+    heard.append(stepper.greedy("33", prompt(33), LONG))
+    off = stepper.submit("off", prompt(9), greedy(20, speculation="off"))
+    stops = [
+        stepper.submit(f"stop {place}", prompt(9), greedy(LONG, stop_token_ids=(texts[9][place],)))
+        for place in (12, 13, 14)
+    ]
+    stepper.step(11)
+    stepper.submit("drawn", prompt(2), Sampling(temperature=1, max_tokens=4, ignore_eos=True))  # nobody follows it
+    leaver = stepper.greedy("leaver", prompt(33), LONG)
+    stepper.step(12)
+    stepper.abort("leaver")
+    stepper.finish()
+    assert [each.tokens for each in heard] == list(texts.values())
+    assert [usage(each).completion_tokens for each in heard] == [LONG] * 3
+    assert off.tokens == texts[9][:20]
+    for place, each in zip((12, 13, 14), stops, strict=True):
+        assert each.tokens == texts[9][: texts[9].index(texts[9][place]) + 1]
+        assert usage(each).accepted_tokens < usage(each).completion_tokens == len(each.tokens)
+    assert (leaver.finish_reason, leaver.tokens) == ("abort", texts[33][: len(leaver.tokens)])
+    assert stepper.runner.followed > 10
+
+
+# -- when things go wrong
+
+
+class Failing(Forward):
+    """Raises at one call, before or after the pass, and never again."""
+
+    def __init__(self, forward: Forward, call: int, after: bool) -> None:
+        super().__init__(forward._function, traces=forward.traces, patience=1)
+        self.left = call
+        self.after = after
+
+    def __call__(self, batch: Batch, width: int, inputs: Sequence[mx.array], **options: Any) -> Pass:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise RuntimeError("the device is busy")
+        result = super().__call__(batch, width, inputs, **options)
+        if self.left == 0:
+            raise RuntimeError("the device is gone")
+        return result
+
+
+@pytest.mark.parametrize("traces", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("part", ["target", "head"])
+def test_a_round_that_fails_is_run_again(small: Path, part: str, after: bool, traces: bool) -> None:
+    for call in (3, 4, 5, 6, 9) if part == "target" else (4, 5, 6, 7, 15, 16):
+        stepper = Watched(small, "padded", traces=traces, speculation=2)
+        drafter = stepper.runner.drafter
+        if part == "target":
+            failing = stepper.runner.forward = Failing(stepper.runner.forward, call, after)
+        else:
+            failing = drafter.forward = Failing(drafter.forward, call, after)
+        heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (9, 33)]
+        stepper.step(20)  # enough; a head that is in pieces must not keep the test waiting
+        assert failing.left < 0
+        assert stepper.engine.failure is None, f"call {call}"
+        stepper.finish()
+        assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in (9, 33)]
+
+
+def test_a_round_that_is_lost_is_made_up_for_and_nobody_notices(small: Path) -> None:
+    stepper = Watched(small, "padded", chunk=8, speculation=3)
+    lost = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (1, 2)]
+    stepper.step(4)
+    later = stepper.greedy("later", prompt(33), TOKENS)  # in the middle of its prompt when it happens
+    stepper.step()
+    stepper.runner.lose = True
+    stepper.finish()
+    for length, each in zip((1, 2), lost, strict=True):
+        assert each.tokens == greedy_text(small, prompt(length), TOKENS)
+    assert later.tokens == greedy_text(small, prompt(33), TOKENS)
+    assert stepper.runner.rounds["later"] == rounds_alone(small, Prompt(prompt(33)), TOKENS, 3)

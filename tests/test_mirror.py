@@ -1,0 +1,52 @@
+"""Tests are where the name of their module says, and a module without tests of its own is one that is listed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; attacks; real clients (`make clients`)
+WITHOUT = {
+    "bench/layout": "times whole models",
+    "bench/offline": "times whole models",
+    "bench/process": "starts servers for benches",
+    "bench/speculate": "times whole models",
+    "conversation/answers/events": "types",
+    "conversation/answers/source": "every test in conversation/answers reads through it",
+    "conversation/answers/whole_calls": "conversation/answers/test_parser.py reads its formats with all others",
+    "conversation/grammar/finite": "conversation/grammar/test_limits.py",
+    "engine/counters": "types",
+    "engine/memory": "integration/test_prefix_restart.py",
+    "engine/request": "types",
+    "engine/reuse": "integration/test_prefix_*.py",
+    "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
+    "engine/speculate": "integration/test_speculation*.py",
+    "errors": "types; server/test_errors.py has every one",
+    "models/adapter": "models/test_check.py, for every family",
+    "server/backend": "types",
+    "server/messages_schema": "server/test_messages.py sends every field",
+    "server/structured": "server/test_tools.py, on a real engine",
+}
+
+
+def modules(package: str) -> set[str]:
+    folder = ROOT / package
+    return {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.py")}
+
+
+def named() -> set[str]:
+    """The modules that test files are named after: `cache/disk` for `tests/cache/test_disk.py`."""
+    folder = ROOT / "tests"
+    paths = [path.relative_to(folder) for path in folder.rglob("test_*.py")]
+    ours = [path for path in paths if path.parts[0] not in ELSEWHERE]
+    return {path.with_name(path.stem.removeprefix("test_")).as_posix() for path in ours}
+
+
+def test_every_test_file_is_named_after_a_module_or_is_an_integration_test() -> None:
+    known = modules("paceline") | {f"training/{module}" for module in modules("training")} | {"mirror"}
+    assert named() - known == set()
+
+
+def test_every_module_has_a_test_file_or_a_reason_to_have_none() -> None:
+    expected = {module for module in modules("paceline") if Path(module).name not in ("__init__", "__main__")}
+    assert expected - named() == set(WITHOUT)
