@@ -15,6 +15,8 @@ from paceline.models.context import longest_context
 from paceline.models.files import check_draft_files, check_weights, find, read_config
 from paceline.settings import Settings
 
+SURELY_LOADED = 0.5  # of the weights: what no --dtype and no part that is left out can go below
+
 
 def check(settings: Settings) -> None:
     """All but what must be downloaded first. Raises SettingsError or LoadError, in one line."""
@@ -35,7 +37,13 @@ def check(settings: Settings) -> None:
 def check_checkpoint(folder: Path, settings: Settings) -> dict[str, Any]:
     """The configuration of a model whose files are there and whole, and that is as long as the settings want it."""
     config = read_config(folder)
-    check_weights(folder)
+    stored = sum(file.stat().st_size for file in check_weights(folder))
+    limit = settings.memory_limit_gb
+    if limit is not None and stored * SURELY_LOADED > limit * 1e9:
+        raise SettingsError(
+            f"--memory-limit-gb {limit:g} is too little for {folder.name}, whose weights have {stored / 1e9:.2f} GB. "
+            "Use a smaller model, or raise the limit."
+        )
     wanted, most = settings.context_length, longest_context(config)
     if wanted is not None and most is not None and wanted > most:
         raise SettingsError(

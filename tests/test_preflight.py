@@ -92,6 +92,13 @@ def test_a_context_longer_than_the_models_is_refused_with_both_numbers(llama: Pa
     preflight.check(Settings(model=str(llama), context_length=most))
 
 
+def test_a_memory_limit_that_the_weights_cannot_meet_is_refused(llama: Path) -> None:
+    size = (llama / "model.safetensors").stat().st_size / 1e9
+    said = refusal(model=str(llama), memory_limit_gb=size / 3)
+    assert "is too little for" in said and f"whose weights have {size:.2f} GB" in said and "raise the limit" in said
+    preflight.check(Settings(model=str(llama), memory_limit_gb=size))
+
+
 def test_a_context_that_the_configuration_stretches_is_taken(llama: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(llama, tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())

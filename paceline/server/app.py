@@ -39,6 +39,7 @@ from paceline.server.drain import DrainingServer, Gate, GateKeeper
 from paceline.server.hosts import KnownHosts, guarded
 from paceline.server.metrics import Metrics
 from paceline.server.paths import WithoutTrailingSlash
+from paceline.server.unread import UnreadBody
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -107,6 +108,7 @@ def create_app(
     errors.install(app)
     app.add_middleware(requests.Identified, requests=inside)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
+    app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     app.include_router(requests.routes(inside))
     for room in (chat, completions, responses, messages, embeddings, score, cache, status, absent):
         app.include_router(room.routes(serving))

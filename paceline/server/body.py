@@ -49,8 +49,7 @@ class BodyLimit:
 
     Headers too: h11 refuses too many while they arrive, but takes what comes in one piece.
 
-    The answer does not close the connection, so that uvicorn reads what is left and drops it: a reset
-    while the client still sends would destroy the answer on its way.
+    What is left of it is read and dropped by `UnreadBody`, so that its client gets the answer.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, memory: HostMemory) -> None:

@@ -66,7 +66,10 @@ class LimitedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._linger()  # more came than is dropped (server/unread), or a body that was not waited for
+        else:
+            self._watch()
 
     def send_400_response(self, msg: str) -> None:
         # uvicorn calls this where it caught what h11 raised, and h11 knows better which status it is.
@@ -120,9 +123,6 @@ class LimitedProtocol(H11Protocol):
         """Answer, let go of the request, and drop what still comes for a moment."""
         response = error_response(error)
         logger.info("%s: %d, %s", self.client[0] if self.client else "a client", response.status_code, error)
-        self._refused = True
-        self._stop_watching()
-        self._unset_keepalive_if_required()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status, headers = response.status_code, [*response.raw_headers, (b"connection", b"close")]
             for event in (
@@ -134,6 +134,13 @@ class LimitedProtocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Nothing more is said or heard: what still comes is dropped for a moment, then the connection is closed."""
+        self._refused = True
+        self._stop_watching()
+        self._unset_keepalive_if_required()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.resume_reading()
