@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[name] % thin.args[0] != thin.kwargs.get("first", 0):
                 item.add_marker(pytest.mark.slow)
             seen[name] += 1
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay to the end: no garbage collection need look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

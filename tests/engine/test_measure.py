@@ -104,7 +104,8 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
             new.feeds = speculation != "off"
             while new.remaining:
                 tokens = min(size, new.remaining)
-                active = held()
+                mx.clear_cache()
+                active = mx.get_active_memory()
                 mx.reset_peak_memory()
                 mx.eval(runner.prefill(Chunk(new, tokens)))
                 peak = mx.get_peak_memory() - active

@@ -52,6 +52,7 @@ def is_at_rest(stepper: Stepper) -> bool:
     return not stepper.engine._rows and not stepper.engine.scheduler.running and runner.batch is None
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: Pooling) -> None:
@@ -65,6 +66,7 @@ def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: 
     assert is_at_rest(stepper)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
 def test_rows_that_decode_and_rows_that_are_pooled_do_not_change_each_other(
@@ -152,6 +154,7 @@ def test_a_vector_does_not_hang_on_the_tokens_of_its_step(llama: Path, monkeypat
     assert talking.finish_reason is not None and is_at_rest(stepper)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("words", ["the device is gone", "[malloc] Unable to allocate 12 bytes."])
 @pytest.mark.parametrize("lost", range(1, 7))

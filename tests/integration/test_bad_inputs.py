@@ -301,6 +301,7 @@ def test_a_body_that_is_half_sent(server: Attacked) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
 def test_a_client_that_leaves_in_the_middle_of_prefill(server: Attacked, path: str, stream: bool) -> None:

@@ -35,6 +35,7 @@ def shortest_cycle(tokens: list[int]) -> int | None:
     return None
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_loads_in_mlx_lm_and_its_text_varies_with_context(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -77,6 +78,7 @@ def test_without_pictures_both_references_agree(hybrid: Path) -> None:
     assert result.tokens == greedy_text(hybrid, result.prompt, 24)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 def test_the_mtp_head_agrees_with_the_model_about_half_of_the_time(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -138,6 +138,7 @@ async def test_waiting_for_a_gate_ends_in_time(seconds: float) -> None:
     assert not await gate.emptied(seconds)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_while_the_model_loads_ends_the_process_at_once(sig: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.server.child", "600", "--load-forever"]

@@ -59,6 +59,7 @@ def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: 
     assert all(node.pins == 0 for cache in _caches(stepper) for node in cache.nodes())
 
 
+@pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize("steps", [2, 5, 8, 11, 14])
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
 def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
@@ -93,6 +94,7 @@ def test_what_a_sparse_row_computes_is_nobodys_prefix(hybrid: Path) -> None:
     assert whole.tokens == greedy_text(hybrid, [*prompt(), *sparse.tokens], TOKENS)
 
 
+@pytest.mark.slow
 def test_whoever_waits_for_a_row_that_turns_sparse_goes_on_by_itself(hybrid: Path) -> None:
     stepper = SparseStepper(hybrid, cache=PLENTY, chunk=64, read=32)
     first = stepper.scored("first", prompt(), TOKENS)
