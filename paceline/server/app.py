@@ -90,7 +90,12 @@ def create_app(
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     serving = Serving(backend, settings, metrics, gate, inside)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20, memory=body_memory(settings))
+    app.add_middleware(
+        BodyLimit,
+        max_bytes=settings.max_body_mb * 2**20,
+        memory=body_memory(settings),
+        on_refusal=lambda: metrics.refuse("bodies"),
+    )
     app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
     keys = Keys.of(settings)
     app.add_middleware(Auth, keys=keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -21,7 +22,7 @@ from paceline.settings import Settings
 
 Body = TypeVar("Body", bound=BaseModel)
 SMALL = 64 << 10  # bytes of a body that is not counted
-BODY_SHARE = 16  # bodies may take one part in so many of the memory
+BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
 INLINE = 64 << 10  # bytes of a body that is parsed on the event loop; larger ones in a thread
 
@@ -52,8 +53,11 @@ class BodyLimit:
     What is left of it is read and dropped by `UnreadBody`, so that its client gets the answer.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, memory: HostMemory) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, memory: HostMemory, on_refusal: Callable[[], None] = lambda: None
+    ) -> None:
         self.app = app
+        self.on_refusal = on_refusal
         self.memory = memory
         self.max_bytes = min(max_bytes, memory.limit // BODY_BYTES)
 
@@ -61,39 +65,28 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        refusal: Exception | None = None
-        announced = _announced_length(scope)
+        too_large: Exception | None = None
         if _head_length(scope) > MAX_HEAD_BYTES:
-            refusal = HeadTooLarge(MAX_HEAD_BYTES)
-        elif announced > self.max_bytes:
-            refusal = BodyTooLarge(self.max_bytes)
-        held = 0
-
-        def holds(length: int) -> bool:
-            """Whether there is room for a body of this length. Small ones are not counted."""
-            nonlocal held
-            more = BODY_BYTES * length - held if length > SMALL else 0
-            if more > 0:
-                if not self.memory.try_take(more):
-                    return False
-                held += more
-            return True
-
-        if refusal is None and not holds(announced):
-            refusal = TooManyBodies()
-        if refusal is not None:
-            await error_response(refusal, scope["path"])(scope, receive, send)
+            too_large = HeadTooLarge(MAX_HEAD_BYTES)
+        elif _announced_length(scope) > self.max_bytes:
+            too_large = BodyTooLarge(self.max_bytes)
+        if too_large is not None:
+            await error_response(too_large, scope["path"])(scope, receive, send)
             return
-        received = 0
+        received = held = 0
 
         async def counted() -> Message:
-            nonlocal received
+            nonlocal received, held
             message = await receive()
             received += len(message.get("body", b""))
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
-            if not holds(received):
+            # What has come, not what was announced: a few slow clients must not keep everybody out.
+            more = BODY_BYTES * received - held if received > SMALL else 0
+            if more and not self.memory.try_take(more):
+                self.on_refusal()
                 raise TooManyBodies
+            held += more
             return message
 
         try:

@@ -28,7 +28,7 @@ QUEUE = "0.001 0.005 0.01 0.05 0.1 0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 6
 WHOLE = "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680"
 LABELS = ("model_name",)
 # Shown as 0 before there are any: a rate needs a first value.
-REFUSALS = ("queue_full", "queue_timeout", "deadline", "slow_reader", "never_fits", "draining")
+REFUSALS = ("queue_full", "queue_timeout", "deadline", "slow_reader", "never_fits", "draining", "bodies")
 REASONS = ("rows", "memory", "order", "policy", "suspect", "fault")
 
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from paceline.conversation import media
 from paceline.conversation.media import Loader
 from paceline.conversation.remote import Fetcher
 from paceline.errors import InvalidRequest
@@ -379,3 +380,54 @@ def test_a_file_that_is_too_large_or_no_picture_is_refused(folder: Path) -> None
     assert f"more than {BYTES} bytes" in complaint(local, f"file://{folder}/big.png")
     assert "not an image in a format" in complaint(local, f"file://{folder}/text.png")
     assert "empty" in complaint(local, f"file://{folder}/empty.png")
+
+
+# -- large ones
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16", "CMYK", "F", "I"])
+def test_a_picture_larger_than_any_processor_takes_comes_back_smaller(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grey = Image.linear_gradient("L").resize((300, 200))
+    if mode == "I;16":
+        picture = Image.fromarray(np.asarray(grey).astype(np.uint16) * 256)
+    else:
+        picture = grey.convert("RGB").convert(mode) if mode in ("P", "CMYK") else grey.convert(mode)
+    data = saved(picture, "TIFF" if mode in ("CMYK", "F", "I") else "PNG")
+    whole = decode(data)
+    monkeypatch.setattr(media, "LARGE", 20_000)
+    smaller = decode(data)
+    assert (whole.size, smaller.size) == ((300, 200), (150, 100))
+    expected = np.asarray(whole.reduce(2)).astype(int)
+    assert np.abs(np.asarray(smaller).astype(int) - expected).max() <= (130 if mode == "1" else 2)
+
+
+def test_a_large_picture_is_still_turned_upright(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Image.new("RGB", (40, 20), WHITE)
+    picture.paste(RED, (0, 0, 20, 20))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn
+    data = saved(picture, "JPEG", exif=exif, quality=95)
+    monkeypatch.setattr(media, "LARGE", 200)
+    image = decode(data)
+    assert image.size == (10, 20)
+    assert near(image, (5, 2), RED, within=8) and near(image, (5, 17), WHITE, within=8)
+
+
+def test_transparency_is_composed_in_strips_as_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (37, 23, 4), dtype=np.uint8), "RGBA")
+    at_once = decode(saved(picture))
+    monkeypatch.setattr(media, "STRIP", 50)
+    assert np.array_equal(np.asarray(decode(saved(picture))), np.asarray(at_once))
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 30), st.sampled_from(("", "\n", " ")), st.booleans())
+def test_an_address_is_decoded_in_pieces_as_it_is_at_once(data: bytes, piece: int, between: str, urlsafe: bool) -> None:
+    encoded = (base64.urlsafe_b64encode if urlsafe else base64.b64encode)(data).decode()
+    payload = between.join(encoded[begin : begin + 5] for begin in range(0, len(encoded), 5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(media, "PIECE", piece)
+        assert media._from_base64(payload, 10**6, FIELD) == data
+        patch.setattr(media, "PIECE", (piece + 3) * 16)
+        assert media._unquoted(quote_from_bytes(data)) == data

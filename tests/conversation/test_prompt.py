@@ -17,7 +17,8 @@ from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.template import Templates
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Image
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, PromptTooLong
+from paceline.host_memory import HostMemory, RequestMemory
 from tests.conversation import vocabularies
 
 PLACEHOLDER = "<|image_pad|>"
@@ -248,3 +249,88 @@ def test_a_picture_that_is_too_large_or_broken_is_named_by_its_place(seeing: Pro
 def test_a_model_without_eyes_refuses_a_picture(blind: PromptBuilder) -> None:
     with pytest.raises(InvalidRequest, match="no images"):
         blind.chat([user(picture(1, 1))], {})
+
+
+# -- what a request may take
+
+
+class Counted:
+    """A tokenizer that tells how many characters it was given."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.characters = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        self.characters += len(text)
+        return self._tokenizer.encode(text, add_special_tokens)
+
+    def count_over(self, text: str, most: int) -> int | None:
+        self.characters += len(text)
+        return self._tokenizer.count_over(text, most)
+
+
+def bounded(tokenizer: Any, context_length: int, memory: RequestMemory | None = None) -> PromptBuilder:
+    loader = Loader(max_pixels=100, max_bytes=10_000)
+    return PromptBuilder(tokenizer, None, max_images=3, loader=loader, context_length=context_length, memory=memory)
+
+
+def test_a_text_that_no_context_can_hold_is_refused_before_it_is_tokenized(tokenizer: Tokenizer) -> None:
+    counted = Counted(tokenizer)
+    builder = bounded(counted, 100)
+    counted.characters = 0
+    for asked in (
+        lambda: builder.text("x" * 3201),
+        lambda: builder.chat([{"role": "user", "content": "x" * 3201}], {}),
+    ):
+        with pytest.raises(PromptTooLong, match="100 tokens, and the prompt has at least 100") as caught:
+            asked()
+        assert caught.value.code == "context_length_exceeded"
+    assert counted.characters == 0
+    builder.text("x" * 90)
+
+
+def test_of_a_text_too_long_only_as_much_is_tokenized_as_shows_it(tokenizer: Tokenizer) -> None:
+    text = "".join(chr(97 + place % 26) for place in range(200_000))
+    count = tokenizer.count_over(text, 1000)
+    assert count is not None and 1000 < count <= len(tokenizer.encode(text[: 1 << 16]))
+    assert tokenizer.count_over(text, len(tokenizer.encode(text))) is None
+    with pytest.raises(PromptTooLong, match="at least"):
+        bounded(tokenizer, 10_000).text(text)
+
+
+def test_a_long_text_means_the_same_tokens_as_a_short_one(tokenizer: Tokenizer) -> None:
+    words = "riders share one line, é 🙂 and draft; "
+    long = words * 400
+    ids = tokenizer.encode(long)
+    assert ids == tokenizer._backend.encode(long).ids
+    assert tokenizer.decode(ids) == tokenizer._backend.decode(ids) == long
+
+
+def test_a_long_text_waits_for_memory_and_gives_it_back(tokenizer: Tokenizer) -> None:
+    text = "word " * 60_000
+    with pytest.raises(InvalidRequest, match="The text needs 96 MB of memory") as caught:
+        bounded(tokenizer, 1 << 20, RequestMemory(HostMemory(1), HostMemory(90_000_000))).text(text)
+    assert caught.value.field == "prompt"
+    memory = RequestMemory(HostMemory(1), HostMemory(200_000_000))
+    bounded(tokenizer, 1 << 20, memory).text(text)
+    assert memory.work.held == 0
+
+
+def test_pictures_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer: Tokenizer) -> None:
+    memory = RequestMemory(HostMemory(10_000), HostMemory(100_000))
+    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
+    loader = Loader(max_pixels=100, max_bytes=10_000)
+    builder = PromptBuilder(tokenizer, eyes, max_images=3, loader=loader, memory=memory)
+    prompt = builder.chat([{"role": "user", "content": [picture(4, 3), picture(2, 2)]}], {})
+    assert memory.media.held == sum(image.patches.nbytes for image in prompt.images) > 0
+    assert memory.work.held == 0
+    del prompt
+    assert memory.media.held == 0
+    broken = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with pytest.raises(InvalidRequest):
+        builder.chat([{"role": "user", "content": [picture(4, 3), broken]}], {})
+    assert (memory.media.held, memory.work.held) == (0, 0)

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from paceline.server.body import parse_json
+from paceline.host_memory import HostMemory
+from paceline.server.body import BODY_BYTES, SMALL, BodyLimit, TooManyBodies, parse_json
 from tests.server.harness import post_chat, refused
 
 
@@ -88,3 +90,59 @@ def test_a_seed_of_5000_digits_is_refused_in_words_for_clients(http: httpx.Clien
 def test_a_compressed_body_is_refused_in_words(http: httpx.Client, encoding: str) -> None:
     answer = http.post("/v1/chat/completions", content=b"\x1f\x8b", headers={"content-encoding": encoding})
     refused(answer, 400, None, encoding, "uncompressed")
+
+
+# -- the memory of bodies
+
+
+class Reading:
+    """An app that reads a body to its end, and tells what was held by then."""
+
+    def __init__(self, memory: HostMemory) -> None:
+        self.memory = memory
+        self.held: list[int] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+        self.held.append(self.memory.held)
+
+
+async def sent(limit: BodyLimit, *chunks: bytes) -> None:
+    messages = iter(chunks)
+
+    async def receive() -> Message:
+        body = next(messages)
+        return {"type": "http.request", "body": body, "more_body": body is not chunks[-1]}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    await limit(scope, receive, send)
+
+
+async def test_a_body_holds_memory_until_its_request_is_answered() -> None:
+    memory = HostMemory(100 * SMALL)
+    reading = Reading(memory)
+    limit = BodyLimit(reading, 32 << 20, memory)
+    await sent(limit, b"x" * 100)
+    await sent(limit, b"x" * SMALL, b"y" * SMALL)
+    assert reading.held == [0, 2 * SMALL * BODY_BYTES]  # small ones are not counted
+    assert memory.held == 0
+
+
+async def test_a_body_for_which_others_leave_no_memory_is_refused_for_now_and_holds_nothing() -> None:
+    memory = HostMemory(6 * SMALL * BODY_BYTES)
+    refusals: list[bool] = []
+    limit = BodyLimit(Reading(memory), 32 << 20, memory, lambda: refusals.append(True))
+    memory.take(3 * SMALL * BODY_BYTES, "another body")
+    await sent(limit, b"x" * SMALL, b"y" * SMALL)
+    with pytest.raises(TooManyBodies):
+        await sent(limit, b"x" * 2 * SMALL, b"y" * 2 * SMALL)
+    assert (memory.held, refusals) == (3 * SMALL * BODY_BYTES, [True])
+
+
+async def test_no_body_may_be_larger_than_all_bodies_together() -> None:
+    memory = HostMemory(30 * SMALL)
+    assert BodyLimit(Reading(memory), 32 << 20, memory).max_bytes == 10 * SMALL
