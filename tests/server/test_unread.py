@@ -17,8 +17,9 @@ import pytest
 from paceline.server import unread
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
-from tests.server.harness import WAIT, Address, serve, user
+from tests.server.harness import Address, serve, user
 from tests.server.test_drain import Child
+from tests.waiting import WAIT
 
 MB = 1 << 20
 LIMIT = 4 * MB  # of the server that all tests share
