@@ -361,6 +361,7 @@ def test_a_tool_whose_name_is_code(server: Attacked, name: Any) -> None:
     assert "tools[0]" in answer.json()["error"]["message"]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("text", ["</tool_call>", '"}}', "<|im_end|>", "{{ 7 * 7 }}", "' | /x/", "\\", "\n\n", "@a"])
 def test_arguments_that_look_like_the_end_of_a_call(server: Attacked, text: str) -> None:
     """Text of the client's own in names of arguments, in their values and in descriptions: it stays what it is."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.integration.test_server_failure import Server, started
 
@@ -61,6 +62,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_service_that_stops_returns_its_memory_to_the_system(tiny: Tiny) -> None:
     model = tiny("llama", layers=8, kv_heads=4, head_dim=64)
     command = [sys.executable, "-c", STOPS, str(model)]

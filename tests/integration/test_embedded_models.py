@@ -85,6 +85,7 @@ def test_chats_that_join_late_and_leave_early_give_mlx_lms_tokens(layout: str, d
     assert (sum(stepper.drafts[1:]) > 0) == (depth != "off")
 
 
+@pytest.mark.slow
 def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same() -> None:
     found = []
     for chunk in (1, 7, 33, 64, 1000):
@@ -111,6 +112,7 @@ def test_the_draft_model_gives_mlx_lms_tokens_in_company() -> None:
 # -- its head
 
 
+@pytest.mark.slow
 def test_a_row_beside_others_accepts_what_it_accepts_alone() -> None:
     names = ("hello", "a turn", "a form", "a tool")
     texts = [Prompt(chat(name)) for name in names] + [built(MINI, TWO)]
@@ -189,6 +191,7 @@ def test_a_picture_is_known_and_another_in_its_place_is_not(depth: Speculation) 
     check_rest(stepper.reuse)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6, suppress_health_check=[HealthCheck.too_slow], phases=(Phase.explicit, Phase.generate)
 )  # to shrink a script takes minutes

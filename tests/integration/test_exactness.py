@@ -73,7 +73,7 @@ def test_a_row_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, fami
     assert [h.tokens for h in heard] == [greedy_text(folder, p, 12) for p in prompts]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["window", "window_llama"])
 def test_a_window_that_slides_while_decoding_stays_exact(tiny: Tiny, family: str, layout: str) -> None:
@@ -131,6 +131,7 @@ def test_any_script_of_joins_and_leaves_changes_nobodys_tokens(
 ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ROPES)
 def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str) -> None:
     from paceline.models.synthetic import scaled_rope

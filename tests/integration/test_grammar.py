@@ -52,6 +52,7 @@ def told(
     return heard.tokens, grammar
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 1, 3, 5, "auto"])
 def test_every_token_obeys_and_is_what_plain_decoding_gives(tiny: Tiny, speculation: Speculation) -> None:
     folder = tiny("hybrid")

@@ -186,6 +186,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
     rows = drawn(SETTINGS[name], 0, two)

@@ -41,6 +41,7 @@ def test_the_embedded_draft_too() -> None:
     assert np.abs(found - scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)).max() < 1e-5
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("window", [None, 10, 40])
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
 def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(

@@ -24,6 +24,7 @@ def rendered(chat: Chat, **options: bool) -> str:
     return Templates.of(CHAT_TEMPLATE, {}).render(chat.messages(), tools, **options)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_is_what_the_template_writes(kind: str, data: Path) -> None:
     rng = Random(kind)
@@ -33,6 +34,7 @@ def test_a_prompt_is_what_the_template_writes(kind: str, data: Path) -> None:
         assert ours == rendered(chat, enable_thinking=chat.thinks)
 
 
+@pytest.mark.slow
 def test_earlier_turns_stay_the_same_as_turns_are_added(data: Path) -> None:
     rng = Random(1)
     for kind in ("talk", "tools", "lookup"):
