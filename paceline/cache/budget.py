@@ -6,19 +6,20 @@ memory back (prefixes) ask `room`, so that what live rows need is taken from the
 
 from __future__ import annotations
 
-import threading
-
 REQUEST_PARTS = ("request media", "request work")  # what requests hold beside their sequences (host_memory)
 
 
 class Budget:
-    """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (MLX's pool, transients)."""
+    """`limit` is all that may be used; `headroom` of it stays free for what nobody counts (MLX's pool, transients).
+
+    For any thread, without a lock: one dictionary, written and copied in single operations. An array that is freed may
+    give memory back from anywhere, also from where a lock would already be held.
+    """
 
     def __init__(self, limit: int, headroom: int = 0) -> None:
         self.limit = limit
         self.headroom = headroom
         self._held: dict[str, int] = {}
-        self._lock = threading.RLock()  # an array that is freed under it may give memory back
 
     @property
     def usable(self) -> int:
@@ -26,8 +27,7 @@ class Budget:
 
     def hold(self, name: str, nbytes: int) -> None:
         """`name` holds this much now, or is about to."""
-        with self._lock:
-            self._held[name] = nbytes
+        self._held[name] = nbytes
 
     def room(self, name: str) -> int:
         """What `name` may hold beside what the others hold; 0 when they leave nothing."""
@@ -35,14 +35,11 @@ class Budget:
 
     def room_without(self, *names: str) -> int:
         """What is left if these gave back all that they hold."""
-        with self._lock:
-            return max(self.usable - sum(held for who, held in self._held.items() if who not in names), 0)
+        return max(self.usable - sum(held for who, held in self.held().items() if who not in names), 0)
 
     def held(self) -> dict[str, int]:
-        with self._lock:
-            return dict(self._held)
+        return self._held.copy()
 
     def holding(self, *names: str) -> int:
         """What these hold together."""
-        with self._lock:
-            return sum(self._held.get(name, 0) for name in names)
+        return sum(self._held.get(name, 0) for name in names)
