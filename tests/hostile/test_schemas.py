@@ -26,13 +26,19 @@ def formatted(schema: Any) -> dict[str, Any]:
 
 
 def schema(make: Callable[[], Any], clients: int = 1, sharp: bool = False) -> Attack:
-    body = lambda: asked(response_format=formatted(make()))  # noqa: E731
-    return Attack(CHAT, body, ("response_format",), clients, sharp)
+    return Attack(CHAT, lambda: asked(response_format=formatted(make())), ("response_format",), clients, sharp)
 
 
 def outputs(kind: str, make: Callable[[], Any], clients: int = 1, sharp: bool = False) -> Attack:
-    body = lambda: asked(structured_outputs={kind: make()})  # noqa: E731
-    return Attack(CHAT, body, ("structured_outputs",), clients, sharp)
+    return Attack(CHAT, lambda: asked(structured_outputs={kind: make()}), ("structured_outputs",), clients, sharp)
+
+
+def both(pattern: str) -> dict[str, Attack]:
+    """A pattern for a text in a schema, and one for the whole answer."""
+    return {
+        "pattern": schema(lambda: text(pattern=pattern), clients=4),
+        "regex": outputs("regex", lambda: pattern, clients=4),
+    }
 
 
 def text(**limits: Any) -> dict[str, Any]:
@@ -52,7 +58,10 @@ def guided(make: Callable[[], str]) -> Attack:
 
 def inlined(make: Callable[[], str]) -> Attack:
     """A schema that is written into the body as it is."""
-    body = lambda: asked(guided_json=0).replace(b'"guided_json": 0', b'"guided_json": ' + make().encode())  # noqa: E731
+
+    def body() -> bytes:
+        return asked(guided_json=0).replace(b'"guided_json": 0', b'"guided_json": ' + make().encode())
+
     return Attack(CHAT, body, ("guided_json",))
 
 
@@ -153,8 +162,7 @@ ATTACKS: dict[str, Attack] = {
     "long_bounds": schema(lambda: {"type": "integer", "minimum": -(10**4000), "maximum": 10**4000}),
     "properties_at_least": schema(lambda: {"type": "object", "minProperties": HUGE, "maxProperties": HUGE}),
     # Patterns and grammars.
-    **{f"pattern_{n}": schema(lambda p=p: text(pattern=p), clients=4) for n, p in enumerate(CATASTROPHES)},  # type: ignore[misc]
-    **{f"regex_{n}": outputs("regex", lambda p=p: p, clients=4) for n, p in enumerate(CATASTROPHES)},  # type: ignore[misc]
+    **{f"{kind}_{n}": attack for n, each in enumerate(CATASTROPHES) for kind, attack in both(each).items()},
     "long_regex": outputs("regex", lambda: "(a|b)*" * 40_000, clients=8, sharp=True),
     "choices": outputs("choice", lambda: [f"{letters(40)}{n}" for n in range(10_000)]),
     "choices_allowed": outputs("choice", lambda: [f"{n} {letters(30)}" for n in range(5_000)], clients=8),
