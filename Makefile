@@ -43,7 +43,8 @@ help:
 	@echo "make soak       every test, the longest of them at full length (an hour)"
 	@echo "make check      ruff and mypy --strict"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
-	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests"
+	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
+	@echo "                ten minutes of hostile ones"
 	@echo "make bench      the engine against the raw loop on this machine"
 	@echo "make clean      remove what these have made ($(VENV), caches)"
 
@@ -82,6 +83,7 @@ fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/test_document.py
+	PACELINE_TEST_FUZZ=600 $(BIN)/python -m pytest -n0 -s tests/hostile/test_fuzz.py
 
 bench: $(RUN)
 	$(BIN)/paceline bench offline $(ARGS)

@@ -45,33 +45,48 @@ QUESTION = {"max_tokens": 1, "temperature": 0, "cache": False}
 
 
 class Wait:
-    """The longest time between two events, or since the last one. Timed by whoever calls `happened`."""
+    """The longest time between two events, or since the last one, by two clocks: everybody's, and the server's own
+    processor time. A machine that others keep busy does not lengthen the second; a server that sleeps has no second.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
         self._lock = threading.Lock()
-        self._since: float | None = None
-        self._longest = 0.0
+        self._since: tuple[float, float] | None = None
+        self._longest = self._longest_stall = 0.0
         self._events = 0
 
     def begin(self) -> None:
+        now = self._now()
         with self._lock:
-            self._since = time.monotonic()
+            self._since = now
 
     def happened(self, again: bool) -> None:
         """The awaited event; `again`: the next one is awaited from now on."""
-        now = time.monotonic()
+        now = self._now()
         with self._lock:
-            if self._since is not None:
-                self._longest = max(self._longest, now - self._since)
+            self._count(now)
             self._since = now if again else None
             self._events += 1
 
-    def take(self) -> tuple[float, int]:
-        now = time.monotonic()
+    def take(self) -> tuple[float, float, int]:
+        """Seconds that the server was busy with something else, seconds by the clock, and the number of events."""
+        now = self._now()
         with self._lock:
-            longest = self._longest if self._since is None else max(self._longest, now - self._since)
-            events, self._longest, self._events = self._events, 0.0, 0
-        return longest, events
+            self._count(now)
+            taken = self._longest, self._longest_stall, self._events
+            self._longest = self._longest_stall = 0.0
+            self._events = 0
+        return taken
+
+    def _count(self, now: tuple[float, float]) -> None:
+        if self._since is not None:
+            elapsed, busy = now[0] - self._since[0], now[1] - self._since[1]
+            self._longest = max(self._longest, min(elapsed, busy))
+            self._longest_stall = max(self._longest_stall, elapsed)
+
+    def _now(self) -> tuple[float, float]:
+        return time.monotonic(), processor_seconds(self._pid)
 
 
 class Bystander:
@@ -79,7 +94,7 @@ class Bystander:
         self._pid = pid
         self._most_bytes = most_bytes
         self._port = 0
-        self._stream, self._health, self._chat = Wait(), Wait(), Wait()
+        self._stream, self._health, self._chat = Wait(pid), Wait(pid), Wait(pid)
         self._peak = 0
         self._trouble: list[str] = []
         self._watching = threading.Event()
@@ -100,9 +115,9 @@ class Bystander:
         return self.figures()
 
     def figures(self) -> dict[str, object]:
-        gap, chunks = self._stream.take()
-        health, polls = self._health.take()
-        chat, chats = self._chat.take()
+        gap, stall, chunks = self._stream.take()
+        health, health_stall, polls = self._health.take()
+        chat, chat_stall, chats = self._chat.take()
         peak, self._peak = max(self._peak, resident(self._pid)), 0
         trouble, self._trouble = self._trouble, []
         return {
@@ -112,6 +127,7 @@ class Bystander:
             "polls": polls,
             "chat": chat,
             "chats": chats,
+            "stall": max(stall, health_stall, chat_stall),
             "resident": peak,
             "trouble": trouble,
         }
@@ -193,6 +209,16 @@ class Bystander:
                 os.kill(self._pid, signal.SIGKILL)
                 return
             time.sleep(WEIGH_SECONDS)
+
+
+def processor_seconds(pid: int) -> float:
+    """What the process has used of all cores; where the system does not tell cheaply, as if it were always busy."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b") ")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int) -> int:

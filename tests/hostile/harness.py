@@ -1,4 +1,14 @@
-"""A real `paceline serve` process, attacks on it, and the judgement: what another client saw, and what is left."""
+"""A real `paceline serve` process, attacks on it, and the judgement: what another client saw, and what is left.
+
+How bounds are chosen. Before each attack the bystander watches the quiet server; the median of all these baselines of
+a run is the measure, and beside an attack a wait may be TIMES_QUIET times as long. A wait is counted in
+seconds of the server's own processor time, if that is less than the clock's: how long the server did something else
+instead. Other programs that keep the machine busy do not lengthen it, so the same bounds hold there. Baselines are some
+hundredths of a second, the defects that these attacks were written for took 2 to 60 seconds: a wait that is below
+LEAST_WAIT is never a failure. A server that waits without using the processor is caught by LONGEST_STALL, by the clock.
+Memory: bodies may take a sixteenth of --memory-limit-gb, and pictures and texts a quarter of what the tiny model leaves
+of it; beside an attack, and in all, the server may grow by half of it. The defects took all of it and more.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +24,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WAIT = 60.0  # seconds until something that must happen has failed to happen
-QUIET_SECONDS = 0.6  # of a baseline before each attack; the longest waits of all of them count
-# A client beside an attack waits at most so many times as long as it did without, or so many seconds. What is judged
-# is the server's longest silence, which the attacks of this suite made ten seconds and more: a core that others keep
-# busy makes it a few tenths.
+WAIT = 120.0  # seconds until something that must happen has failed to happen
+QUIET_SECONDS = 0.6  # of a baseline before each attack
 TIMES_QUIET = 20.0
-LONGEST_WAIT = 1.0
-LONGEST_CHAT = 5.0  # a whole chat may wait for a worker that takes a large picture apart
-TIMES_LIMIT = 2  # a server that holds as much, and 2 GB, is killed: it would take the machine with it
+LEAST_WAIT = 1.0
+LEAST_CHAT_WAIT = 4.0  # a whole chat may wait for a worker that takes a large picture apart
+LONGEST_STALL = 30.0
 GB = 10**9
+MEMORY_LIMIT_GB = 4.0
+GROWTH_SHARE = 2  # a server may grow by one part in so many of its limit
+GUARD_BYTES = 2 * GB  # a server that holds its limit and so much more is killed: it would take the machine with it
 REFUSALS = (400, 404, 408, 413, 429, 431, 503)
 GREEDY: Mapping[str, Any] = {
     "messages": [{"role": "user", "content": "What is the capital of France? Say it in one sentence."}],
@@ -56,7 +67,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the bystander saw: seconds, and bytes."""
+    """What the bystander saw. Seconds are the server's processor time, see above."""
 
     gap: float  # longest pause of its stream
     chunks: int
@@ -64,12 +75,14 @@ class Figures:
     polls: int
     chat: float  # longest answer to a small question
     chats: int
+    stall: float  # the longest of these three by the clock
     resident: int  # most memory that the server held
     trouble: tuple[str, ...]  # errors, which it must never see
 
     def __str__(self) -> str:
         return (
-            f"stream {self.gap:.2f} s, /health {self.health:.2f} s, chat {self.chat:.2f} s, {self.resident / GB:.2f} GB"
+            f"stream {self.gap:.2f} s, /health {self.health:.2f} s, chat {self.chat:.2f} s, "
+            f"by the clock {self.stall:.2f} s, {self.resident / GB:.2f} GB"
         )
 
 
@@ -111,7 +124,7 @@ class Server:
     log: Path
     limit: int  # bytes of --memory-limit-gb
     port: int = 0
-    quiet: Figures | None = None  # the longest waits of all baselines
+    baselines: list[Figures] = field(default_factory=list)
 
     @property
     def pid(self) -> int:
@@ -120,6 +133,10 @@ class Server:
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
+
+    @property
+    def most_growth(self) -> float:
+        return self.limit / GROWTH_SHARE
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
@@ -170,7 +187,7 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def launched(
-    *flags: str, memory_limit_gb: float = 1.0, program: Sequence[str] = ("paceline", "serve")
+    *flags: str, memory_limit_gb: float = MEMORY_LIMIT_GB, program: Sequence[str] = ("paceline", "serve")
 ) -> Iterator[Server]:
     """A server process that may still be loading. Killed in the end, if it is still there."""
     with tempfile.TemporaryDirectory(prefix="paceline-hostile-") as folder:
@@ -182,7 +199,7 @@ def launched(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, cwd=ROOT, env=environment()
             )
         limit = round(memory_limit_gb * GB)
-        server = Server(process, Bystander(process.pid, TIMES_LIMIT * limit + 2 * GB), log, limit)
+        server = Server(process, Bystander(process.pid, limit + GUARD_BYTES), log, limit)
         try:
             yield server
         finally:
@@ -227,7 +244,7 @@ def under_attack(server: Server) -> Iterator[None]:
     assert quiet.chunks, quiet
     time.sleep(QUIET_SECONDS)
     quiet = bystander.figures()
-    server.quiet = longest(quiet, server.quiet or quiet)
+    server.baselines.append(quiet)
     gone: Exception | None = None
     try:
         yield
@@ -242,22 +259,22 @@ def under_attack(server: Server) -> Iterator[None]:
     left_as_before(server, before, log_length)
 
 
-def longest(one: Figures, other: Figures) -> Figures:
-    waits = {name: max(getattr(one, name), getattr(other, name)) for name in ("gap", "health", "chat")}
-    return replace(one, **waits)
-
-
 def judge(server: Server, quiet: Figures, during: Figures, gone: Exception | None) -> None:
-    usual = server.quiet or quiet
     grown = during.resident - quiet.resident
+
+    def most(name: str, least: float) -> float:
+        usual: float = median(getattr(each, name) for each in server.baselines)
+        return max(TIMES_QUIET * usual, least)
+
     waits = (
-        ("a stream stood still for", during.gap, max(TIMES_QUIET * usual.gap, LONGEST_WAIT)),
-        ("/health took", during.health, max(TIMES_QUIET * usual.health, LONGEST_WAIT)),
-        ("a small chat took", during.chat, max(TIMES_QUIET * usual.chat, LONGEST_CHAT)),
+        ("a stream stood still for", during.gap, most("gap", LEAST_WAIT)),
+        ("/health took", during.health, most("health", LEAST_WAIT)),
+        ("a small chat took", during.chat, most("chat", LEAST_CHAT_WAIT)),
+        ("somebody waited for", during.stall, LONGEST_STALL),
     )
-    wrong = [f"{what} {seconds:.2f} s ({most:.2f} allowed)" for what, seconds, most in waits if seconds > most]
-    if grown > server.limit:
-        wrong.append(f"the server grew by {grown / GB:.2f} GB ({server.limit / GB:g} allowed)")
+    wrong = [f"{what} {seconds:.2f} s ({allowed:.2f} allowed)" for what, seconds, allowed in waits if seconds > allowed]
+    if grown > server.most_growth:
+        wrong.append(f"the server grew by {grown / GB:.2f} GB ({server.most_growth / GB:g} allowed)")
     wrong += during.trouble[:3]
     if gone is not None:
         wrong.append(f"no answer: {gone!r}")
@@ -308,7 +325,7 @@ def at_once(server: Server, requests: Sequence[tuple[str, bytes]]) -> list[Answe
 
 
 def check_refusal(path: str, answer: Answer, fields: Sequence[str]) -> None:
-    """The API's own error object, which names what was wrong: unless the body was no JSON, or it is just not now."""
+    """The API's own error object, which names what was wrong: unless the body was not read, or it is just not now."""
     assert answer.headers["content-type"].startswith("application/json"), answer
     told = answer.json()
     error = told["error"]
@@ -321,7 +338,7 @@ def check_refusal(path: str, answer: Answer, fields: Sequence[str]) -> None:
         named = f"{error['param']}: {error['message']}"
     if answer.status in (429, 503):
         assert int(answer.headers["retry-after"]) > 0, answer
-    elif fields:
+    elif fields and "The request's body" not in named:
         assert any(each in named for each in fields), (fields, str(answer))
 
 

@@ -216,7 +216,9 @@ def test_clients_that_send_a_large_body_slowly_hold_up_nobody_and_are_cut_off(se
                 for client in clients:
                     client.sendall(body[100_000 + sent : 100_001 + sent])
         answers = [client.makefile("rb").read() for client in clients]
-    assert all(answer.startswith(b"HTTP/1.1 408 ") for answer in answers), answers[0][:500]
+    # As many as there is memory for are waited for, and the others are told to come again.
+    assert {answer[:12] for answer in answers} <= {b"HTTP/1.1 408", b"HTTP/1.1 503"}, answers[0][:500]
+    assert any(answer.startswith(b"HTTP/1.1 408 ") for answer in answers)
 
 
 @pytest.mark.slow

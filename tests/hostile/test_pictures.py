@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.hostile import files
-from tests.hostile.files import GREY, PALETTE, RGB, RGBA, SIDE, gif, percent, pillow, png, text_bomb, url, video
-from tests.hostile.harness import Attack, Server, at_once, cases, check_refusal, served, under_attack
+from tests.hostile.files import PALETTE, RGB, RGBA, SIDE, gif, percent, pillow, png, text_bomb, url, video
+from tests.hostile.harness import Attack, Server, at_once, cases, check_refusal, under_attack
 from tests.hostile.test_prompts import MB
 
 CHAT = "/v1/chat/completions"
@@ -51,6 +51,7 @@ ATTACKS: dict[str, Attack] = {
     "one_bit": one(lambda: png(depth=1), clients=8),
     "deep_grey": one(lambda: png(depth=16)),
     "rgb": one(lambda: png(kind=RGB)),
+    "rgb_eight_clients": one(lambda: png(kind=RGB), clients=8),
     "deep_rgb": one(lambda: png(kind=RGB, depth=16)),
     "transparent": one(lambda: png(kind=RGBA), sharp=True),
     "transparent_eight_clients": one(lambda: png(kind=RGBA), clients=8),
@@ -113,18 +114,6 @@ ATTACKS: dict[str, Attack] = {
 @pytest.mark.parametrize("attack", cases(ATTACKS))
 def test_a_picture_that_grows_keeps_to_the_memory_limit_and_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)
-
-
-@pytest.fixture(scope="module")
-def larger() -> Iterator[Server]:
-    with served(memory_limit_gb=4.0) as server:
-        yield server
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [GREY, RGB, RGBA], ids=["grey", "rgb", "transparent"])
-def test_eight_large_pictures_at_once_keep_to_a_larger_limit(larger: Server, kind: int) -> None:
-    Attack(CHAT, lambda: asked(picture(url(png(kind=kind)))), FIELDS, clients=8).run(larger)
 
 
 @pytest.mark.slow

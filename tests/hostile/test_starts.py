@@ -72,6 +72,7 @@ MOMENTS: dict[str, Callable[[Path, set[threading.Thread]], bool]] = {
 }
 
 
+@pytest.mark.thin(len(MOMENTS), first=2)
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_start_that_is_cancelled_leaves_no_thread_no_lock_and_no_limit(
     hybrid: Path, tmp_path: Path, moment: str
@@ -88,6 +89,7 @@ async def test_a_start_that_is_cancelled_leaves_no_thread_no_lock_and_no_limit(
     assert await serves(settings)
 
 
+@pytest.mark.slow
 async def test_a_service_whose_start_was_cancelled_can_be_started_again_and_stopped(
     hybrid: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +138,7 @@ BROKEN: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.thin(len(BROKEN), first=len(BROKEN) - 1)
 @pytest.mark.parametrize("broken", BROKEN)
 async def test_a_start_that_fails_half_way_leaves_nothing_and_the_next_one_works(
     hybrid: Path, tmp_path: Path, broken: str
@@ -148,6 +151,7 @@ async def test_a_start_that_fails_half_way_leaves_nothing_and_the_next_one_works
     assert await serves(Settings(**good))
 
 
+@pytest.mark.slow
 async def test_two_services_on_one_folder_are_told_and_the_first_is_not_harmed(hybrid: Path, tmp_path: Path) -> None:
     settings = Settings(model=str(hybrid), cache_dir=tmp_path / "cache")
     async with Service(settings) as first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import cached_property
@@ -119,7 +119,7 @@ class Grammars:
     def _settle(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
         """Compile for all who wait for this one."""
         try:
-            made = self._in_time(lambda: self._made(spec))
+            made = self._in_time(spec)
         except BaseException as error:  # noqa: BLE001  for all who wait
             with self._lock:
                 del self._under_way[spec]
@@ -135,15 +135,18 @@ class Grammars:
                 self.held -= _size(oldest, gone)
         result.set_result(made)
 
-    def _in_time(self, work: Callable[[], Compiled | str]) -> Compiled | str:
-        """llguidance cannot be interrupted: what takes too long is left behind, and keeps its slot until it ends."""
+    def _in_time(self, spec: GrammarSpec) -> Compiled | str:
+        """llguidance cannot be interrupted: what takes too long is left behind, and keeps its slot until it ends.
+
+        It is refused but not remembered: the machine may have been busy with something else.
+        """
         if not self._slots.acquire(timeout=self._seconds):
             raise EngineUnavailable("Too many grammars are being compiled. Try again in a moment.")
         result: Future[Compiled | str] = Future()
 
         def run() -> None:
             try:
-                result.set_result(work())
+                result.set_result(self._made(spec))
             except BaseException as error:  # noqa: BLE001  for the thread that waits
                 result.set_exception(error)
             finally:
@@ -153,7 +156,9 @@ class Grammars:
         try:
             return result.result(timeout=self._seconds)
         except FutureTimeout:
-            return f"It takes more than {self._seconds:g} seconds to compile. Make it simpler."
+            raise InvalidRequest(
+                f"It takes more than {self._seconds:g} seconds to compile. Make it simpler.", field=spec.field
+            ) from None
 
     def _made(self, spec: GrammarSpec) -> Compiled | str:
         vocabulary, marks = self._vocabulary
