@@ -30,7 +30,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test test-all test-cuda soak check bench fuzz clients clean
+.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
 	@echo "                ten minutes of hostile ones"
+	@echo "make mutate     which small changes to a module its tests miss: ARGS='paceline/engine/policy.py --count 20'"
 	@echo "make bench      the engine against the raw loop on this machine"
 	@echo "make clean      remove what these have made ($(VENV), caches)"
 
@@ -84,6 +85,9 @@ fuzz: $(DEV)
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/test_document.py
 	PACELINE_TEST_FUZZ=600 $(BIN)/python -m pytest -n0 -s tests/hostile/test_fuzz.py
+
+mutate: $(DEV)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.mutation $(ARGS)
 
 bench: $(RUN)
 	$(BIN)/paceline bench offline $(ARGS)

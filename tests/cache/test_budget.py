@@ -33,6 +33,7 @@ def test_what_is_told_is_a_copy() -> None:
 def test_the_headroom_is_nobodys() -> None:
     assert Budget(1000, headroom=100).usable == 900
     assert Budget(100, headroom=1000).usable == 0
+    assert Budget(100).usable == 100
 
 
 def test_parts_are_counted_together_by_name() -> None:

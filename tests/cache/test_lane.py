@@ -170,6 +170,14 @@ def test_a_window_gives_back_what_a_wide_step_needed() -> None:
     assert slots.lane.trim(slots.lengths) == []
 
 
+def test_the_next_narrow_step_of_a_window_gives_back_what_a_wide_one_needed() -> None:
+    slots = Slots(8, 1)
+    slots.begin(40)
+    slots.commit([40])
+    slots.begin(1)
+    assert slots.group.capacity == slots.lane.capacity(8 - 1 + 2 + 1) < 40
+
+
 def test_what_looks_back_without_limit_has_nothing_to_give_back() -> None:
     slots = Slots(None, 1)
     slots.begin(40)

@@ -106,6 +106,18 @@ def test_what_stands_at_a_nodes_end_stays_there_when_it_is_split() -> None:
     assert node.restorable and not upper.restorable
 
 
+def test_a_checkpoint_in_memory_or_on_disk_is_enough_to_restore_and_its_bytes_count_with_the_segments() -> None:
+    tree = Tree()
+    node = insert(tree, (1, 2, 3, 4))
+    assert (node.restorable, node.in_memory, node.nbytes) == (False, True, 4)
+    node.checkpoint = Said((0, 0))
+    assert (node.restorable, node.in_memory, node.nbytes) == (True, True, 6)
+    node.segment = None
+    assert (node.restorable, node.in_memory, node.nbytes) == (True, True, 2)
+    node.checkpoint, node.checkpoint_file = None, "file"
+    assert (node.restorable, node.in_memory, node.nbytes) == (True, False, 0)
+
+
 def test_children_come_before_their_parents() -> None:
     tree = Tree()
     for text in ((1, 2, 3), (1, 2, 4, 5), (1, 2, 4, 6), (7,)):

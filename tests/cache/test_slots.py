@@ -36,3 +36,4 @@ def test_a_window_has_room_for_a_step_before_its_next_shift_and_no_more() -> Non
 def test_a_windows_buffer_has_few_sizes() -> None:
     assert {capacity(512, need) for need in range(1, 1025)} == {256, 512, 1024}
     assert {capacity(24, need) for need in range(1, 300)} == {512}
+    assert (capacity(512, 512), capacity(512, 513)) == (512, 1024)

@@ -271,6 +271,29 @@ def test_clear_empties_both(world: World) -> None:
     assert len(files(world.disk.folder)) == 1
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["being written", "written and not told yet"])
+def test_clear_also_forgets_what_is_on_its_way_to_the_disk(world: World, written: bool) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def stage(name: str) -> None:
+        begun.set()
+        go_on.wait(WAIT)
+
+    world.disk.stage = stage
+    world.keep(ABC)
+    world.tier.poll()
+    assert begun.wait(WAIT)
+    if written:
+        go_on.set()
+        assert world.disk.flush(WAIT)
+    world.tier.clear()
+    world.cache.clear()
+    go_on.set()
+    world.settle()
+    assert world.disk.flush(WAIT)
+    assert files(world.disk.folder) == [] and list(world.cache.nodes()) == []
+
+
 def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
     """What is refused is not tried again for ever: neither by its children, nor at the end."""
     world = World(tmp_path, disk=1000)

@@ -224,3 +224,38 @@ def test_the_status_has_every_part() -> None:
     assert stats["parts"]["rows"] == 256
     assert stats["free_bytes"] == 1000 - 512
     assert stats["expected_output_tokens"] == PRIOR
+
+
+def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:
+    rules = admission(100_000, weights=24, patch=1.5)
+    rules.prices = Prices((Attention(None, 1),), state=7, patch=1.5, grouping=PADDED)
+    for name, size in {"prefixes": 1000, "draft prefixes": 2000, "pictures": 4000, "promised": 50_000}.items():
+        rules.budget.hold(name, size)
+    kept = 24 + 1000 + 2000 + 4000
+    assert rules.held([]) == kept
+    short, long, reading = say(row(10), 20), say(row(500), 1000), row(700, patches=[9])
+    reading.prefilled = 300
+    together, apart, pictures = 2 * 1536 + 2 * 7, 512 + 7, 13
+    assert rules.held([short, long, reading]) == kept + together + apart + pictures
+    long.patches = (100,)  # it has read them
+    assert rules.held([long]) == kept + 1536 + 7
+
+
+# -- drafts that score prompts
+
+
+def test_a_draft_is_paid_for_while_a_prompt_is_still_to_be_scored_and_one_at_a_time() -> None:
+    rules = admission(100_000)
+    first, second, plain = row(100), row(300), row(2000)
+    first.decided = second.decided = False
+    without = rules.used([first, second, plain], 0)
+    rules.scoring = lambda tokens: 10 * tokens
+    assert rules.used([first, second, plain], 0) == without + 3000
+    rules.account([first, second, plain], 0)
+    assert rules.budget.held()["draft"] == 3000
+    second.decided = True
+    rules.account([first, second, plain], 0)
+    assert rules.budget.held()["draft"] == 1000
+    first.decided = True
+    rules.account([first, second, plain], 0)
+    assert rules.budget.held()["draft"] == 0

@@ -110,6 +110,14 @@ def test_fair_counts_what_a_waiting_row_will_cost_before_its_users_next_one() ->
     assert policy.order([long, again, other, third]) == [long, other, third, again]
 
 
+def test_fair_takes_users_in_turn_though_their_prompts_cost_nothing() -> None:
+    policy = Fair()
+    first, second, third, other, last = waiting = tenants(policy, "a", "a", "a", "b", "b")
+    for each in waiting:
+        each.uncached = 0
+    assert policy.order(waiting) == [first, other, second, last, third]
+
+
 def test_absence_saves_up_no_more_than_a_short_visit() -> None:
     policy = Fair()
     here, away = tenants(policy, "here", "away")
