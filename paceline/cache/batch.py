@@ -18,7 +18,7 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from paceline.cache.grouping import Grouping
-from paceline.cache.lane import Group, Lane
+from paceline.cache.lane import Change, Group, Lane
 from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
 
 Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
@@ -72,6 +72,8 @@ class Batch:
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
         # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
         self.near: int | None = None
+        # Memory is short: when buffers are copied, it is done layer by layer (see `evaluate`).
+        self.frugal = False
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None
 
@@ -123,15 +125,25 @@ class Batch:
         """Make room for `width` more tokens in every row."""
         for lane in self.lanes.values():
             for change in lane.reserve(self.lengths, width + sum(self._reach)):
-                for cache in self._attention(lane):
-                    cache.change(change)
+                self._change(lane, change)
 
     def trim(self) -> None:
         """After a prompt was read in wide steps: windows give back what they need no more."""
         for lane in self.lanes.values():
             for change in lane.trim(self.lengths):
-                for cache in self._attention(lane):
-                    cache.change(change)
+                self._change(lane, change)
+
+    def _change(self, lane: Lane, change: Change) -> None:
+        for cache in self._attention(lane):
+            cache.change(change)
+        if self.frugal:
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Compute what is still to be copied, layer by layer: submitted together with a step, the old and the new
+        buffers of all layers would be there at the same time."""
+        for cache in self.flat:
+            mx.eval(list(cache.arrays()))
 
     def ends(self, lane: Lane) -> list[int]:
         """For each row, the slot that its next token is written to."""
@@ -280,6 +292,9 @@ class Batch:
             order = mx.array([*range(at.row), self.rows, *range(at.row, self.rows)])
         for mine, new in zip(self.flat, other.flat, strict=True):
             mine.join(new, order)
+            new.clear()  # or it would hold its buffers until all layers have joined
+        if self.frugal:
+            self.evaluate()
         if self.kept is not None:
             kept = mx.concatenate([self.kept, mx.zeros((1,), dtype=self.kept.dtype)])
             self.kept = kept if order is None else kept[order]
@@ -326,6 +341,8 @@ class Batch:
         for other in self.flat:
             if not isinstance(other, AttentionCache):
                 other.keep(index)
+        if self.frugal:
+            self.evaluate()
 
     def _attention(self, lane: Lane) -> Iterator[AttentionCache]:
         for cache in self.flat:

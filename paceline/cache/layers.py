@@ -64,6 +64,8 @@ class LayerCache:
         yield from ()
 
     def put(self, arrays: Sequence[mx.array]) -> None: ...
+    def clear(self) -> None:
+        """Let go of all arrays: it is not used any more."""
 
 
 class AttentionCache(LayerCache):
@@ -196,6 +198,9 @@ class AttentionCache(LayerCache):
         half = len(self.keys)
         self.keys, self.values = list(arrays[:half]), list(arrays[half:])
 
+    def clear(self) -> None:
+        self.keys, self.values = [], []
+
 
 class StateCache(LayerCache):
     """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row.
@@ -298,6 +303,9 @@ class StateCache(LayerCache):
         """The inverse of `arrays`, once no part of the state is missing."""
         size = len(self.current)
         self.current, self.owed = list(arrays[:size]), list(arrays[size:])
+
+    def clear(self) -> None:
+        self.current, self.owed = [None] * len(self.current), []
 
 
 class CacheGroup(LayerCache):

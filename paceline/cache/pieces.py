@@ -94,6 +94,20 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
     return tuple(layers)
 
 
+def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
+    """What copies of so many tokens of a row take, with its checkpoint unless they are `bare`."""
+    total = 0
+    for cache in batch.flat:
+        if isinstance(cache, StateCache):
+            total += 0 if bare else sum(array.nbytes for array in cache.current if array is not None) // batch.rows
+        elif isinstance(cache, AttentionCache) and cache.keys:
+            window = cache.lane.window
+            count = tokens if window is None else 0 if bare else window
+            parts = (cache.keys[0], cache.values[0])
+            total += sum(part.nbytes // (part.shape[0] * part.shape[2]) * count for part in parts)
+    return total
+
+
 def fill(
     batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], checkpoint: Checkpoint | None, room: int
 ) -> None:

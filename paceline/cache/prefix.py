@@ -181,6 +181,12 @@ class PrefixCache:
             whole = match.length == len(keys) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
+    def splits(self, root: str, keys: Keys) -> int:
+        """Bytes of the segment that is copied in two parts when `keys` are stored."""
+        with self._lock:
+            rest = self._match(root, keys).rest
+            return 0 if rest is None or rest.segment is None else rest.segment.nbytes
+
     def store(
         self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
     ) -> Node:
@@ -247,10 +253,13 @@ class PrefixCache:
         for tree in self._trees.values():
             yield from tree.nodes()
 
-    def shrink(self, harder_to: int | None = None) -> None:
-        """Evict until the limit is kept, or all that is left is in use; `harder_to`: this limit, and then even that."""
+    def shrink(self, harder_to: int | None = None, *, to: int | None = None) -> None:
+        """Evict until the limit is kept, or `to`, or all that is left is in use; `harder_to`: this, and then even what
+        is in use."""
         with self._lock:
-            limit = self.limit() if harder_to is None else harder_to
+            limit = self.limit() if to is None else to
+            if harder_to is not None:
+                limit = harder_to
             if self.memory <= limit:
                 return
             goal = int(limit * (1 - SLACK))

@@ -58,19 +58,25 @@ class Prices:
             slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
         return (self.state + self.fixed) * len(lengths) + slots
 
-    def copying(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
-        """While the largest group's buffers grow, or a row joins it: old and new are there together, layer by layer."""
+    def copying(
+        self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
+    ) -> int:
+        """While the largest group's buffers grow, or a row joins it: old and new are there together, layer by layer;
+        or, `at_once`, of all layers."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
-        most = 0
+        most = total = 0
         for layer in self.attention:
             if not layer.layers:
                 continue
+            largest = 0
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
                     longest = min(longest, layer.window - 1 + MARGIN)
-                most = max(most, len(group) * capacity(layer.window, longest) * layer.token // layer.layers)
-        return most
+                largest = max(largest, len(group) * capacity(layer.window, longest) * layer.token)
+            most = max(most, largest // layer.layers)
+            total += largest
+        return total if at_once else most
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
         """Which rows share a buffer, by their places in `rows`: those that have joined the batch say which group they

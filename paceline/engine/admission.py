@@ -28,6 +28,7 @@ class Admission:
         self.outputs = outputs or Outputs()
         self.width = width  # tokens that a row may have in a decode step
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
+        self.frugal = False  # there is no room to copy the buffers of all layers at once
 
     # -- for any thread
 
@@ -105,10 +106,21 @@ class Admission:
         later = self.prices.batch([self.reach(row) for row in rows], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
-        copying = self.prices.copying([self.reach(row) for row in rows], groups)
+        lengths = [self.reach(row) for row in rows]
+        copying = self.prices.copying(lengths, groups)
+        self.frugal = self.prices.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(rows, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(rows))
         self.budget.hold("draft", self._scoring(rows))
+
+    @property
+    def spare(self) -> int:
+        """What a step may take for a moment without having said so: a part of the headroom, which is for more."""
+        return self.budget.headroom // 4
+
+    def lingers(self, ended: Sequence[Row]) -> bool:
+        """Do rows that have ended hold more than that, as long as they have not left the batch?"""
+        return sum(self.prices.row(row.length) for row in ended) > self.spare
 
     def held(self, rows: Sequence[Row]) -> int:
         """What we think is held between two steps, with nothing promised to anybody."""
@@ -117,7 +129,10 @@ class Admission:
         apart = sum(prices.row(row.length) for row in rows if row.remaining)
         pictures = sum(prices.patch * size for row in rows if row.remaining for size in row.patches)
         return (
-            self.budget.holding("weights", "prefixes", "draft prefixes", "pictures") + together + apart + int(pictures)
+            self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "pictures")
+            + together
+            + apart
+            + int(pictures)
         )
 
     def stats(self) -> dict[str, Any]:

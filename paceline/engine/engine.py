@@ -186,6 +186,11 @@ class Engine:
         elif launched is not None and launched.unread and not runner.runs_ahead:
             launched = self._read(runner, launched)
         self._look_after()
+        if self._must_clear_out(runner):
+            if launched is not None:
+                self._settle(runner, launched)
+                launched = None
+            runner.take_out([row for row in runner.rows if row.finished is not None])
         plan = self.scheduler.plan(self._clock())
         while plan.preempt or plan.outgrown is not None:
             if launched is not None:
@@ -194,6 +199,8 @@ class Engine:
             self._make_room(plan)
             plan = self.scheduler.plan(self._clock())
         self._turn_away()
+        if self.scheduler.admission is not None:
+            runner.frugal = self.scheduler.admission.frugal
         if self.reuse is not None:
             self._attempt(self.reuse.give_way)
         if self.sparse is not None:
@@ -211,6 +218,13 @@ class Engine:
         self._tidy(plan)
         self._after_step()
         return following
+
+    def _must_clear_out(self, runner: Runner) -> bool:
+        """Would rows come in while others that have ended still hold too much? They leave with the next step only."""
+        admission = self.scheduler.admission
+        if admission is None or not self.scheduler.waiting:
+            return False
+        return admission.lingers([row for row in runner.rows if row.finished is not None])
 
     def _settle(self, runner: Runner, launched: Launched) -> bool:
         """Read and deliver a step. False: it was lost, and its rows begin again."""
@@ -255,6 +269,7 @@ class Engine:
             self.counters.queue_seconds += row.queued
             self.counters.queued += 1
         if self.reuse is not None:
+            self.scheduler.account()  # what is restored must fit beside those that came in just now
             self._own_work(row, partial(self.reuse.enter, row))
         if self.sparse is not None:
             self.sparse.enter(row)

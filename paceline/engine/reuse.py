@@ -34,6 +34,7 @@ log = logging.getLogger("paceline")
 EVERY = 4096  # tokens between two stops of a long prefill, at most
 GRAIN = 0.02  # stops nearer to the last one than this share of their place are left out
 LEAST = 16  # tokens that are worth waiting for, or keeping an answer for
+SPARE = 64  # tokens that a restored row has room for, beyond its prompt
 GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
@@ -52,6 +53,10 @@ class Remains:
 
     def arrays(self) -> list[mx.array]:
         return self.segment.all() + ([] if self.checkpoint is None else self.checkpoint.all())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays())
 
 
 @dataclass(slots=True)
@@ -90,6 +95,7 @@ class Reuse:
         self.image_token = None if vision is None else vision.image_token
         self._active: list[Row] = []  # rows that prefill, oldest first
         self._held: list[Waiting] = []
+        self._loose = 0  # bytes of what rows have left, and the cache does not hold yet
         runner.on_stop = self.publish
         runner.on_leave = self.leave
 
@@ -232,7 +238,7 @@ class Reuse:
 
     def _restored(self, row: Row, hit: Hit) -> bool:
         begun = time.perf_counter()
-        if hit.files:  # it has waited in vain too often
+        if hit.files or not self._fits(row, hit):  # it has waited in vain too often, or its copy would be too much
             row.stops = sorted({*self._stops(row, Hit(known=hit.known)), *row.stops})
             return False
         try:
@@ -253,9 +259,22 @@ class Reuse:
         self.cache.counts.restore_seconds += time.perf_counter() - begun
         return True
 
+    def _fits(self, row: Row, hit: Hit) -> bool:
+        """Is there memory for the copy that a row gets, beside all that is cached? Others give way first. What rows
+        were promised counts as free: they have not taken it yet."""
+        if self.budget is None:
+            return True
+        nbytes = sum(node.segment.nbytes for node in hit.nodes if node.segment is not None)
+        state = hit.nodes[-1].checkpoint
+        copy = nbytes * (len(row.keys) + SPARE) // hit.length + (0 if state is None else state.nbytes)
+        free = self.budget.room("prefixes") + self.budget.holding("promised") - copy
+        if 0 <= free < self.cache.memory:
+            self.cache.shrink(to=free)
+        return self.cache.memory <= free
+
     def _restore(self, row: Row, hit: Hit) -> None:
         segments, checkpoint = hit.pieces()
-        room = len(row.keys) - hit.length + 64
+        room = len(row.keys) - hit.length + SPARE
         runner = self.runner
         batch = runner.batch_of(row)
         pieces.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
@@ -342,9 +361,9 @@ class Reuse:
             start, whole = self.cache.covered(row.root, row.keys[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
-            mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
-            self._keep(row, row.keys[:stop], remains)
-            left = remains.arrays()
+            if remains is not None:
+                self._keep(row, row.keys[:stop], remains)
+                left = remains.arrays()
         if row.chosen is not None and stop == row.whole:  # what follows has gaps, where the head has nothing to read
             row.feeds, row.head, row.carry = False, None, None
         return left
@@ -354,19 +373,33 @@ class Reuse:
         if row.keys is not None:
             with _forgiving(row):
                 row.remains = self._remains(row)
+                self._hold_loose(0 if row.remains is None else row.remains.nbytes)
+
+    def _hold_loose(self, nbytes: int) -> None:
+        self._loose += nbytes
+        if self.budget is not None:
+            self.budget.hold("copies", self._loose)
+
+    def _take_remains(self, row: Row) -> Remains | None:
+        remains: Remains | None = row.remains
+        if remains is not None:
+            row.remains = None
+            self._hold_loose(-remains.nbytes)
+        return remains
 
     def end(self, row: Row, reason: str) -> None:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
         with _forgiving(row):
+            remains = self._take_remains(row)
             if row.keys is not None and reason == "error":
                 self.cache.forget(row.made)
             elif row.keys is not None and reason in ("stop", "length"):
-                remains = row.remains or self._remains(row)
+                remains = remains or self._remains(row)
                 if remains is not None and remains.stop <= len(self._said(row)):
                     self._keep(row, self._said(row)[: remains.stop], remains)
         if row.leased is not None:
             self.cache.release(row.leased)
-        row.leased = row.remains = row.keys = None
+        row.leased = row.keys = None
         row.made, row.stops, row.held = [], [], False
 
     def set_back(self, row: Row, *, keep: bool) -> None:
@@ -376,6 +409,7 @@ class Reuse:
         """
         if row.keys is None:
             return
+        self._take_remains(row)
         with _forgiving(row):
             if keep and self.cache.limit() > self.cache.memory:
                 remains = self._remains(row)
@@ -418,9 +452,7 @@ class Reuse:
             head, carry = runner.drafter.batch, runner.drafter.last_hidden(place)
             of_prompt = max(prompt - max(start, 1), 0)
             pairs = min(head.lengths[place] - row.paired + of_prompt, head.lengths[place], stop - max(start, 1))
-        remains = self._cut(runner.batch, head, place, start, stop, pairs, carry)
-        mx.async_eval(remains.arrays())
-        return remains
+        return self._cut(runner.batch, head, place, start, stop, pairs, carry)
 
     def _cut(
         self,
@@ -433,21 +465,41 @@ class Reuse:
         carry: Any,
         *,
         bare: bool = False,
-    ) -> Remains:
-        """Tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint."""
+    ) -> Remains | None:
+        """Copies of tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint. None:
+        there is no memory for them."""
+        bare = bare or self.cache.anywhere
+        need = pieces.cut_bytes(batch, max(stop - start, 0), bare=bare)
+        if head is not None:
+            need += pieces.cut_bytes(head, max(pairs, 0), bare=True)
+        if not self._has_room(need):
+            return None
         arrays = pieces.cut_segment(batch, place, start, stop) if stop > start else ()
         paired: tuple[mx.array, ...] = ()
         if head is not None and pairs > 0:
             paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
         checkpoint = None
-        if not bare and not self.cache.anywhere:
+        if not bare:
             kept = None if carry is None else pieces.own(carry)  # it may be a view of a whole chunk's states
             checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), kept)
-        return Remains(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
+        remains = Remains(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
+        mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
+        return remains
+
+    def _has_room(self, nbytes: int) -> bool:
+        """Is there memory for so much more? What is worth least gives way first, but nothing that is in use."""
+        if self.budget is None:
+            return True
+        room = self.budget.room("prefixes") - nbytes
+        if 0 <= room < self.cache.memory:
+            self.cache.shrink(to=room)
+        return self.cache.memory <= room
 
     def _keep(self, row: Row, keys: Keys, remains: Remains) -> None:
         have, _ = self.cache.covered(row.root, keys)
         if have < remains.start:  # what it was cut behind has been cleared away
+            return
+        if not self._has_room(remains.nbytes + self.cache.splits(row.root, keys)):
             return
         segment = remains.segment
         if remains.start < have < len(keys):

@@ -111,6 +111,7 @@ class Runner:
         self.rows: list[Row] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         self.features = features if features is not None else Features(0)
+        self.frugal = False  # memory is short: buffers are copied layer by layer
         self.unhook()
 
     def unhook(self) -> None:
@@ -156,6 +157,7 @@ class Runner:
         if row.batch is None:
             row.batch = self.language.batch(self.grouping)
             self._place(row, row.batch)
+        row.batch.frugal = self.frugal
         return row.batch
 
     def choose(self, row: Row, chosen: NDArray[np.int64], whole: int) -> None:
@@ -250,6 +252,8 @@ class Runner:
 
         What it raises leaves the rows as they were, and they can be tried again; unless it is a StepLost.
         """
+        for batch in self._batches():
+            batch.frugal = self.frugal
         try:
             self._arrange(rows)
         except Exception as error:  # some may have joined by halves
@@ -397,6 +401,13 @@ class Runner:
         """These leave the batch; nothing of theirs may be under way."""
         self._keep([place for place, row in enumerate(self.rows) if not any(row is other for other in gone)])
         self.sampler.forget()
+        for batch in self._batches():
+            batch.evaluate()  # or what they held stays until the next step
+
+    def _batches(self) -> list[Batch]:
+        """Of the rows that decode: the model's, and the head's."""
+        both = (self.batch, None if self.drafter is None else self.drafter.batch)
+        return [batch for batch in both if batch is not None]
 
     def reset(self) -> None:
         """Nothing that the batch holds can be trusted any more: all rows leave."""

@@ -174,8 +174,13 @@ class Scheduler:
                 return Plan(preempt=(self.policy.least(able or self.running),))
             if admission.outgrown(self.running[0], self._chunk):
                 return Plan(outgrown=self.running[0])
-        admission.account(self.running, self._chunk)
+        self.account()
         return None
+
+    def account(self) -> None:
+        """Write down what the rows that run need."""
+        if self.admission is not None:
+            self.admission.account(self.running, self._chunk)
 
     def recover(self) -> None:
         """Steps have gone well for a while: allow a little more again."""
@@ -223,7 +228,7 @@ class Scheduler:
         admission = self.admission
         if admission is not None and len(self.running) > before:
             self._chunk = admission.chunk(self.running, self._chunk, admission.left(self.running))
-            admission.account(self.running, self._chunk)
+            self.account()
         return None
 
     def _ordered(self, now: float) -> list[Row]:

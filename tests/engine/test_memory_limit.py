@@ -1,0 +1,146 @@
+"""MLX never holds more than the limit, whoever comes and goes: no copy is made that nobody has made room for."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from paceline.cache import pieces
+from paceline.cache.budget import Budget
+from paceline.cache.prefix import PrefixCache
+from paceline.engine.admission import Admission
+from paceline.engine.measure import measure
+from paceline.engine.memory import HEADROOM, POOL
+from paceline.engine.policy import POLICIES
+from paceline.engine.request import Prompt, Sampling, Speculation
+from paceline.engine.reuse import Reuse
+from tests.engine.stepper import Stepper
+from tests.lengths import turns
+
+Tiny = Callable[..., Path]
+
+
+class Limited(Stepper):
+    """An engine with an account of its memory, as a server has one, and a clock of its own."""
+
+    def __init__(self, folder: Path, layout: str, megabytes: float, speculation: Speculation = "off") -> None:
+        super().__init__(folder, layout, chunk=64, speculation=speculation)
+        engine, limit = self.engine, int(megabytes * 1e6)
+        self.budget = budget = Budget(limit, int(limit * HEADROOM))
+        budget.hold("weights", self.model.nbytes)
+        drafts = speculation != "off"
+        engine.scheduler.admission = Admission(budget, measure(self.runner, head=drafts), width=3 if drafts else 1)
+        engine.scheduler.policy = POLICIES["fair"]()
+        most = budget.room("prefixes") // 2
+        cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
+        engine.reuse = Reuse(cache, self.runner, engine.ends, feeds_head=drafts, budget=budget)
+        self.now = 0.0
+        engine._clock = lambda: self.now
+        mx.set_memory_limit(limit)
+        mx.set_cache_limit(int(budget.headroom * POOL))
+        gc.collect()
+        mx.synchronize()
+        mx.clear_cache()
+        self.others = mx.get_active_memory() - self.model.nbytes  # what other tests have loaded
+        self.peaks: list[int] = []
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.now += 0.05
+            mx.reset_peak_memory()
+            super().step()
+            self.peaks.append(mx.get_peak_memory() - self.others)
+
+    @property
+    def worst(self) -> float:
+        """In megabytes."""
+        return max(self.peaks) / 1e6
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> Iterator[None]:
+    before = mx.set_memory_limit(1 << 40), mx.set_cache_limit(1 << 40)
+    yield
+    mx.set_memory_limit(before[0])
+    mx.set_cache_limit(before[1])
+
+
+def text(seed: int, length: int) -> tuple[int, ...]:
+    return tuple(random.Random(seed).choices(range(480), k=length))
+
+
+def asks(stepper: Stepper, seed: int, length: int, tokens: int, shared: int = 0, again: str = "") -> None:
+    """A prompt of which the first `shared` tokens are everybody's."""
+    prompt = Prompt(text(0, shared) + text(seed, length - shared), marks=(shared,) if shared else ())
+    stepper.submit(f"{seed}{again}", prompt, Sampling(temperature=0, max_tokens=tokens, ignore_eos=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["similar", "padded"])
+def test_long_rows_that_join_and_end_together_keep_the_limit(llama: Path, layout: str) -> None:
+    stepper, calm = Limited(llama, layout, 20), Stepper(llama, layout, chunk=256)
+    for each in (stepper, calm):
+        for seed in range(1, 9):
+            asks(each, seed, 1500, 20, shared=400)
+        each.finish()
+    assert stepper.runner.frugal
+    assert {name: heard.tokens for name, heard in stepper.heard.items()} == {
+        name: heard.tokens for name, heard in calm.heard.items()
+    }
+    assert stepper.worst < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "layout", "speculation"),
+    [("hybrid", "similar", "off"), ("hybrid", "padded", 2), ("window", "similar", "off")],
+)
+def test_whoever_comes_and_goes_the_limit_is_kept(
+    tiny: Tiny, family: str, layout: str, speculation: Speculation
+) -> None:
+    """Prompts of all lengths that share beginnings, answers of all lengths, and callers who go away."""
+    folder = tiny(family)
+    limit = Stepper(folder).model.nbytes / 1e6 + 18
+    stepper = Limited(folder, layout, limit, speculation)
+    dice = random.Random(1)
+    for seed in range(1, turns(300, 40)):
+        if len(stepper.engine._rows) < 20:
+            shared = dice.choice((0, 50, 300, 700))
+            asks(stepper, seed, shared + dice.choice((5, 20, 100, 600)), dice.choice((1, 5, 20, 60)), shared)
+        if dice.random() < 0.1 and stepper.engine._rows:
+            stepper.abort(dice.choice(list(stepper.engine._rows)))
+        stepper.step()
+    stepper.finish()
+    assert stepper.worst < limit
+
+
+def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that leaves the batch is copied for the next turn; where nothing can be kept, that would be for nothing."""
+    stepper = Limited(llama, "similar", 20)
+    asks(stepper, 1, 300, 40)
+    asks(stepper, 2, 300, 40)
+    stepper.step(20)
+    cuts: list[int] = []
+    cut = pieces.cut_segment
+    monkeypatch.setattr(pieces, "cut_segment", lambda *arguments: cuts.append(1) or cut(*arguments))
+    stepper.budget.hold("somebody", stepper.budget.usable)
+    stepper.finish()
+    assert cuts == [] and stepper.reuse.cache.memory == 0
+
+
+def test_a_prefix_is_restored_only_where_its_copy_fits(llama: Path) -> None:
+    stepper = Limited(llama, "similar", 20)
+    budget = stepper.budget
+    for name in ("", " again", " without memory"):
+        if "without" in name:
+            budget.hold("somebody", budget.room("prefixes") - stepper.reuse.cache.memory)
+        asks(stepper, 1, 700, 4, again=name)
+        stepper.finish()
+    first, again, without = stepper.heard.values()
+    assert (first.cached, again.cached, without.cached) == (0, 699, 0)
+    assert first.tokens == again.tokens == without.tokens
