@@ -73,6 +73,7 @@ def test_a_greedy_row_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str, lay
     assert hot.tokens != heard.tokens
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", RULES)
 def test_a_seeded_row_gives_the_same_tokens_alone_and_in_company_whenever_it_joins(
@@ -86,6 +87,7 @@ def test_a_seeded_row_gives_the_same_tokens_alone_and_in_company_whenever_it_joi
         assert in_company(folder, prompt(12), sampling, after=after, layout=layout) == tokens
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", PENALTIES)
 def test_a_penalised_row_gives_the_same_tokens_alone_and_in_company(tiny: Tiny, family: str, rules: str) -> None:

@@ -58,6 +58,7 @@ def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, f
         assert usage(each).accepted_tokens < tokens
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
@@ -75,6 +76,7 @@ def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
         assert usage(each).completion_tokens == end
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family: str, depth: int) -> None:
@@ -92,6 +94,7 @@ def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family
         assert usage(each).completion_tokens == whole[: whole.index(stop) + len(stop) - 1].count("<")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
@@ -138,6 +141,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_penalties_and_bias_give_the_same_tokens_with_speculation(tiny: Tiny, family: str) -> None:
     wanted = [greedy(**rules) for rules in RULES.values()]
@@ -147,6 +151,7 @@ def test_penalties_and_bias_give_the_same_tokens_with_speculation(tiny: Tiny, fa
         assert all(usage(each).accepted_tokens > 0 for each in heard)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_probabilities_are_those_of_plain_decoding(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)

@@ -42,6 +42,7 @@ def small(tiny: Tiny) -> Path:
 # -- traced
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "layout"), PLACES)
 def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **LISTENING)
@@ -74,6 +75,7 @@ def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(sma
     assert stepper.runner.forward.traced_calls > 5
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("depth", ["off", 2])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, layout: str, depth: Speculation) -> None:
@@ -91,6 +93,7 @@ def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, la
 LONG = 72
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_round_that_is_submitted_before_the_last_was_read_changes_no_token(

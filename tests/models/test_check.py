@@ -40,6 +40,7 @@ def layers(model: Adapted) -> list[Any]:
     return found
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_right_in_every_layout(tiny: Tiny, family: str, layout: str) -> None:
@@ -174,6 +175,7 @@ def traced(model: Adapted) -> tuple[check.Step, Forward]:
     return step, forward
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
 def test_the_traced_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layout: str) -> None:
@@ -184,6 +186,7 @@ def test_the_traced_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layo
     assert forward.traced_calls == forms * check.STEPS
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("way", ["plain", "traced"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
