@@ -54,3 +54,8 @@ def test_every_device_tries_known_layouts_and_ends_with_one_buffer(device: str) 
     """Some models can only be served from one buffer, so that layout must be among those tried."""
     assert set(AUTO[device]) <= set(LAYOUTS.values())
     assert PADDED in AUTO[device]
+
+
+def test_a_row_just_twice_as_long_is_still_similar_and_the_next_is_not() -> None:
+    assert SIMILAR.accepts([1000], 2000) and not SIMILAR.accepts([1000], 2001)
+    assert SIMILAR.accepts([1], 512) and not SIMILAR.accepts([1], 513)

@@ -9,7 +9,7 @@ import pytest
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine import delivery
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
+from paceline.engine.request import Delta, Prompt, RequestId, Sampling, TokenLogprob
 from paceline.engine.row import Row
 from paceline.errors import QueueFull
 
@@ -40,6 +40,16 @@ def test_the_first_delta_tells_of_the_prompt_and_the_last_of_what_was_used() -> 
     assert all(delta.prompt is None for delta in told[1:]) and all(delta.usage is None for delta in told[:-1])
     usage = told[-1].usage
     assert usage is not None and (usage.prompt_tokens, usage.completion_tokens) == (2, 4)
+
+
+def test_the_end_token_has_no_text_but_is_told_with_its_score() -> None:
+    told = Told()
+    row = told.row()
+    say(row, "a")
+    score = TokenLogprob(0, -0.5)
+    assert delivery.word(row, 0, score, END) == "stop"
+    assert [token for delta in told for token in delta.token_ids] == [97, 0]
+    assert told.text == "a" and told[-1].logprobs[-1] is score
 
 
 def test_the_last_token_that_it_may_say_ends_it() -> None:

@@ -532,6 +532,17 @@ def test_a_row_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
     assert queue.running != [last]
 
 
+def test_the_queue_is_told_in_the_order_in_which_it_is_looked_at() -> None:
+    queue = Scheduler(1, 512, policy=Priority(), starvation=10.0)
+    patient, low, high = row(5), row(5), row(5)
+    patient.priority, low.priority, high.priority = 9, 5, 1
+    for each, now in ((patient, 0.0), (low, 5.0), (high, 6.0)):
+        queue.add(each, now)
+    assert queue.queue(9.9) == [high, low, patient]
+    assert queue.queue(10.0) == [patient, high, low]
+    assert queue.waiting == [patient, low, high]
+
+
 def test_the_queue_turns_away_the_newest_that_never_ran() -> None:
     queue = scheduler(*[row(1) for _ in range(5)], max_rows=1)
     asked(queue)
