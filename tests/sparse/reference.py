@@ -55,9 +55,9 @@ def _continued(
     caches = [PlacedCache() if type(cache) is KVCache else cache for cache in make_prompt_cache(model)]
 
     def forward(token: int, place: int) -> mx.array:
-        for cache in caches:
-            if isinstance(cache, PlacedCache):
-                cache.place = place
+        for each in caches:
+            if isinstance(each, PlacedCache):
+                each.place = place
         logits: mx.array = model(mx.array([[token]]), cache=caches)[0, -1]
         mx.eval(logits)
         return logits
