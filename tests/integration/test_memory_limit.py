@@ -6,6 +6,7 @@ import gc
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -127,7 +128,12 @@ def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: p
     stepper.step(20)
     cuts: list[int] = []
     cut = pieces.cut_segment
-    monkeypatch.setattr(pieces, "cut_segment", lambda *arguments: cuts.append(1) or cut(*arguments))
+
+    def counted(*arguments: Any) -> Any:
+        cuts.append(1)
+        return cut(*arguments)
+
+    monkeypatch.setattr(pieces, "cut_segment", counted)
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.finish()
     assert cuts == [] and stepper.reuse.cache.memory == 0
