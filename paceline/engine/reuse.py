@@ -39,6 +39,7 @@ GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
 WITH_HEAD = "+head"  # behind the name of a tree whose entries have the MTP head's part
+WRITES = 16  # of the memory beside the weights, the part that may wait for the disk: one in so many
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
 
 
@@ -551,6 +552,8 @@ class Reuse:
             return
         features = self.runner.features
         self.budget.hold("pictures", features.nbytes)
+        if self.disk is not None:
+            self.budget.hold("disk", self.disk.held)
         self.budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
         self.budget.hold("prefixes", self.cache.memory)
@@ -561,6 +564,18 @@ class Reuse:
         if features.nbytes > self.budget.room("pictures"):
             features.shrink(self.budget.room("pictures"))
             self.budget.hold("pictures", features.nbytes)
+        if self.disk is not None:
+            self._bound_writes(self.disk)
+
+    def _bound_writes(self, disk: DiskTier) -> None:
+        """What waits for the disk is bounded, should it stall, and is given up where rows need the memory."""
+        assert self.budget is not None
+        room = self.budget.room("disk")
+        share = (self.budget.usable - self.budget.holding("weights")) // WRITES
+        if disk.held > room:
+            disk.give_way()
+            self.budget.hold("disk", disk.held)
+        disk.most = min(share, room + self.cache.memory)
 
     def evict(self) -> None:
         """Give back all of it: a step ran out of memory."""
