@@ -96,6 +96,7 @@ class Reuse:
         self.image_token = None if vision is None else vision.image_token
         self._active: list[Row] = []  # rows that prefill, oldest first
         self._held: list[Waiting] = []
+        self.forgiven: Exception | None = None  # the latest error that changed nothing for the row it came with
         self._loose = 0  # bytes of what rows have left, and the cache does not hold yet
         runner.on_stop = self.publish
         runner.on_leave = self.leave
@@ -245,6 +246,7 @@ class Reuse:
         try:
             self._restore(row, hit)
         except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again
+            self.forgiven = error
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             row.batch = row.head = row.carry = row.places = None
             row.prefilled = row.delta = row.pictured = row.skipped = 0
@@ -358,7 +360,7 @@ class Reuse:
             return []
         stop = row.prefilled
         left: list[mx.array] = []
-        with _forgiving(row):
+        with self._forgiving(row):
             start, whole = self.cache.covered(row.root, row.keys[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
@@ -372,7 +374,7 @@ class Reuse:
     def leave(self, row: Row) -> None:
         """It leaves the common batch, and its last token has not been read yet."""
         if row.keys is not None:
-            with _forgiving(row):
+            with self._forgiving(row):
                 row.remains = self._remains(row)
                 self._hold_loose(0 if row.remains is None else row.remains.nbytes)
 
@@ -390,7 +392,7 @@ class Reuse:
 
     def end(self, row: Row, reason: str) -> None:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
-        with _forgiving(row):
+        with self._forgiving(row):
             remains = self._take_remains(row)
             if row.keys is not None and reason == "error":
                 self.cache.forget(row.made)
@@ -411,7 +413,7 @@ class Reuse:
         if row.keys is None:
             return
         self._take_remains(row)
-        with _forgiving(row):
+        with self._forgiving(row):
             if keep and self.cache.limit() > self.cache.memory:
                 remains = self._remains(row)
                 if remains is not None:
@@ -517,6 +519,15 @@ class Reuse:
             self.cache.release(row.leased)
         row.leased = node
 
+    @contextmanager
+    def _forgiving(self, row: Row) -> Iterator[None]:
+        """What is not kept can be computed again: that is no reason for a row to fail."""
+        try:
+            yield
+        except Exception as error:
+            self.forgiven = error
+            log.exception("what request %s leaves behind could not be kept", row.id)
+
     # -- the whole
 
     def clear(self) -> dict[str, int]:
@@ -583,15 +594,6 @@ class Reuse:
         self.runner.features.shrink(0)
         if self.budget is not None:
             self.give_way()
-
-
-@contextmanager
-def _forgiving(row: Row) -> Iterator[None]:
-    """What is not kept can be computed again: that is no reason for a row to fail."""
-    try:
-        yield
-    except Exception:
-        log.exception("what request %s leaves behind could not be kept", row.id)
 
 
 def _may_restore(row: Row) -> bool:

@@ -349,7 +349,7 @@ def test_a_disk_that_stalls_keeps_no_dead_nodes(tmp_path: Path) -> None:
         world.keep((first, 1, 2))
         world.tier.poll()
         world.evict()
-    assert gate.reached.is_set()
+    assert gate.reached.wait(5)
     assert not world.tier._unsaved and list(world.cache.nodes()) == []
     gate.open.set()
     world.tier.close(5)
@@ -390,6 +390,6 @@ def test_what_waits_for_the_disk_is_counted_and_bounded(tmp_path: Path, evicted:
         if evicted:
             world.evict()
         assert world.tier.held <= 3 * one + 64 * 4  # with a few numbers that say which array is which
-    assert gate.reached.is_set()
+    assert gate.reached.wait(5)
     gate.open.set()
     world.tier.close(5)
