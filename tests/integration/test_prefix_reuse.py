@@ -33,7 +33,7 @@ def started(**fields: Any) -> Iterator[Service]:
         asyncio.run(service.stop())
 
 
-@pytest.fixture(scope="module", params=["drafts and thinks", "plain"])
+@pytest.fixture(scope="module", params=["drafts and thinks", pytest.param("plain", marks=pytest.mark.slow)])
 def service(request: pytest.FixtureRequest, tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A model with an MTP head whose template opens `<think>` for each answer; and one with neither."""
     if request.param == "plain":

@@ -44,6 +44,7 @@ async def answers(settings: Settings) -> bool:
     return len(completion.choices[0].token_ids) > 0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("part", range(3), ids=["while it reads", "when it has read", "at once"])
 async def test_a_cancelled_start_leaves_nothing_behind(
     hybrid: Path, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(
     assert await answers(settings)  # the folder's lock is free
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("broken", ["disk", "parser", "budget"])
 async def test_a_start_that_fails_half_way_leaves_nothing_behind(
     hybrid: Path, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
     assert stepper.sparse.counts.outcomes["sparse"] == 1
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded", "similar"])
 def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
@@ -79,6 +80,7 @@ def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
         compare(heard, folder, tokens, chosen(tokens))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(

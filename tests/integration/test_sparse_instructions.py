@@ -43,6 +43,7 @@ def stepper(folder: Path) -> Callable[..., SparseStepper]:
     return make
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_they_are_read_whole_once_and_cached_for_the_next(
     folder: Path, stepper: Callable[..., SparseStepper], speculation: object
@@ -72,6 +73,7 @@ def test_whoever_asks_for_it_has_all_of_the_prompt_read_sparsely(
     assert made.reuse.cache.memory == 0
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_they_are_read_whole_too_where_nothing_may_be_cached(hybrid: Path, speculation: object) -> None:
     for cache in (None, PLENTY):
@@ -107,6 +109,7 @@ def test_rows_that_come_together_compute_them_once(folder: Path, stepper: Callab
     assert third.tokens == greedy_text(folder, ids(3, 60), TOKENS)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("steps", range(8, 17))
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_a_row_that_is_set_back_while_it_reads_them_goes_on(hybrid: Path, steps: int, speculation: object) -> None:

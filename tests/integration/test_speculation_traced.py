@@ -146,6 +146,7 @@ class Failing(Forward):
         return result
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("part", ["target", "head"])

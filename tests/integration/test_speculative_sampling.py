@@ -195,11 +195,13 @@ def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name
     assert 0.3 < right < 0.8  # both happen often
 
 
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_so_are_they_among_greedy_seeded_and_other_rows_of_different_depths(name: str) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, by_success, OTHERS)), plainly(name)) > ALIKE
 
 
+@pytest.mark.thin(3, first=2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_wrong_residual_is_found(name: str, broken_residual: None) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, two)), plainly(name)) < APART
@@ -287,6 +289,7 @@ def test_the_engine_draws_the_same_distribution_in_a_mixed_batch(tiny: Tiny) -> 
     assert 0.3 < right < 0.7
 
 
+@pytest.mark.slow
 def test_the_engine_draws_the_same_distribution_in_a_batch_of_its_kind(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALLEST)
     assert chance(served(folder, range(SERVED // 2), [2])[0], served_plainly(folder)) > ALIKE
@@ -343,6 +346,7 @@ def alone(folder: Path, sampling: Sampling, text: Sequence[int] = prompt(9)) -> 
     return heard
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("family", "name"), [*(("hybrid", name) for name in FIELDS), ("hybrid_moe", "temperature"), ("hybrid_moe", "all")]
 )

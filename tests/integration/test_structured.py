@@ -116,6 +116,7 @@ def test_patterns_choices_and_grammars(folder: Path, speculation: Speculation) -
         assert re.fullmatch(r"[0-9()+-]+", text) and text.count("(") == text.count(")")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_a_forced_call_is_a_call(folder: Path, speculation: Speculation) -> None:
     spec = tool_call_spec([Tool("weather", WEATHER, strict=True)], "required", "<tool_call>\n", "\n</tool_call>", False)

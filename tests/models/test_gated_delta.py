@@ -64,6 +64,7 @@ def cut(given: Inputs, start: int, stop: int) -> Inputs:
     return queries, keys, values, decay, beta
 
 
+@pytest.mark.slow
 def test_every_length_up_to_a_hundred_equals_the_loop_over_tokens() -> None:
     given, before = inputs(100), state()
     expected, _ = one_by_one(given, before)

@@ -4,6 +4,7 @@ said; and attention written out plainly, for scores."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ class PlacedCache(KVCache):  # type: ignore[misc]
 
 def continued(folder: Path | str, prompt: Sequence[int], chosen: Sequence[int], count: int) -> tuple[list[int], Any]:
     """Greedy tokens after the chosen tokens of a prompt, each at its own place; and the log probabilities of each."""
+    return _continued(str(folder), tuple(prompt), tuple(chosen), count)
+
+
+@cache
+def _continued(
+    folder: str, prompt: tuple[int, ...], chosen: tuple[int, ...], count: int
+) -> tuple[list[int], list[NDArray[np.float32]]]:
     model = load_text(folder)[0]
     caches = [PlacedCache() if type(cache) is KVCache else cache for cache in make_prompt_cache(model)]
 
