@@ -13,9 +13,9 @@ from paceline.engine.request import Speculation
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched
 from tests.engine.stepper import Stepper
-from tests.engine.test_embeddings import embed, text, vector
-from tests.integration.test_faults import LENGTHS, calm, check_rest, stepper_of, submit_all, told
+from tests.engine.test_pooling import embed, text, vector
 from tests.engine.watched import SMALL
+from tests.integration.test_faults import LENGTHS, calm, check_rest, stepper_of, submit_all, told
 
 Tiny = Callable[..., Path]
 
