@@ -260,6 +260,16 @@ class Disk:
             self._changed.notify_all()
         return count, size
 
+    def give_up_writes(self) -> list[str]:
+        """Forget the puts that have not begun, and their arrays: the memory is needed. Returns their ids; nothing else
+        tells of them."""
+        with self._changed:
+            given_up = list(self._puts)
+            self._puts.clear()
+            self.pending_bytes -= sum(put.nbytes for put in given_up)
+            self._changed.notify_all()
+        return [put.id for put in given_up]
+
     def done(self) -> list[Result]:
         """What has finished since the last call, in order. Never blocks."""
         with self._changed:

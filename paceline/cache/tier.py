@@ -82,6 +82,7 @@ class DiskTier:
         self._reading: set[str] = set()
         self._wanted: set[str] = set()  # files whose checkpoint is to be restored, not their segment alone
         self.evictions = 0
+        self.most: int | None = None  # bytes that may be held on the way to the disk; None: as the disk's queue allows
 
     def open(self) -> int:
         """Take in what an earlier run has left; returns how many entries that is."""
@@ -126,11 +127,41 @@ class DiskTier:
 
     @property
     def _can_send(self) -> bool:
-        return (self._outgoing is not None or bool(self._unsaved)) and self.disk.accepts(0)
+        if not self.disk.accepts(0):
+            return False
+        if self._outgoing is not None or not self._unsaved or self.most is None:
+            return self._outgoing is not None or bool(self._unsaved)
+        waiting = self.disk.pending_bytes
+        following = waiting + next(iter(self._unsaved)).nbytes
+        return following <= self.most or (not waiting and self.most > 0)  # one may always go, whatever its size
+
+    @property
+    def held(self) -> int:
+        """Bytes that are on their way, and that the cache does not count: copies in host memory, and pieces of a node
+        that was evicted meanwhile."""
+        outgoing = self._outgoing
+        total = self.disk.pending_bytes
+        if outgoing is not None:
+            total += sum(array.nbytes for array, _ in outgoing.copied)
+            total += 0 if outgoing.node.in_memory else sum(array.nbytes for array in outgoing.arrays)
+        for incoming in self._incoming:
+            total += sum(array.nbytes for array, _ in incoming.waiting) + sum(array.nbytes for array in incoming.arrays)
+        return total
+
+    def give_way(self) -> None:
+        """Memory is short: what has not begun to be written is written later, if it is still there."""
+        given_up = [self._writing.pop(name) for name in self.disk.give_up_writes() if name in self._writing]
+        if self._outgoing is not None:
+            given_up.append(self._outgoing)
+            self._outgoing = None
+        for outgoing in given_up:
+            if outgoing.node.alive and outgoing.node.in_memory:
+                self._unsaved[outgoing.node] = outgoing.root
 
     def close(self, timeout: float) -> None:
         """Write what is not written yet, as far as time allows."""
         end = time.monotonic() + timeout
+        self.most = None  # no row needs the memory any more
         while time.monotonic() < end and (self._outgoing is not None or self._unsaved):
             if self._can_send:
                 self.poll()
@@ -280,6 +311,7 @@ class DiskTier:
             self._files[upper.segment_file].append(upper)
 
     def _gone(self, node: Node) -> None:
+        self._unsaved.pop(node, None)  # a disk that has stalled must not keep it
         for name in {node.segment_file, node.checkpoint_file}:
             if name is None or name not in self._files:
                 continue

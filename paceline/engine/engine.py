@@ -68,6 +68,10 @@ class Errand:
             self.result.set_exception(EngineUnavailable(reason))
 
 
+class InDoubt(Exception):
+    """Something under way went wrong, and nobody knows whose work it was (its cause says what)."""
+
+
 class Engine:
     """`setup` runs on the engine's thread and builds the runner there: MLX belongs to one thread, loading included."""
 
@@ -180,6 +184,15 @@ class Engine:
         A round is read first, for where its rows go on is not known before; unless the next one just follows it. While
         a culprit is looked for, every step is read before the next is built.
         """
+        try:
+            following = self._step(runner, launched)
+        except InDoubt as doubt:
+            self._doubted(runner, doubt.__cause__ or doubt)
+            following = None
+        self._after_step()
+        return following
+
+    def _step(self, runner: Runner, launched: Launched | None) -> Launched | None:
         if launched is not None and (launched.binding or self.scheduler.suspects.active):
             self._settle(runner, launched)
             launched = None
@@ -208,6 +221,9 @@ class Engine:
         if launched is not None and launched.unread and not runner.follows(launched, plan.decode, plan.depth):
             launched = self._read(runner, launched)
         following, trouble = self._launch(runner, plan)
+        self._check_forgiven()
+        if trouble is not None and launched is not None and self._in_doubt(trouble):
+            raise InDoubt from trouble
         if launched is not None and not self._settle(runner, launched):
             if following is not None:
                 self._settle_prompts(runner, following)
@@ -215,8 +231,8 @@ class Engine:
         elif trouble is not None:
             self._failed(runner, plan.decode, trouble)
         _drop_frames(trouble)
+        self._check_forgiven()
         self._tidy(plan)
-        self._after_step()
         return following
 
     def _must_clear_out(self, runner: Runner) -> bool:
@@ -233,6 +249,8 @@ class Engine:
         try:
             self._deliver(runner, launched)
         except Exception as error:  # noqa: BLE001
+            if self._in_doubt(error, waited=True):
+                raise InDoubt from error
             self._lost(runner, launched, error)
             return False
         if launched.sampled is not None:
@@ -251,16 +269,16 @@ class Engine:
         begun = time.perf_counter()
         for prompt in launched.waits:
             if prompt.stands:
-                self._own_work(prompt.row, partial(runner.wait, prompt.arrays))
+                self._own_work(prompt.row, partial(runner.wait, prompt.arrays), waited=True)
         for prompt in launched.scouted:
             if prompt.stands and prompt.row.scout is not None and self.sparse is not None:
-                with self._or_whole(self.sparse, prompt.row):
+                with self._or_whole(self.sparse, prompt.row, waited=True):
                     self.sparse.wait(prompt.arrays)
         if launched.side is not None:
             self.scheduler.duty.took(launched.side + time.perf_counter() - begun, self._clock())
         for prompt in launched.pooled:
             if prompt.stands:
-                self._own_work(prompt.row, partial(self._deliver_vector, prompt.row))
+                self._own_work(prompt.row, partial(self._deliver_vector, prompt.row), waited=True)
 
     def _enter(self, row: Row) -> None:
         """A row that comes in begins where the longest known prefix of its prompt ends."""
@@ -294,6 +312,8 @@ class Engine:
         try:
             runner.read(launched)
         except Exception as error:  # noqa: BLE001
+            if self._in_doubt(error, waited=True):
+                raise InDoubt from (error.__cause__ or error)
             self._lost(runner, launched, error.__cause__ or error)
             return None
         self._clock_step(launched)
@@ -363,6 +383,8 @@ class Engine:
         trouble = None
         try:
             launched = runner.decode(plan.decode, plan.depth)
+            if self._one_by_one:
+                runner.await_step(launched)
         except Exception as error:  # noqa: BLE001
             launched, trouble = Launched(), error
         if plan.empty:
@@ -383,7 +405,10 @@ class Engine:
         return launched, trouble
 
     def _prefill(self, runner: Runner, chunk: Chunk, launched: Launched) -> None:
-        launched.waits.append(PromptWork(chunk.row, runner.prefill(chunk)))
+        work = PromptWork(chunk.row, runner.prefill(chunk))
+        if self._one_by_one:
+            runner.wait(work.arrays)
+        launched.waits.append(work)
         launched.prompt_tokens += chunk.tokens
         self.counters.prompt_tokens += chunk.tokens
         row = chunk.row
@@ -398,7 +423,10 @@ class Engine:
         assert self.sparse is not None  # or nobody would be undecided
         begun = time.perf_counter()
         with self._or_whole(self.sparse, row):
-            launched.scouted.append(PromptWork(row, self.sparse.advance(row)))
+            work = PromptWork(row, self.sparse.advance(row))
+            if self._one_by_one:
+                self.sparse.wait(work.arrays)
+            launched.scouted.append(work)
         self._sided(launched, time.perf_counter() - begun)
 
     def _sided(self, launched: Launched, seconds: float) -> None:
@@ -410,20 +438,25 @@ class Engine:
             launched.side += seconds
 
     @contextmanager
-    def _or_whole(self, sparse: SparsePrefill, row: Row) -> Iterator[None]:
+    def _or_whole(self, sparse: SparsePrefill, row: Row, *, waited: bool = False) -> Iterator[None]:
         """Where scoring fails, the row reads all of its prompt."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
+            if self._in_doubt(error, row, waited=waited):
+                raise InDoubt from error
             if is_out_of_memory(error):
                 self._relieve(error)
             sparse.give_up(row, error)
 
-    def _own_work(self, row: Row, work: Callable[[], None]) -> None:
-        """Work of one row alone, before it decodes. If it runs out of memory, it makes room and begins again."""
+    def _own_work(self, row: Row, work: Callable[[], None], *, waited: bool = False) -> None:
+        """Work of one row alone, before it decodes. If it runs out of memory, it makes room and begins again.
+        `waited`: it was submitted before."""
         try:
             work()
         except Exception as error:  # noqa: BLE001
+            if self._in_doubt(error, row, waited=waited):
+                raise InDoubt from error
             if not is_out_of_memory(error) or row.troubles == STUBBORN or row not in self.scheduler.running:
                 self._fail(row, error)
                 return
@@ -431,6 +464,36 @@ class Engine:
             self._relieve(error)
             if row not in self._riders:  # if it has joined, a step of it is under way, and will tell of its trouble
                 self._set_back([row], "memory", keep=False)
+
+    # -- whose fault it is, where the device tells of errors later
+
+    def _in_doubt(self, error: BaseException, row: Row | None = None, *, waited: bool = False) -> bool:
+        """May this be an error of work that was submitted before, by anybody? (`row`: whose work raised it.) An error
+        of the host's own, and memory that was not there when work was submitted, are what they seem."""
+        runner = self._runner
+        if runner is None or not runner.reports_late or self._one_by_one or self.scheduler.running == [row]:
+            return False
+        return waited or (type(error) is RuntimeError and not is_out_of_memory(error))
+
+    @property
+    def _one_by_one(self) -> bool:
+        """Is each piece of work waited for before the next is submitted? Then an error is of the piece that it came
+        with. So it is as long as a fault is looked into."""
+        runner = self._runner
+        return runner is not None and runner.reports_late and self.scheduler.suspects.active
+
+    def _check_forgiven(self) -> None:
+        """An error that cost a row no more than a prefix may have been another's, whom it costs its tokens."""
+        if self.reuse is not None and self.reuse.forgiven is not None:
+            error, self.reuse.forgiven = self.reuse.forgiven, None
+            if self._in_doubt(error):
+                raise InDoubt from error
+
+    def _doubted(self, runner: Runner, cause: BaseException) -> None:
+        """Nothing that was computed lately can be trusted: all that run begin again, and are looked into."""
+        self.scheduler.duty.under_way = 0  # nobody waits for that any more
+        self._failed(runner, tuple(self.scheduler.running), StepLost(Launched()), cause)
+        _drop_frames(cause)
 
     def _guarded(self, row: Row, work: Callable[[], None]) -> None:
         """Work of one row alone: its failure is its own."""

@@ -39,6 +39,7 @@ GLANCE = 0.005  # seconds between two looks at what can be written
 PATIENT_READS = 4  # times that a row waits for files; what it finds may be evicted before its turn
 PATIENCE = 30.0  # seconds that writing may take when the engine stops
 WITH_HEAD = "+head"  # behind the name of a tree whose entries have the MTP head's part
+WRITES = 16  # of the memory beside the weights, the part that may wait for the disk: one in so many
 SCHEDULE = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
 
 
@@ -95,6 +96,7 @@ class Reuse:
         self.image_token = None if vision is None else vision.image_token
         self._active: list[Row] = []  # rows that prefill, oldest first
         self._held: list[Waiting] = []
+        self.forgiven: Exception | None = None  # the latest error that changed nothing for the row it came with
         self._loose = 0  # bytes of what rows have left, and the cache does not hold yet
         runner.on_stop = self.publish
         runner.on_leave = self.leave
@@ -244,6 +246,7 @@ class Reuse:
         try:
             self._restore(row, hit)
         except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again
+            self.forgiven = error
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             row.batch = row.head = row.carry = row.places = None
             row.prefilled = row.delta = row.pictured = row.skipped = 0
@@ -357,7 +360,7 @@ class Reuse:
             return []
         stop = row.prefilled
         left: list[mx.array] = []
-        with _forgiving(row):
+        with self._forgiving(row):
             start, whole = self.cache.covered(row.root, row.keys[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
@@ -371,7 +374,7 @@ class Reuse:
     def leave(self, row: Row) -> None:
         """It leaves the common batch, and its last token has not been read yet."""
         if row.keys is not None:
-            with _forgiving(row):
+            with self._forgiving(row):
                 row.remains = self._remains(row)
                 self._hold_loose(0 if row.remains is None else row.remains.nbytes)
 
@@ -389,7 +392,7 @@ class Reuse:
 
     def end(self, row: Row, reason: str) -> None:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
-        with _forgiving(row):
+        with self._forgiving(row):
             remains = self._take_remains(row)
             if row.keys is not None and reason == "error":
                 self.cache.forget(row.made)
@@ -410,7 +413,7 @@ class Reuse:
         if row.keys is None:
             return
         self._take_remains(row)
-        with _forgiving(row):
+        with self._forgiving(row):
             if keep and self.cache.limit() > self.cache.memory:
                 remains = self._remains(row)
                 if remains is not None:
@@ -516,6 +519,15 @@ class Reuse:
             self.cache.release(row.leased)
         row.leased = node
 
+    @contextmanager
+    def _forgiving(self, row: Row) -> Iterator[None]:
+        """What is not kept can be computed again: that is no reason for a row to fail."""
+        try:
+            yield
+        except Exception as error:
+            self.forgiven = error
+            log.exception("what request %s leaves behind could not be kept", row.id)
+
     # -- the whole
 
     def clear(self) -> dict[str, int]:
@@ -551,6 +563,8 @@ class Reuse:
             return
         features = self.runner.features
         self.budget.hold("pictures", features.nbytes)
+        if self.disk is not None:
+            self.budget.hold("disk", self.disk.held)
         self.budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
         self.budget.hold("prefixes", self.cache.memory)
@@ -561,6 +575,18 @@ class Reuse:
         if features.nbytes > self.budget.room("pictures"):
             features.shrink(self.budget.room("pictures"))
             self.budget.hold("pictures", features.nbytes)
+        if self.disk is not None:
+            self._bound_writes(self.disk)
+
+    def _bound_writes(self, disk: DiskTier) -> None:
+        """What waits for the disk is bounded, should it stall, and is given up where rows need the memory."""
+        assert self.budget is not None
+        room = self.budget.room("disk")
+        share = (self.budget.usable - self.budget.holding("weights")) // WRITES
+        if disk.held > room:
+            disk.give_way()
+            self.budget.hold("disk", disk.held)
+        disk.most = min(share, room + self.cache.memory)
 
     def evict(self) -> None:
         """Give back all of it: a step ran out of memory."""
@@ -568,15 +594,6 @@ class Reuse:
         self.runner.features.shrink(0)
         if self.budget is not None:
             self.give_way()
-
-
-@contextmanager
-def _forgiving(row: Row) -> Iterator[None]:
-    """What is not kept can be computed again: that is no reason for a row to fail."""
-    try:
-        yield
-    except Exception:
-        log.exception("what request %s leaves behind could not be kept", row.id)
 
 
 def _may_restore(row: Row) -> bool:

@@ -8,6 +8,7 @@ the same rows go on in the same traced shapes, the device knows enough, and roun
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline import platform
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
 from paceline.cache.grouping import Grouping
@@ -112,6 +114,8 @@ class Runner:
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         self.features = features if features is not None else Features(0)
         self.frugal = False  # memory is short: buffers are copied layer by layer
+        # Is work that went wrong told of later, by whatever is waited for next? On a CPU it is by the call itself.
+        self.reports_late = platform.device_kind() != "cpu"
         self.unhook()
 
     def unhook(self) -> None:
@@ -378,6 +382,12 @@ class Runner:
                 result.append(Token(row, token, kept, guessed=step < count - 1))
         return result
 
+    def await_step(self, launched: Launched) -> None:
+        """Have a decode step done before anything else is submitted."""
+        if launched.sampled is not None:
+            with _counting(launched):
+                self.wait(self._unevaluated(launched))
+
     def wait(self, arrays: list[mx.array]) -> None:
         """For what was submitted; raises what went wrong with it."""
         mx.eval(arrays)
@@ -401,8 +411,9 @@ class Runner:
         """These leave the batch; nothing of theirs may be under way."""
         self._keep([place for place, row in enumerate(self.rows) if not any(row is other for other in gone)])
         self.sampler.forget()
-        for batch in self._batches():
-            batch.evaluate()  # or what they held stays until the next step
+        with contextlib.suppress(Exception):  # then the next step computes it, and says what is wrong
+            for batch in self._batches():
+                batch.evaluate()  # or what they held stays until that step
 
     def _batches(self) -> list[Batch]:
         """Of the rows that decode: the model's, and the head's."""

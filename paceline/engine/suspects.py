@@ -26,13 +26,13 @@ class Suspects:
     def __init__(self) -> None:
         self._groups: list[list[Row]] = []  # the first is on trial, the others wait
         self._clearing: list[Row] = []  # must have a step without any suspect before the trial
-        self._retrying = False  # the same rows once more
+        self._retrying: list[Row] = []  # the same rows once more
         self._blamed: Row | None = None  # has failed once as the only one on trial
 
     @property
     def active(self) -> bool:
         """Is a fault being looked into? Then every step must be read before the next."""
-        return bool(self._groups) or self._retrying
+        return bool(self._groups or self._retrying)
 
     @property
     def trial(self) -> list[Row]:
@@ -47,7 +47,7 @@ class Suspects:
 
     def succeeded(self, rows: Sequence[Row]) -> None:
         """A step with these rows went well."""
-        self._retrying, self._clearing = False, []
+        self._retrying, self._clearing = [], []
         for row in rows:
             row.proven = True
         if self._groups:
@@ -71,10 +71,10 @@ class Suspects:
         if 0 < len(newest) < len(rows):
             return self._apart([newest], rows)
         if not self._retrying:
-            self._retrying = True
+            self._retrying = rows
             self._clearing = [row for row in rows if not self.is_suspect(row)]
             return Verdict()
-        self._retrying = False
+        self._retrying = []
         if len(rows) == 1:
             return Verdict(culprit=rows[0])
         return self._apart(_halves(rows), rows)
@@ -92,7 +92,7 @@ class Suspects:
         others = [[row for row in group if row not in new] for group in self._groups]
         self._groups = [*groups, *others]
         self._drop_empty()
-        self._retrying = False
+        self._retrying = []
         self._clearing = [row for row in rows if not self.is_suspect(row)]
         return Verdict(tuple(row for group in self._groups for row in group))
 
@@ -100,6 +100,7 @@ class Suspects:
         """The row has ended."""
         self._blamed = None if self._blamed is row else self._blamed
         self._clearing = [other for other in self._clearing if other is not row]
+        self._retrying = [other for other in self._retrying if other is not row]
         if self._groups:
             self._groups = [[other for other in group if other is not row] for group in self._groups]
             self._drop_empty()

@@ -250,6 +250,24 @@ def test_closing_in_a_hurry_gives_up_what_waits(tmp_path: Path) -> None:
     again.close()
 
 
+def test_closing_does_not_wait_for_ever_for_a_write_that_hangs(opened: Opened) -> None:
+    disk, _ = opened()
+    reached, open_again, over = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(stage: str) -> None:
+        reached.set()
+        open_again.wait(WAIT)
+        over.set()
+
+    disk.stage = hang
+    put(disk, 1)
+    assert reached.wait(WAIT)
+    disk.close(0.01)
+    closed_first = not over.is_set()
+    open_again.set()
+    assert closed_first and over.wait(WAIT)
+
+
 # -- removing
 
 

@@ -18,6 +18,7 @@ from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node
 from paceline.cache.tier import DiskTier
+from tests.cache.disks import Gate
 from tests.cache.test_radix import Text, keys
 from tests.waiting import WAIT, until
 
@@ -362,4 +363,58 @@ def test_nodes_that_wait_for_a_slow_disk_wait_once_each(tmp_path: Path) -> None:
     world.settle()
     world.evict()
     assert world.restored((*text, 99)) == 12
+    world.tier.close(5)
+
+
+def test_a_disk_that_stalls_keeps_no_dead_nodes(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.disk._pending_limit = 1  # its queue is full with the first
+    gate = Gate(world.disk)
+    for first in range(20):
+        world.keep((first, 1, 2))
+        world.tier.poll()
+        world.evict()
+    assert gate.reached.wait(5)
+    assert not world.tier._unsaved and list(world.cache.nodes()) == []
+    gate.open.set()
+    world.tier.close(5)
+
+
+def test_writes_that_are_given_up_are_made_later_if_their_nodes_are_still_there(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    gate = Gate(world.disk)
+    texts = [(first, 1, 2) for first in range(5)]
+    for text in texts:
+        world.keep(text)
+    world.tier.poll()
+    assert gate.reached.wait(5)
+    written = world.tier.held
+    assert written > 0
+    world.tier.give_way()
+    assert 0 < world.tier.held < written / 4  # the one that is being written
+    world.tier.most = 0
+    world.tier.poll()
+    assert world.tier.held < written / 4 and not world.tier.busy  # nothing more, as long as there is no memory
+    world.tier.most = None
+    gate.open.set()
+    world.settle()
+    world.evict()
+    assert [world.restored((*text, 9)) for text in texts] == [3] * 5
+    world.tier.close(5)
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_what_waits_for_the_disk_is_counted_and_bounded(tmp_path: Path, evicted: bool) -> None:
+    world = World(tmp_path)
+    gate = Gate(world.disk)
+    one = world.keep((0, 1, 2)).nbytes
+    world.tier.most = 3 * one
+    for first in range(1, 12):
+        world.keep((first, 1, 2))
+        world.tier.poll()
+        if evicted:
+            world.evict()
+        assert world.tier.held <= 3 * one + 64 * 4  # with a few numbers that say which array is which
+    assert gate.reached.wait(5)
+    gate.open.set()
     world.tier.close(5)

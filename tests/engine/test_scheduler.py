@@ -502,6 +502,25 @@ def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long
     assert queue.running == [long]
 
 
+def test_a_row_that_came_in_late_has_its_time_too() -> None:
+    queue = Scheduler(1, 512, starvation=10.0)
+    first, second, third = row(10), row(10), row(10)
+    queue.add(first, 1000.0)
+    queue.add(second, 1000.0)
+    queue.add(third, 1001.0)
+    asked(queue, 1000.0)
+    speak(first)
+    asked(queue, 1009.9)
+    assert queue.running == [first]
+    asked(queue, 1010.0)
+    assert queue.running == [second]
+    speak(second)
+    asked(queue, 1019.9)  # the third has waited too long by now
+    assert queue.running == [second]
+    asked(queue, 1020.0)
+    assert queue.running == [third]
+
+
 def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
     reading, waiting = row(100_000), row(10)

@@ -115,7 +115,7 @@ def test_whatever_fails_while_the_engine_closes_the_rest_is_still_done(
 
     nothing: Callable[..., None] = lambda *arguments: None  # noqa: E731
     reuse = SimpleNamespace(
-        close=close, end=raises(KeyError("no such entry")), poll=nothing, give_way=nothing, pause=None
+        close=close, end=raises(KeyError("no such entry")), poll=nothing, give_way=nothing, pause=None, forgiven=None
     )
     sparse = SimpleNamespace(clear=lambda: closed.append("sparse"), give_way=nothing, enter=nothing)
     parts.engine.run_between_steps(lambda: vars(parts.engine).update(reuse=reuse, sparse=sparse)).result(WAIT)

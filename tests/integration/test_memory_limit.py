@@ -11,14 +11,19 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache import pieces
+from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
+from paceline.cache.disk import Disk
+from paceline.cache.disk_files import SUFFIX
 from paceline.cache.prefix import PrefixCache
+from paceline.cache.tier import DiskTier
 from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
 from paceline.engine.memory import HEADROOM, POOL
 from paceline.engine.policy import POLICIES
 from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.reuse import Reuse
+from tests.cache.disks import Gate
 from tests.engine.stepper import Stepper
 from tests.lengths import turns
 
@@ -127,7 +132,12 @@ def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: p
     stepper.step(20)
     cuts: list[int] = []
     cut = pieces.cut_segment
-    monkeypatch.setattr(pieces, "cut_segment", lambda *arguments: cuts.append(1) or cut(*arguments))
+
+    def counted(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
+        cuts.append(row)
+        return cut(batch, row, start, stop)
+
+    monkeypatch.setattr(pieces, "cut_segment", counted)
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.finish()
     assert cuts == [] and stepper.reuse.cache.memory == 0
@@ -144,3 +154,32 @@ def test_a_prefix_is_restored_only_where_its_copy_fits(llama: Path) -> None:
     first, again, without = stepper.heard.values()
     assert (first.cached, again.cached, without.cached) == (0, 699, 0)
     assert first.tokens == again.tokens == without.tokens
+
+
+def test_a_disk_that_stalls_keeps_no_memory_that_nobody_counts(llama: Path, tmp_path: Path) -> None:
+    """What waits to be written is a part of the account, bounded, and given up where rows need the memory."""
+    stepper = Limited(llama, "similar", 20)
+    disk = Disk(tmp_path, "fingerprint", 1 << 30)
+    stepper.reuse.disk = tier = DiskTier(stepper.reuse.cache, disk)
+    tier.open()
+    gate = Gate(disk)
+    entry = 0
+    for seed in range(1, 13):
+        asks(stepper, seed, 200 + 40 * seed, 2)
+        stepper.finish()
+        stepper.step()
+        entry = max(entry, *(node.nbytes for node in stepper.reuse.cache.nodes()))
+        assert stepper.budget.held()["disk"] == tier.held <= max(entry, (tier.most or 0) + entry)
+        assert set(tier._unsaved) <= set(stepper.reuse.cache.nodes())
+    assert gate.reached.wait(5) and tier.held > 0
+    stepper.budget.hold("somebody", stepper.budget.usable)
+    stepper.step()
+    assert tier.held <= entry  # what is being written at this moment
+    assert stepper.reuse.cache.memory == 0 and not tier._unsaved
+    gate.open.set()
+    stepper.budget.hold("somebody", 0)
+    for seed in (1, 2):
+        asks(stepper, seed, 240, 2, again=" again")
+        stepper.finish()
+    stepper.close()
+    assert list(disk.folder.glob(f"*{SUFFIX}"))

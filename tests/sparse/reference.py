@@ -3,8 +3,8 @@ said; and attention written out plainly, for scores."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def continued(folder: Path | str, prompt: Sequence[int], chosen: Sequence[int], 
     return _continued(str(folder), tuple(prompt), tuple(chosen), count)
 
 
-@cache
+@functools.cache
 def _continued(
     folder: str, prompt: tuple[int, ...], chosen: tuple[int, ...], count: int
 ) -> tuple[list[int], list[NDArray[np.float32]]]:

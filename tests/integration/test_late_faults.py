@@ -1,0 +1,164 @@
+"""A device that tells of an error later than the call that caused it: whoever waits next is not to blame."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.engine.request import Speculation
+from paceline.engine.row import Row
+from paceline.engine.runner import Launched
+from tests.engine.stepper import Stepper
+from tests.engine.test_pooling import embed, text, vector
+from tests.engine.watched import SMALL
+from tests.integration.test_faults import LENGTHS, calm, check_rest, stepper_of, submit_all, told
+
+Tiny = Callable[..., Path]
+
+
+class LateDevice:
+    """Stands before a runner's calls. What went wrong in one is raised by a later one: at the latest by the next that
+    waits for anything."""
+
+    def __init__(self, stepper: Stepper, seed: int, words: str = "the device lost its way") -> None:
+        self.dice, self.words = random.Random(seed), words
+        self.broken = False  # work under way has gone wrong, and nobody was told
+        self.faults = 0
+        self.bad: Callable[[Row], bool] = lambda row: False  # a row whose prompt goes wrong each time
+        self.once = 0  # steps until one goes wrong, once
+        runner = self.runner = stepper.runner
+        runner.reports_late = True
+        for name in ("prefill", "decode", "collect", "read", "wait"):
+            setattr(runner, name, self._late(name, getattr(runner, name)))
+
+    def _late(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(argument: Any, *more: Any) -> Any:
+            waits = name == "wait" or (name in ("collect", "read") and argument.sampled is not None)
+            if self.broken and (waits or (name in ("prefill", "decode") and self.dice.random() < 0.3)):
+                self.broken = False
+                raise RuntimeError(self.words)
+            result = real(argument, *more)
+            self._harm(name, argument, result)
+            return result
+
+        return call
+
+    def _harm(self, name: str, argument: Any, result: Any) -> None:
+        works = name == "prefill" or (name == "decode" and isinstance(result, Launched) and result.rows)
+        if name == "prefill" and self.bad(argument.row):
+            self.broken, self.faults = True, self.faults + 1
+        elif works and self.once:
+            self.once -= 1
+            if not self.once:
+                self.broken, self.faults = True, self.faults + 1
+
+
+WORDS = ["the device lost its way", "Command buffer execution failed: Insufficient Memory"]
+
+
+@pytest.mark.parametrize("speculation", ["off", 2])
+@pytest.mark.parametrize("words", WORDS)
+def test_a_fault_that_is_told_of_late_and_passes_changes_nobodys_tokens(
+    tiny: Tiny, words: str, speculation: Speculation
+) -> None:
+    folder = tiny("hybrid", **SMALL)
+    expected = calm(folder, speculation)
+    for once in range(1, 14, 2):
+        stepper = stepper_of(folder, "similar", speculation)
+        device = LateDevice(stepper, once, words)
+        device.once = once
+        submit_all(stepper)
+        stepper.finish(limit=2000)
+        assert device.faults == 1
+        assert told(stepper) == expected
+        assert {heard.finish_reason for heard in stepper.heard.values()} == {"length"}
+        check_rest(stepper)
+
+
+@pytest.mark.parametrize("speculation", ["off", 2])
+@pytest.mark.parametrize("culprit", LENGTHS)
+def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(
+    tiny: Tiny, culprit: str, speculation: Speculation
+) -> None:
+    folder = tiny("hybrid", **SMALL)
+    expected = calm(folder, speculation)
+    for seed in range(3):
+        stepper = stepper_of(folder, "similar", speculation)
+        device = LateDevice(stepper, seed)
+        device.bad = lambda row: row.id == culprit
+        others = {name: length for name, length in LENGTHS.items() if name != culprit}
+        submit_all(stepper)
+        stepper.finish(limit=2000)
+        assert device.faults > 1  # the first might have been anybody's
+        heard = stepper.heard[culprit]
+        assert heard.finish_reason == "error" and "lost its way" in (heard.deltas[-1].error or "")
+        assert {name: stepper.heard[name].tokens for name in others} == {name: expected[name] for name in others}
+        check_rest(stepper)
+
+
+def test_a_row_alone_is_to_blame_at_once(tiny: Tiny) -> None:
+    stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
+    device = LateDevice(stepper, 0)
+    device.bad = lambda row: True
+    stepper.greedy("alone", text(9), 4)
+    stepper.finish(limit=100)
+    assert stepper.heard["alone"].finish_reason == "error" and device.faults == 1
+    check_rest(stepper)
+
+
+def test_an_embedding_that_goes_wrong_late_ends_alone_and_the_search_is_over(tiny: Tiny) -> None:
+    stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
+    device = LateDevice(stepper, 0)
+    device.bad = lambda row: row.id == "bad"
+    for name in ("good", "bad", "better"):
+        embed(stepper, name, text(20))
+    stepper.finish(limit=500)
+    assert stepper.heard["bad"].finish_reason == "error"
+    assert vector(stepper.heard["good"]).tolist() == vector(stepper.heard["better"]).tolist()
+    check_rest(stepper)
+
+
+def test_an_error_of_the_hosts_own_is_its_rows_alone(tiny: Tiny) -> None:
+    """Nobody begins again for a prompt that Python could not handle."""
+    folder = tiny("hybrid", **SMALL)
+    stepper = stepper_of(folder, "similar", "off")
+    stepper.runner.reports_late = True
+    prefill = stepper.runner.prefill
+
+    def fails(chunk: Any) -> Any:
+        if chunk.row.id == "b":
+            raise ValueError("no such prompt")
+        return prefill(chunk)
+
+    stepper.runner.prefill = fails  # type: ignore[method-assign]
+    submit_all(stepper)
+    stepper.finish()
+    assert stepper.heard["b"].deltas[-1].error == "no such prompt"
+    assert stepper.engine.scheduler.setbacks["fault"] == 0
+    check_rest(stepper)
+
+
+def test_an_error_that_cost_only_a_prefix_may_have_been_anothers(tiny: Tiny) -> None:
+    folder = tiny("hybrid", **SMALL)
+    expected = calm(folder, "off")
+    stepper = stepper_of(folder, "similar", "off")
+    stepper.runner.reports_late = True
+    submit_all(stepper)
+    stepper.step(3)
+    publish, reuse = stepper.runner.on_stop, stepper.reuse
+
+    def late(row: Row) -> Any:
+        stepper.runner.on_stop = publish
+        with reuse._forgiving(row):
+            raise RuntimeError("the device lost its way")
+        return []
+
+    stepper.runner.on_stop = late
+    stepper.finish()
+    assert stepper.engine.scheduler.setbacks["fault"] > 0
+    assert told(stepper) == expected
+    check_rest(stepper)
