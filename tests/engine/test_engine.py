@@ -9,6 +9,7 @@ import threading
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from paceline.cache.grouping import SIMILAR
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.engine import PATIENCE, Engine
+from paceline.engine.engine import PATIENCE, Engine, Errand
 from paceline.engine.request import Delta, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -231,6 +232,27 @@ def test_stopping_ends_what_runs_and_refuses_what_comes(llama: Path) -> None:
     assert deltas[-1].finish_reason == "abort"
     with pytest.raises(EngineUnavailable):
         engine.submit(row("late", 4, sink))
+
+
+def test_whoever_wants_work_done_hears_its_result_its_error_or_why_it_is_not_done() -> None:
+    done, broken, refused = (Errand(work, Future()) for work in (lambda: 7, lambda: 1 // 0, lambda: 7))
+    done.run()
+    assert done.result.result(0) == 7
+    broken.run()
+    assert isinstance(broken.result.exception(0), ZeroDivisionError)
+    refused.refuse("it stops")
+    with pytest.raises(EngineUnavailable, match="it stops"):
+        refused.result.result(0)
+
+
+def test_work_that_nobody_wants_any_more_is_not_done() -> None:
+    calls: list[str] = []
+    for end in (Errand.run, lambda errand: errand.refuse("it stops")):
+        errand = Errand(lambda: calls.append("done"), Future())
+        assert errand.result.cancel()
+        end(errand)
+        assert errand.result.cancelled()
+    assert calls == []
 
 
 def resident_bytes() -> int:
