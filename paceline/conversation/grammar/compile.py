@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # it brings MLX, which a server must not import before its BL
     from paceline.conversation.tokenizer import Tokenizer
 
 SECONDS = 2.0  # a grammar that is not ready by then is refused
+STACK_BYTES = 64 << 20  # llguidance follows references by recursion; macOS gives a thread half a megabyte
 WORKERS = 2  # grammars compiled at a time
 CACHE_BYTES = 64 * 1024 * 1024
 # What a compiled grammar holds, measured on schemas of 0.5 to 30 KB: about this much, and this much a byte of text.
@@ -36,6 +37,7 @@ LIMITS = LLParserLimits(
     max_lexer_states=30_000,
     verbose_errors=False,
 )
+_STARTING = threading.Lock()
 # How pieces with a mark for blanks are read where the tokenizer's own decoder is one that llguidance does not know.
 PIECES = {
     "type": "Sequence",
@@ -150,7 +152,12 @@ class Grammars:
             finally:
                 self._slots.release()
 
-        threading.Thread(target=run, name="paceline-grammar", daemon=True).start()
+        with _STARTING:
+            usual = threading.stack_size(STACK_BYTES)  # for all threads that start now; it is only reserved
+            try:
+                threading.Thread(target=run, name="paceline-grammar", daemon=True).start()
+            finally:
+                threading.stack_size(usual)
         try:
             return result.result(timeout=self._seconds)
         except FutureTimeout:
