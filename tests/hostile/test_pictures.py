@@ -83,7 +83,7 @@ ATTACKS: dict[str, Attack] = {
     "only_a_header": one(lambda: png()[:60]),
     "zeros": one(lambda: bytes(20 * MB)),
     # Addresses.
-    "percent_encoded": one(lambda: percent(png(64, 64), 20 * MB), sharp=True),
+    "percent_encoded": one(lambda: percent(png(64, 64), 20 * MB)),
     "percent_signs": one(lambda: "data:image/png," + "%" * (20 * MB)),
     "spaces_in_base64": one(lambda: files.with_spaces(png(2000, 2000), 20 * MB)),
     "percent_in_base64": one(lambda: "data:image/png;base64," + "%41" * (7 * MB)),

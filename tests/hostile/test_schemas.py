@@ -14,7 +14,7 @@ from tests.hostile.test_prompts import MB, letters, said
 CHAT = "/v1/chat/completions"
 TOKENS = 24  # for the engine follows a grammar step by step
 HUGE = 10**9
-CALLS = 2000
+CALLS = 10_000  # more than any context holds
 
 
 def asked(**fields: Any) -> bytes:
@@ -128,8 +128,9 @@ ATTACKS: dict[str, Attack] = {
     # Round and round.
     "itself": schema(lambda: {"$ref": "#"}),
     "tree_without_end": schema(tree),
-    "cycle": schema(lambda: cycle(3), sharp=True),
-    "long_cycle": schema(lambda: cycle(3000)),
+    "cycle": schema(lambda: cycle(3)),
+    "long_cycle": schema(lambda: cycle(3000), sharp=True),
+    "references_to_nothing": schema(lambda: {"anyOf": [{"$ref": f"#/{n}"} for n in range(12_000)]}),
     "doubled_properties": schema(lambda: doubled(40, "")),
     "doubled_all_of": schema(lambda: doubled(24, "allOf"), clients=8),
     "doubled_any_of": schema(lambda: doubled(24, "anyOf"), clients=8),
@@ -181,12 +182,12 @@ ATTACKS: dict[str, Attack] = {
     "lark_long": outputs("grammar", lambda: letters(10 * MB)),
     "gbnf": outputs("grammar", lambda: "root ::= " + '("a" root? | ' * 5000 + '"b"' + ")" * 5000),
     # Tools.
-    "hundred_tools": tools(100, 25, sharp=True),
+    "hundred_tools": tools(100, 25),
     "hundred_tools_eight_clients": tools(100, 9, clients=8),
     "five_hundred_tools": tools(500, 2),
     "too_many_tools": tools(5_000, 1),
     "hundred_tools_large": tools(100, 1000),
-    "hundred_tools_auto": tools(100, 9, choice="auto", clients=4),
+    "hundred_tools_auto": tools(30, 9, choice="auto"),
     "tool_without_end": Attack(CHAT, lambda: asked(tools=[tool(0, tree())], tool_choice="required"), ("tools",)),
     "tool_described_at_length": Attack(
         CHAT, lambda: asked(tools=[tool(0, {}, description=letters(5 * MB))]), ("tools", "messages")

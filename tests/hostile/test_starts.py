@@ -106,6 +106,7 @@ async def test_a_service_whose_start_was_cancelled_can_be_started_again_and_stop
     assert service.stats()["state"] == "stopped"
 
 
+@pytest.mark.slow
 async def test_a_service_that_is_stopped_while_it_starts_does_not_come_up_afterwards(
     hybrid: Path, tmp_path: Path
 ) -> None:

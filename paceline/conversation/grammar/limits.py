@@ -1,7 +1,8 @@
 """What is refused before it is compiled: llguidance bounds most of its work by fuel, these are what it does not.
 
-Objects cost it the square of their properties, a multipleOf as many states as its number, and counted repetitions
-inside counted repetitions of a pattern as many expressions as their product, the last while the engine steps.
+Objects cost it the square of their properties, patterns the square of their length, a multipleOf as many states as its
+number, and counted repetitions inside counted repetitions of a pattern as many expressions as their product, the last
+while the engine steps. References are followed by recursion, and a stack that is too small ends the process.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from paceline.conversation.grammar.finite import check_finite
 from paceline.errors import InvalidRequest
 
 BYTES = 256 * 1024  # of a schema, a pattern, a grammar, or all tools together
 GRAMMAR_BYTES = 64 * 1024  # of a Lark or GBNF text, which is read in Python
+PATTERN_BYTES = 32 * 1024  # of a pattern, or all patterns of a schema together
 DEPTH = 64  # of its JSON
+LEVELS = 2_000  # of its JSON and of all that it refers to, one inside the other
 PROPERTIES = 1_000
 ENTRIES = 5_000  # of enumerations
 EXPANSION = 20_000  # of repetitions in repetitions
@@ -28,31 +32,36 @@ _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def check_depth(value: Any, field: str | None) -> None:
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > DEPTH + 1:
-            raise InvalidRequest(f"It is nested more than {DEPTH} levels deep.", field=field)
-        level = [child for node in level for child in _children(node)]
+    if _levels(value) > DEPTH + 1:
+        raise InvalidRequest(f"It is nested more than {DEPTH} levels deep.", field=field)
 
 
 def check_schema(schema: Any) -> None:
     """Raises InvalidRequest (without a field) where the schema is too much, reaches outside, or never ends."""
-    properties = entries = expanded = multiples = 0
+    properties = entries = expanded = multiples = written = 0
+    targets = set()
     for node in _schemas(schema):
         for key in _REFS:
             target = node.get(key)
             if isinstance(target, str) and not target.startswith("#"):
                 raise InvalidRequest(f"{key} to {target[:80]!r}: only references into the schema itself (#...) work.")
+            if isinstance(target, str):
+                targets.add(target)
         if "x-guidance" in node:
             raise InvalidRequest("The schema uses x-guidance, which is not for requests to set.")
         named = _size(node.get("properties")) + _size(node.get("patternProperties"))
         properties += max(named, _size(node.get("required")))
         entries += _size(node.get("enum"))
         patterns = [node.get("pattern"), *(node["patternProperties"] if _size(node.get("patternProperties")) else ())]
-        expanded += sum(regex_expansion(pattern) for pattern in patterns if isinstance(pattern, str))
+        texts = [pattern for pattern in patterns if isinstance(pattern, str)]
+        written += sum(len(pattern.encode()) for pattern in texts)
+        expanded += sum(map(regex_expansion, texts))
         multiples += _units(node.get("multipleOf"))
+    referred = {id(node): node for node in (schema, *(_referred(schema, target) for target in targets))}
+    levels = sum(map(_levels, referred.values()))
     for name, count, most in (
+        ("references", levels, LEVELS),
+        ("bytes of patterns", written, PATTERN_BYTES),
         ("properties", properties, PROPERTIES),
         ("enum", entries, ENTRIES),
         ("pattern", expanded, EXPANSION),
@@ -65,6 +74,9 @@ def check_schema(schema: Any) -> None:
 
 
 def check_regex(pattern: str) -> None:
+    size = len(pattern.encode())
+    if size > PATTERN_BYTES:
+        raise InvalidRequest(f"The pattern has {size} bytes; at most {PATTERN_BYTES} are taken.")
     _check_expansion(regex_expansion(pattern))
 
 
@@ -100,6 +112,29 @@ def _schemas(schema: Any) -> Iterator[Mapping[str, Any]]:
             if isinstance(node.get(key), list):
                 waiting += node[key]
         waiting += [node[key] for key in _SINGLE if key in node]
+
+
+def _levels(value: Any) -> int:
+    """How deep it is nested, as far as that is of interest."""
+    level, depth = [value], 0
+    while level and depth < DEPTH + 2:
+        depth += 1
+        level = [child for node in level for child in _children(node)]
+    return depth
+
+
+def _referred(schema: Any, target: str) -> Any:
+    """What is at `#/a/b`; the whole schema where that is not known."""
+    node = schema
+    for name in unquote(target).split("/")[1:]:
+        name = name.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(node):
+            node = node[int(name[:9])]
+        else:
+            return schema
+    return node
 
 
 def _children(node: Any) -> Iterator[Any]:

@@ -31,6 +31,12 @@ def doubling(levels: int) -> Any:
     return {"$defs": found, "$ref": f"#/$defs/a{levels - 1}"}
 
 
+def chain(length: int) -> Any:
+    """Each refers to the next."""
+    found: dict[str, Any] = {f"a{i}": {"properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}} for i in range(length)}
+    return {"$defs": {**found, f"a{length}": {"type": "null"}}, "$ref": "#/$defs/a0"}
+
+
 PRODUCT = {
     "allOf": [{"anyOf": [{"properties": {f"a{i}": {"const": value}}} for value in (1, 2)]} for i in range(20)],
 }
@@ -67,6 +73,9 @@ PRODUCT = {
         ({"type": "integer", "multipleOf": 1e300}, "multipleOf"),
         (PRODUCT, "too large"),
         (doubling(24), "too large"),
+        (chain(999), "references.*2000"),
+        ({"$defs": {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(3000)}, "$ref": "#/$defs/a0"}, "references"),
+        ({"type": "string", "pattern": "(a|b)*" * 6_000}, "bytes of patterns"),
         ("x", "JSON"),
         ("[1]", "object"),
         ({"enum": []}, "empty"),
@@ -166,6 +175,8 @@ def test_references_that_lead_on_to_each_other_for_long_do_not_end_the_process(t
     "schema",
     [
         deep(31),
+        chain(400),
+        {"type": "string", "pattern": "(a|b)*" * 5_000},
         {"type": "string", "maxLength": 10**9},
         {"type": "array", "minItems": 10**6},
         {"type": "string", "pattern": "^(a+)+$"},
@@ -191,6 +202,7 @@ def test_what_only_looks_bad_is_ready_in_time(grammars: Grammars, schema: Any) -
         ("(a{200}|b{9}){200}", "20000"),
         ("(?:a{100}){100}" * 3, "20000"),
         ("a" * (limits.BYTES + 1), "bytes"),
+        ("(a|b)*" * 6_000, "bytes"),
         (5, "text"),
     ],
 )
