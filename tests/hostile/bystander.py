@@ -135,7 +135,8 @@ class Bystander:
     def rest(self) -> dict[str, object]:
         self._watching.clear()
         if self._connection is not None and self._connection.sock is not None:
-            self._connection.sock.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # the server may be gone
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(TIMEOUT)
         self._streaming.clear()

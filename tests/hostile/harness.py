@@ -35,7 +35,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WAIT = 120.0  # seconds until something that must happen has failed to happen
 QUIET_SECONDS = 0.6  # of a baseline before each attack
-TIMES_QUIET = 20.0
+TIMES_QUIET = 10.0
 LEAST_WAIT = 1.0
 LEAST_CHAT_WAIT = 4.0  # a whole chat may wait for a worker that takes a large picture apart
 LONGEST_STALL = 30.0
