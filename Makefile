@@ -38,7 +38,7 @@ help:
 	@echo "                MODEL=folder-or-hugging-face-id for another, ARGS='--port 9000' for more"
 	@echo "make chat       the same model in this terminal"
 	@echo "make test       install, and run the tests, some of every kind: minutes (ARGS='-k settings' for a part)"
-	@echo "make test-all   every test with every parameter, as CI does"
+	@echo "make test-all   every test with every parameter"
 	@echo "make test-cuda  CUDA kernels and exactness, on a machine with an NVIDIA GPU"
 	@echo "make soak       every test, the longest of them at full length (an hour)"
 	@echo "make check      ruff and mypy --strict"
