@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from paceline import bounded_json
 from paceline.conversation.messages import REASONING, Media
 from paceline.errors import InvalidRequest
 
@@ -115,9 +116,7 @@ def arguments_of(call: Mapping[str, Any]) -> Any:
     if not isinstance(arguments, str):
         return arguments
     try:
-        parsed = json.loads(arguments, parse_constant=_no_constant)
-        if "\\u" in arguments:
-            json.dumps(parsed, ensure_ascii=False).encode()  # half a character, which no tokenizer takes
+        parsed = bounded_json.loads(arguments.encode())  # of any length, and no half characters
     except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments
@@ -135,10 +134,6 @@ def with_arguments(message: Message, *, as_objects: bool) -> Message:
             arguments = given if isinstance(given, str) and given.strip() else json.dumps(arguments, ensure_ascii=False)
         calls.append({**call, "function": {**call["function"], "arguments": arguments}})
     return {**message, "tool_calls": calls}
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 # -- one message

@@ -12,10 +12,10 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from paceline import bounded_json
 from paceline.errors import InvalidRequest, Refused
 from paceline.host_memory import HostMemory
 from paceline.platform import memory_limit
-from paceline.server import bounded_json
 from paceline.server.errors import BodyTooLarge, HeadTooLarge, error_response, invalid_fields
 from paceline.server.limits import MAX_HEAD_BYTES
 from paceline.settings import Settings

@@ -230,3 +230,10 @@ def test_normalizing_twice_is_normalizing_once(random: Any) -> None:
 def test_two_thousand_random_conversations_lose_nothing_and_raise_nothing_but_our_refusal() -> None:
     for seed in range(2000):
         fuzz.run(seed)
+
+
+def test_arguments_of_more_values_than_any_call_has_stay_the_text_that_they_are() -> None:
+    """They are not taken apart: that would hold up everybody."""
+    text = '{"list": [' + ", ".join(["[]"] * 100_000) + "]}"
+    assert arguments_of({"function": {"arguments": text}}) == text
+    assert arguments_of({"function": {"arguments": '{"list": [[], []]}'}}) == {"list": [[], []]}

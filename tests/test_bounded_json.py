@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.server import bounded_json
+from paceline import bounded_json
 
 TEXT = st.text(st.sampled_from('ab"\\/\n\t[]{},:é\u2028😀'), max_size=60)
 VALUES = st.recursive(
