@@ -49,6 +49,7 @@ log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 WORKERS = 16  # threads that build prompts and compile grammars
+AT_ONCE = 32  # deltas of one stream that are read before the event loop goes round
 READERS = 4  # threads for prompts with pictures or very long texts
 
 
@@ -477,7 +478,7 @@ class _Running:
 
         rows = []
         for index, choice_id in enumerate(ids):
-            matcher = None if grammar is None else grammar.matcher()
+            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
             sampling = _seeded(request.sampling, index)
             row = self._row(choice_id, prompt, sampling, mailbox.sink(index), matcher, request.shows_marks)
             row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
@@ -569,6 +570,7 @@ class _Mailbox:
         self._unread = 0  # tokens
         self._queue: asyncio.Queue[Delta] = asyncio.Queue()
         self._overflown = False
+        self._at_once = 0  # deltas that were read without waiting
 
     def sink(self, index: int) -> Callable[[Delta], None]:
         if index == 0:
@@ -589,6 +591,11 @@ class _Mailbox:
         self._queue.put_nowait(delta)
 
     async def get(self) -> Delta:
+        """Others have their turn now and then, however much there is to read."""
+        self._at_once = 0 if self._queue.empty() else self._at_once + 1
+        if self._at_once >= AT_ONCE:
+            self._at_once = 0
+            await asyncio.sleep(0)
         delta = await self._queue.get()
         self._unread -= len(delta.token_ids)
         return delta

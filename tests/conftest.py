@@ -27,11 +27,14 @@ with contextlib.suppress(ImportError):
 from hypothesis import settings  # noqa: E402
 
 from paceline.models import synthetic, synthetic_tokenizer, synthetic_weights  # noqa: E402
-from tests.lengths import examples  # noqa: E402
+from tests.lengths import ALL, examples  # noqa: E402
 
 # A busy machine is no failure, and every run tries the same examples: CI must not find what nobody changed.
 settings.register_profile("paceline", deadline=None, derandomize=True, max_examples=examples(100))
 settings.load_profile("paceline")
+
+# The fewest layers that have one of each kind. MLX on a CPU takes its time by the operation, whatever the size.
+FEWEST = {"hybrid": 4, "hybrid_moe": 4, "llama": 2, "qwen3": 2, "window": 3, "window_llama": 3}
 
 Tiny = Callable[..., Path]
 CHILD = "PACELINE_TEST_CHILD"
@@ -74,6 +77,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     home = Path(kept) if kept else tmp_path_factory.mktemp("models")
 
     def folder(family: str, **overrides: Any) -> Path:
+        if not ALL and family in FEWEST:
+            overrides = {"layers": FEWEST[family], **overrides}
         path = home / f"{family}-{_fingerprint(overrides)}"
         if not path.exists():
             try:

@@ -20,7 +20,17 @@ from PIL import Image
 
 from paceline.engine.request import Delta, RequestId, Sampling
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
-from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service, forget, sparse_stats
+from paceline.service import (
+    AT_ONCE,
+    ChatRequest,
+    Choice,
+    Completion,
+    GenerateRequest,
+    Service,
+    _Post,
+    forget,
+    sparse_stats,
+)
 from paceline.settings import Settings
 from tests.memory import held
 from tests.reference import greedy_text
@@ -420,6 +430,25 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     assert service.ready
     assert (await service.generate(GenerateRequest("x", GREEDY))).choices[0].finish_reason == "length"
     await service.stop()
+
+
+async def test_whoever_reads_a_long_backlog_lets_others_have_their_turn() -> None:
+    mailbox = _Post().mailbox(10**6, lambda: None)
+    for _ in range(AT_ONCE * 10):
+        mailbox.deliver(Delta(token_ids=(1,)))
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    for _ in range(AT_ONCE * 10):
+        await mailbox.get()
+    beside.cancel()
+    assert turns >= 9
 
 
 @pytest.mark.own_process

@@ -9,7 +9,7 @@ from paceline.engine.request import Delta, FinishReason, PromptInfo, TokenLogpro
 
 if TYPE_CHECKING:
     from paceline.engine.row import Row
-    from paceline.errors import Refused
+    from paceline.errors import InvalidRequest, Refused
 
 
 def word(
@@ -44,7 +44,7 @@ def last_words(
     *,
     stop_reason: str | int | None = None,
     error: str | None = None,
-    refusal: Refused | None = None,
+    refusal: Refused | InvalidRequest | None = None,
 ) -> FinishReason:
     """It is over: what its text still holds goes out with the reason, which that text may change. Returns it."""
     if reason not in ("stop", "length"):

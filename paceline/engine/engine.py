@@ -32,11 +32,11 @@ from paceline.engine.row import Row
 from paceline.engine.runner import Launched, PromptWork, Runner, StepLost, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
-from paceline.errors import EngineUnavailable, QueueFull, Refused
+from paceline.errors import EngineUnavailable, InvalidRequest, QueueFull, Refused
 from paceline.sparse.prefill import SparsePrefill
 
 log = logging.getLogger("paceline")
-PATIENCE = 10  # failing steps in a row before the engine gives up
+PATIENCE = 16  # failing steps in a row before the engine gives up: more than it takes to find one row among 1,000
 HELD = 0.05  # seconds between two looks when all rows wait for the disk, should its word get lost
 NOBODY = RequestId("")  # a word for the engine that is about no request
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
@@ -459,6 +459,8 @@ class Engine:
                 raise InDoubt from error
             if not is_out_of_memory(error) or row.troubles == STUBBORN or row not in self.scheduler.running:
                 self._fail(row, error)
+                if self._runner is not None:
+                    self._attempt(self._runner.probe)  # was it the row, or is the device gone?
                 return
             row.troubles += 1
             self._relieve(error)
@@ -504,7 +506,8 @@ class Engine:
 
     def _fail(self, row: Row, error: Exception) -> None:
         log.warning("request %s failed: %s", row.id, str(error))
-        self._end(row, "error", error=str(error) or type(error).__name__)
+        refusal = error if isinstance(error, InvalidRequest) else None
+        self._end(row, "error", error=str(error) or type(error).__name__, refusal=refusal)
 
     # -- time and memory
 
@@ -624,7 +627,14 @@ class Engine:
         own = frozenset(row.sampling.stop_token_ids)
         return own if row.sampling.ignore_eos else self.end_ids | own
 
-    def _end(self, row: Row, reason: FinishReason, *, error: str | None = None, refusal: Refused | None = None) -> None:
+    def _end(
+        self,
+        row: Row,
+        reason: FinishReason,
+        *,
+        error: str | None = None,
+        refusal: Refused | InvalidRequest | None = None,
+    ) -> None:
         """The row is over, and leaves everything."""
         said = delivery.last_words(row, reason, error=error, refusal=refusal)
         self._forget(row, said, refused=refusal is not None)
@@ -657,8 +667,8 @@ class Engine:
         lost = isinstance(error, StepLost)
         cause = cause or (error.__cause__ if lost else None) or error
         pressed = is_out_of_memory(cause)
-        if not pressed and not scheduler.suspects.active:
-            self._count_failure(cause)  # attempts to find the culprit do not count
+        if not pressed:
+            self._count_failure(cause)
         if lost:
             self._set_back([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
             runner.reset()

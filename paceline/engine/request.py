@@ -9,7 +9,7 @@ from typing import Literal, NewType, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import Refused
+from paceline.errors import InvalidRequest, Refused
 
 RequestId = NewType("RequestId", str)
 FinishReason = Literal["stop", "length", "abort", "error"]
@@ -121,7 +121,7 @@ class Delta:
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None  # the stop string or token id that ended it
     error: str | None = None  # with finish_reason "error"
-    refusal: Refused | None = None  # why the server did not let it go on, with finish_reason "error"
+    refusal: Refused | InvalidRequest | None = None  # why it may not go on, with finish_reason "error"
     usage: Usage | None = None  # on the last delta
     prompt: PromptInfo | None = None  # on the first delta
     index: int = 0  # which of the n choices

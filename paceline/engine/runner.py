@@ -392,6 +392,10 @@ class Runner:
         """For what was submitted; raises what went wrong with it."""
         mx.eval(arrays)
 
+    def probe(self) -> None:
+        """The plainest work there is; raises if the device cannot do even that."""
+        mx.eval(mx.zeros(1) + 1)
+
     def _arrange(self, rows: Sequence[Row]) -> None:
         wanted = set(map(id, rows))
         kept = [place for place, row in enumerate(self.rows) if id(row) in wanted]

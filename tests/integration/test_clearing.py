@@ -11,9 +11,11 @@ import httpx
 import pytest
 
 from tests.integration.test_server_failure import Server, started
+from tests.lengths import turns
 
 Tiny = Callable[..., Path]
-PROMPTS = 5
+PROMPTS = turns(5, 5, 3)
+TIMES = turns(2, 2, 1)
 LENGTH = 1000  # tokens
 
 
@@ -32,9 +34,9 @@ def fill(http: httpx.Client) -> int:
 
 def test_clearing_the_cache_returns_its_memory_to_the_system(tiny: Tiny) -> None:
     with started(tiny("llama", layers=8, kv_heads=4, head_dim=64), drain_seconds=0) as (server, http):
-        for _ in range(2):
+        for _ in range(TIMES):
             counted = fill(http)
-            assert counted > 60e6
+            assert counted > PROMPTS * 12e6
             before = resident(server)
             assert http.post("/v1/cache/clear").raise_for_status().json()["cleared"]["bytes"] == counted
             assert before - resident(server) > 0.8 * counted

@@ -18,6 +18,7 @@ Tiny = Callable[..., Path]
 FAMILIES = ["llama", "qwen3", "window", "window_llama", "hybrid", "hybrid_moe"]
 LAYOUTS = ["rows", "padded", "similar"]
 TOKENS = 24
+SLIDES = turns(420, 420, 160)
 
 
 def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
@@ -79,9 +80,9 @@ def test_a_row_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, fami
 def test_a_window_that_slides_while_decoding_stays_exact(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, layout, chunk=40)
-    heard = [stepper.greedy(str(n), prompt(n), 420) for n in (5, 150)]
+    heard = [stepper.greedy(str(n), prompt(n), SLIDES) for n in (5, 150)]
     stepper.finish()
-    assert [h.tokens for h in heard] == [greedy_text(folder, prompt(n), 420) for n in (5, 150)]
+    assert [h.tokens for h in heard] == [greedy_text(folder, prompt(n), SLIDES) for n in (5, 150)]
 
 
 ACTIONS = st.one_of(

@@ -82,12 +82,12 @@ def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message
         assert "the device is gone" in rest and rest.endswith("data: [DONE]\n\n")  # an error, not a cut connection
         answers = [each.result(WAIT) for each in asked]
         assert all(answer.status_code == 500 and "the device is gone" in answer.text for answer in answers)
-        refused(http.get("/health"), 503, None, "10 failing steps", "the device is gone")
+        refused(http.get("/health"), 503, None, "16 failing steps", "the device is gone")
         late = http.post("/v1/chat/completions", json=body)
         assert late.status_code == 503 and late.headers["retry-after"]
         code, last = server.end()
     assert code == 3
-    assert last.startswith("paceline: error: The engine stopped after 10 failing steps in a row: the device is gone")
+    assert last.startswith("paceline: error: The engine stopped after 16 failing steps in a row: the device is gone")
 
 
 def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a_message(hybrid: Path) -> None:

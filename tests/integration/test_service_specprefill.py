@@ -10,8 +10,9 @@ from paceline.engine.request import Sampling, Usage
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
 from paceline.sparse.select import CHUNK
+from tests.lengths import turns
 
-LENGTH = 2000
+LENGTH = turns(2000, 2000, 800)
 PROMPT = [5 + place * 7 % 1000 for place in range(LENGTH)]
 AUTO: dict[str, Any] = {
     "specprefill": "auto",

@@ -20,7 +20,7 @@ from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
 
 PLENTY = 1 << 30
-REQUESTS = turns(100, 100, 40)
+REQUESTS = turns(100, 100, 20)
 
 
 def test_many_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:

@@ -195,7 +195,7 @@ def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name
     assert 0.3 < right < 0.8  # both happen often
 
 
-@pytest.mark.thin(3, first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_so_are_they_among_greedy_seeded_and_other_rows_of_different_depths(name: str) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, by_success, OTHERS)), plainly(name)) > ALIKE
@@ -207,6 +207,7 @@ def test_a_wrong_residual_is_found(name: str, broken_residual: None) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, two)), plainly(name)) < APART
 
 
+@pytest.mark.slow
 def test_penalties_and_bias_hold_within_a_round() -> None:
     """They look at the guesses before: what they do at the third token depends on the first two."""
     rules = {"temperature": 1.0, "frequency_penalty": 1.5, "repetition_penalty": 1.4, "logit_bias": {1: 1.0, 6: -100.0}}
@@ -295,6 +296,7 @@ def test_the_engine_draws_the_same_distribution_in_a_batch_of_its_kind(tiny: Tin
     assert chance(served(folder, range(SERVED // 2), [2])[0], served_plainly(folder)) > ALIKE
 
 
+@pytest.mark.slow
 def test_a_wrong_residual_is_found_in_the_engine(tiny: Tiny, broken_residual: None) -> None:
     folder = tiny("hybrid", **SMALLEST)
     assert chance(served(folder, range(SERVED // 2), [2])[0], served_plainly(folder)) < APART

@@ -15,6 +15,7 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Sampling, Speculation
 from tests.conversation.grammar.schemas import Schema, complaint, gathered
 from tests.engine.stepper import Heard, Stepper, loaded
+from tests.lengths import turns
 
 Tiny = Callable[..., Path]
 FREE = 6
@@ -72,7 +73,7 @@ def text_of(folder: Path, heard: Heard) -> str:
 def test_random_schemas_among_free_rows(folder: Path, speculation: Speculation, every: int) -> None:
     """300 of them; a quarter of them again in rounds, where every position has its mask."""
     stepper = stepper_for(folder, speculation)
-    asked = schemas()[::every]
+    asked = schemas()[:: turns(every, every, 4 * every)]
     ruled: list[Heard] = []
     free: list[Heard] = []
     for place, schema in enumerate(asked):

@@ -59,9 +59,10 @@ class Compiled:
         self._lock = threading.Lock()
         self.size = size  # bytes that it is taken to hold
 
-    def matcher(self) -> Matcher:
+    def matcher(self, field: str | None = None) -> Matcher:
+        """`field` of the request asks for it."""
         with self._lock:
-            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends)
+            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field)
 
 
 class Grammars:

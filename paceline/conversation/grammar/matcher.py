@@ -8,17 +8,21 @@ import numpy as np
 from llguidance import LLMatcher
 from numpy.typing import NDArray
 
-from paceline.errors import RequestFailed
+from paceline.errors import InvalidRequest, RequestFailed
 from paceline.models.files import one_line
 
+UNFIT = "doesn't satisfy the grammar"  # llguidance, of a token that it had not allowed
 
 class Matcher:
     """`allowed` never raises, for a step is everybody's; what went wrong is raised by the row's own `accept`."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int]) -> None:
+    def __init__(
+        self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None
+    ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
+        self._field = field  # of the request, for error messages
         self._over = False  # an end token was accepted
 
     def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
@@ -61,6 +65,9 @@ class Matcher:
         else:
             mask[:] = np.unpackbits(bits, count=self._vocab_size, bitorder="little")
 
-    def _failed(self) -> RequestFailed:
-        said = one_line(Exception(self._matcher.get_error().replace("<non-verbose/>", ""))) or "no token fits it"
-        return RequestFailed(f"The answer could not follow its grammar: {said}")
+    def _failed(self) -> InvalidRequest | RequestFailed:
+        """A grammar that compiles may still be too much to follow, which is found on the way."""
+        said = one_line(Exception(self._matcher.get_error().replace("<non-verbose/>", "")))
+        if not said or UNFIT in said:
+            return RequestFailed(f"The answer could not follow its grammar: {said or 'no token fits it'}")
+        return InvalidRequest(f"The grammar is too complex to follow: {said}", field=self._field)

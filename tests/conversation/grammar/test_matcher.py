@@ -9,6 +9,7 @@ import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.errors import InvalidRequest
 from tests.conversation import vocabularies
 from tests.conversation.grammar.walks import follows, refuses
 
@@ -85,6 +86,19 @@ def test_a_token_that_does_not_fit_is_an_error_of_its_row(grammars: Grammars, to
     assert matcher.allowed([1, 2]).all()  # for the step's sake
     assert refuses(matcher, tokenizer.encode("a", False)[0])
     assert refuses(grammars.compile(GrammarSpec.json_object()).matcher(), WIDTH)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    (GrammarSpec.regex("(a?){3000}a{3000}"), GrammarSpec.lark("start: a{1000000000}\na: b{1000000000}\nb: /x/")),
+    ids=("pattern", "repeated"),
+)
+def test_a_grammar_that_is_too_much_to_follow_is_the_requests_fault(grammars: Grammars, spec: GrammarSpec) -> None:
+    matcher = grammars.compile(spec).matcher("structured_outputs")
+    with pytest.raises(InvalidRequest, match="too complex") as raised:
+        for _ in range(20):
+            matcher.accept(int(np.flatnonzero(matcher.allowed(())[0])[-1]))
+    assert raised.value.field == "structured_outputs"
 
 
 def test_rows_of_one_grammar_do_not_meet(grammars: Grammars, tokenizer: Tokenizer) -> None:
