@@ -55,7 +55,8 @@ serve: $(RUN)
 chat: $(RUN)
 	$(BIN)/paceline chat $(MODEL) $(ARGS)
 
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Compiled modules are kept: tests start many processes.
+PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test: $(DEV)
 	$(PYTEST) -m "not slow" $(ARGS)

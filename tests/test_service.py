@@ -451,6 +451,7 @@ async def test_whoever_reads_a_long_backlog_lets_others_have_their_turn() -> Non
     assert turns >= 9
 
 
+@pytest.mark.slow
 @pytest.mark.own_process
 async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
     """Not what it held a moment ago, while the last work that it had submitted was under way."""

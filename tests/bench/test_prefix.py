@@ -101,6 +101,7 @@ def test_a_wrong_length_is_named_before_a_model_is_loaded(shared: str) -> None:
     assert isinstance(CliRunner().invoke(app, ["prefix", "--shared", shared]).exception, BenchError)
 
 
+@pytest.mark.slow
 def test_the_measuring_needs_no_command_line_packages() -> None:
     """Machines with an accelerator may have little more than MLX."""
     check = (

@@ -34,6 +34,7 @@ import paceline.bench.specprefill
 """
 
 
+@pytest.mark.slow
 def test_the_measuring_part_needs_neither_pydantic_nor_typer() -> None:
     subprocess.run([sys.executable, "-c", MISSING], check=True, timeout=120)
 

@@ -77,6 +77,7 @@ def test_streams_are_measured_beside_one_prompt(tiny: Tiny) -> None:
     assert "share of their pace that streams keep" in result.stderr
 
 
+@pytest.mark.slow
 def test_answers_are_judged(tiny: Tiny) -> None:
     pair = [str(tiny("llama")), "--draft-model", str(tiny("llama")), *CHUNKS]
     result = run(*pair, "--quality", "--lengths", "700", "--keep", "1.0,0.3", "--prompts", "1")

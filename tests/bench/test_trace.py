@@ -177,6 +177,7 @@ async def test_a_failed_turn_does_not_end_the_conversation(fake: Serve) -> None:
     assert (result.run.ok, result.run.errors) == (5, {"http 500": 2})
 
 
+@pytest.mark.slow
 async def test_a_service_computes_hardly_more_than_every_token_once(tiny: Tiny) -> None:
     plan = Plan(requests=8, streams=4, turns=4, system=300, tools=20, message=Lengths(10, 30), answer=4)
     async with Service(Settings(model=str(tiny("hybrid")), prefill_chunk=64)) as service:

@@ -83,6 +83,7 @@ def test_a_video_that_is_too_long_or_has_too_many_frames_is_refused() -> None:
     assert "at most 0.05 seconds" in refusal(videos.video(30, 200.0), VideoLimits(seconds=0.05))
 
 
+@pytest.mark.slow
 def test_frames_with_too_many_pixels_are_refused_before_one_is_kept() -> None:
     large = videos.video(2, 10.0, "mkv", 4000, 3000)
     assert "4000 x 3000" in refusal(large, VideoLimits(pixels=1_000_000))

@@ -77,7 +77,7 @@ def errors(watched: Watched, seed: int, steps: int) -> list[float]:
     return found
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_rows_hold_is_known_within_a_tenth(tiny: Tiny, family: str, layout: str) -> None:
@@ -88,7 +88,7 @@ def test_what_rows_hold_is_known_within_a_tenth(tiny: Tiny, family: str, layout:
     assert max(map(abs, found)) < 0.1
 
 
-@pytest.mark.thin(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, family: str) -> None:
     """The copy: buffers that grow are there twice for a moment."""

@@ -43,6 +43,7 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
         assert heard.tokens == greedy_text(folder, prompt(40), TOKENS)
 
 
+@pytest.mark.slow
 def test_rounds_after_it_are_what_they_were(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LISTENING)
     stepper = Watched(folder, "padded", traces=True)

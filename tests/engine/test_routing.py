@@ -127,7 +127,7 @@ async def refused(*calls: Awaitable[object]) -> None:
         assert error.value.field == "speculation"
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
 async def test_the_reason_is_the_same_through_all_four_calls(
     served: tuple[Service, Router], asked: Speculation | None

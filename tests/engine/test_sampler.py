@@ -254,6 +254,7 @@ CHI_SQUARE = 20.5
 UNEVEN = [1.7, 0.9, 0.4, 0.0, -0.6, -1.0]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "rules",
     [

@@ -754,6 +754,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
     return run
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=turns(50, 25, 6), phases=[Phase.generate])  # a smaller seed is not a simpler script
 @given(seed=st.integers(0, 2**32))
@@ -765,6 +766,7 @@ def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy:
         simulate(seed * 50 + number, policy)
 
 
+@pytest.mark.slow
 def test_the_random_scripts_are_hard_enough() -> None:
     causes: dict[str, int] = {}
     setbacks: dict[str, int] = {}

@@ -194,6 +194,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("attack", cases(ATTACKS))
 def test_a_body_of_many_small_things_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)

@@ -111,6 +111,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("attack", cases(ATTACKS))
 def test_a_picture_that_grows_keeps_to_the_memory_limit_and_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)

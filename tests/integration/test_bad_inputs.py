@@ -344,6 +344,7 @@ INJECTED = [
 ]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", INJECTED)
 def test_a_tool_whose_name_is_code(server: Attacked, name: Any) -> None:
     field = "tools[0].function.name"

@@ -63,7 +63,7 @@ def said(name: str, tokens: int = TOKENS) -> list[int]:
 # -- text
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("layout", "depth"),
     [("rows", "off"), ("padded", "off"), ("similar", "off"), ("similar", 1), ("rows", 3), ("padded", "auto")],
@@ -97,6 +97,7 @@ def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same() -> None:
     assert found == [found[0]] * 5
 
 
+@pytest.mark.slow
 def test_the_draft_model_gives_mlx_lms_tokens_in_company() -> None:
     """It has the same tokens, no pictures and no head."""
     stepper = Stepper(DRAFT, "similar", chunk=40)
@@ -130,6 +131,7 @@ def test_a_row_beside_others_accepts_what_it_accepts_alone() -> None:
         assert usage(stepper.heard[str(place)]).accepted_tokens == sum(each.kept - 1 for each in rounds)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["a tool", "three pictures in three turns"])
 def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answer(name: str) -> None:
     text = Prompt(chat(name)) if name in CHATS else built(MINI, CONVERSATIONS[name])
@@ -143,6 +145,7 @@ def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answ
         done += each.kept
 
 
+@pytest.mark.slow
 def test_most_of_what_the_head_drafts_is_right() -> None:
     """How much exactly is measured by training.evaluate; a head that reads the wrong states is right by chance."""
     rounds = [each for name in CHATS for each in rounds_alone(MINI, Prompt(chat(name)), TOKENS, 1)]
@@ -164,6 +167,7 @@ def ask(stepper: Stepper, name: str, messages: Sequence[Message]) -> tuple[Heard
     return heard, prompt
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_a_conversation_goes_on_where_it_was(depth: Speculation) -> None:
     stepper = Stepper(MINI, "similar", 32, speculation=depth, cache=PLENTY)
@@ -177,7 +181,7 @@ def test_a_conversation_goes_on_where_it_was(depth: Speculation) -> None:
     check_rest(stepper.reuse)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_a_picture_is_known_and_another_in_its_place_is_not(depth: Speculation) -> None:
     stepper = Stepper(MINI, "padded", 16, speculation=depth, cache=PLENTY)
@@ -215,7 +219,7 @@ def test_no_script_of_conversations_changes_a_token(
 # -- pictures
 
 
-@pytest.mark.thin(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "chunk", "depth"), [("rows", 9, "off"), ("similar", 48, 2), ("padded", 200, "auto")]
 )

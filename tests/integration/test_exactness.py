@@ -37,7 +37,7 @@ def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str
     assert [h.tokens for h in heard] == [greedy_text(folder, p, TOKENS) for p in prompts]
 
 
-@pytest.mark.thin(3, first=1)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sixteen_rows_that_join_late_and_leave_early_equal_each_alone(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -51,6 +51,7 @@ def test_sixteen_rows_that_join_late_and_leave_early_equal_each_alone(tiny: Tiny
         assert row.tokens == greedy_text(folder, prompt(1 + 11 * i), 4 + 3 * i % 17)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
 def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -85,6 +85,7 @@ def test_traced_rounds_wait_for_it_too(tiny: Tiny) -> None:
     assert told(folder, 3, neighbours=2, traces=True)[0] == told(folder, "off")[0]
 
 
+@pytest.mark.slow
 def test_a_fault_between_two_rounds_changes_nobodys_text(tiny: Tiny) -> None:
     """Guessing fails now and then, while rounds run ahead of what the host knows."""
     folder = tiny("hybrid")

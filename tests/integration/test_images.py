@@ -70,6 +70,7 @@ def random_text(length: int) -> tuple[int, ...]:
     return tuple(np.random.default_rng(length).integers(0, 480, length).tolist())
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name: str) -> None:

@@ -78,7 +78,7 @@ def single(mode: tuple[Speculation, ...]) -> tuple[Speculation | None, ...]:
 # -- any script
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 @scripts(5)
 @given(
@@ -105,7 +105,7 @@ def test_no_script_of_conversations_changes_a_token(
     conversations.check()
 
 
-@pytest.mark.thin(3, first=1)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], *MODES[3:6], MODES[-1]])
 @scripts(2)
 @given(
@@ -167,7 +167,7 @@ def expected(folder: Path, prompt: Sequence[int], tokens: int = 8) -> list[int]:
     return greedy_text(folder, prompt, tokens)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tuple[Speculation, ...]) -> None:
     folder = tiny(family, **FAMILIES[family])
@@ -317,6 +317,7 @@ def foresee(stepper: Stepper, said: Sequence[int]) -> None:
     stepper.runner.sampler.propose = propose  # type: ignore[method-assign, assignment]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[3], ("hybrid", (5,))])
 def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
@@ -377,6 +378,7 @@ def watch_places(stepper: Stepper) -> None:
     drafter.join = watched  # type: ignore[method-assign]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["padded"])
 def test_the_head_guesses_the_same_warm_as_cold(tiny: Tiny, layout: str) -> None:
     """Its guesses depend on all that it has read, and where: nothing of that may be lost on the way."""
@@ -413,6 +415,7 @@ def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
         assert segment.pairs[0].shape[2] == len(node.keys) - (node.start == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2])
 def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
     """A row may end while the round after its end is under way and unread."""
@@ -442,6 +445,7 @@ def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int)
 # -- a scaled RoPE
 
 
+@pytest.mark.slow
 def test_a_dynamic_rope_shares_only_what_mlx_lm_would_compute_the_same(tiny: Tiny) -> None:
     """Its keys depend on how long the prompt is, but at the ends of mlx-lm's own chunks."""
     folder = tiny("llama", layers=2, **scaled_rope("dynamic", window=64))
@@ -468,7 +472,7 @@ def restarted(folder: Path, mode: tuple[Speculation, ...], kept: Path, **more: A
     return stepped(folder, mode, disk=kept, **{"cache": PLENTY, **more})
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("family", "mode"), [*MODES[:6], MODES[-1]])
 @pytest.mark.parametrize("memory", [PLENTY, TINY])
 def test_what_was_known_is_known_after_a_restart(
@@ -495,6 +499,7 @@ def test_what_was_known_is_known_after_a_restart(
     check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], MODES[6]])
 def test_damaged_files_cost_time_and_change_no_token(
     tiny: Tiny, tmp_path: Path, family: str, mode: tuple[Speculation, ...]

@@ -70,7 +70,7 @@ def image_tokens(folder: Path, messages: Sequence[Message]) -> list[int]:
     return [place for place, each in enumerate(built(folder, messages).token_ids) if each == token]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "depth"), MODES)
 def test_a_picture_seen_before_is_not_encoded_again(
     tiny: Tiny, encoded: Callable[[Path], list[str]], family: str, depth: Speculation
@@ -91,6 +91,7 @@ def test_a_picture_seen_before_is_not_encoded_again(
     check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_another_picture_in_the_same_place_never_matches(tiny: Tiny, depth: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
@@ -135,6 +136,7 @@ def test_a_picture_in_another_conversation_comes_from_the_feature_cache(
     assert len(seen) == 3
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_a_prefix_may_end_in_the_middle_of_a_picture(tiny: Tiny, depth: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
@@ -179,7 +181,7 @@ def test_the_head_guesses_the_same_about_pictures_warm_as_cold(tiny: Tiny) -> No
     assert [told(stepper, "warm"), told(stepper, "warmer")] == [cold, cold]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "depth"), MODES)
 def test_pictures_are_known_after_a_restart(
     tiny: Tiny, encoded: Callable[[Path], list[str]], tmp_path: Path, family: str, depth: Speculation

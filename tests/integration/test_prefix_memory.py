@@ -13,7 +13,7 @@ from tests.memory import held
 PLENTY = 1 << 30
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("layout", ["rows", "padded"])
 def test_pieces_cut_inside_a_chunk_hold_no_more_than_they_say(

@@ -107,7 +107,6 @@ def nursery(model: Path) -> Iterator[Nursery]:
     nursery.close()
 
 
-@pytest.mark.thin(5, first=1)
 @pytest.mark.parametrize("kills", [2, pytest.param(turns(20, 6), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_use(
@@ -142,7 +141,7 @@ def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_u
 # -- stopped in order
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("mtp", [True, False])
 async def test_after_a_restart_the_first_request_reuses_what_it_shares(tiny: Tiny, tmp_path: Path, mtp: bool) -> None:
     folder = tiny("hybrid", **SMALLEST, mtp=mtp)
@@ -166,6 +165,7 @@ async def test_after_a_restart_the_first_request_reuses_what_it_shares(tiny: Tin
         assert other.usage.cached_tokens == 0
 
 
+@pytest.mark.slow
 async def test_what_memory_has_no_room_for_comes_back_from_the_disk(model: Path, tmp_path: Path) -> None:
     async with over(tmp_path, model, cache_memory_gb=0.0002) as service:
         client = Client(service, "")
@@ -179,6 +179,7 @@ async def test_what_memory_has_no_room_for_comes_back_from_the_disk(model: Path,
             assert stats["memory_bytes"] <= stats["memory_limit_bytes"]
 
 
+@pytest.mark.slow
 async def test_another_model_in_the_same_folder_never_uses_it(tiny: Tiny, model: Path, tmp_path: Path) -> None:
     async with over(tmp_path, model) as service:
         await service.chat(ChatRequest(chat_of(service, 1), ANSWER))
@@ -192,7 +193,7 @@ async def test_another_model_in_the_same_folder_never_uses_it(tiny: Tiny, model:
         assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("damage", ["a truncated file", "an empty file", "a wrong byte", "no manifest", "garbage"])
 async def test_damage_costs_time_but_no_answer(model: Path, tmp_path: Path, damage: str) -> None:
     async with over(tmp_path, model) as service:
@@ -230,6 +231,7 @@ async def test_damage_costs_time_but_no_answer(model: Path, tmp_path: Path, dama
             assert (await client.chat(chat_of(service, 1))).computed == 0
 
 
+@pytest.mark.slow
 async def test_the_bound_of_the_folder_is_kept_at_every_moment(model: Path, tmp_path: Path) -> None:
     limit = 400_000
     sizes: list[int] = []
@@ -277,6 +279,7 @@ async def test_to_clear_empties_the_folder_too(model: Path, tmp_path: Path) -> N
 # -- a folder that cannot be used
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_used_ends_the_server_with_one_line(model: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     refused(serve(model, tmp_path / "file" / "under"), "cannot be used")

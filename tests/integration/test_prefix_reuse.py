@@ -85,6 +85,7 @@ async def until(service: Service, rows: int) -> None:
 # -- conversations
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("tokens", [250, 775])
 async def test_a_new_user_of_a_known_system_prompt_reuses_it(client: Client, tokens: int) -> None:
     await new_users(client, tokens)
@@ -116,6 +117,7 @@ async def test_each_turn_of_a_chat_reuses_the_turns_before(client: Client, syste
         chat += [reply(service, turn), question(service, turn)]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sampling", [LONG, Sampling(temperature=1, seed=3, max_tokens=20)])
 async def test_what_was_generated_is_part_of_what_the_next_turn_reuses(
     client: Client, system: Message, sampling: Sampling
@@ -130,6 +132,7 @@ async def test_what_was_generated_is_part_of_what_the_next_turn_reuses(
         prompt = next_turn(service, answer.prompt + answer.said, question(service, turn))
 
 
+@pytest.mark.slow
 async def test_three_interleaved_chats_reuse_each_its_own(client: Client, system: Message) -> None:
     service = client.service
     chats = [[system, question(service, place)] for place in range(3)]
@@ -182,6 +185,7 @@ async def test_an_exact_repeat_computes_nothing_but_the_last_token(client: Clien
         assert prefilled(client.service) - before == len(answer.prompt) - 1  # for the answer without a cache
 
 
+@pytest.mark.slow
 async def test_a_prompt_that_is_the_beginning_of_a_known_one_reuses_its_turns(client: Client, system: Message) -> None:
     service = client.service
     chat = [system, *(make(service, place) for place in range(4) for make in (question, reply)), question(service, 9)]
@@ -383,6 +387,7 @@ async def test_the_numbers_agree_with_the_usages(client: Client, system: Message
     assert [answer.prompt.cached_tokens for answer in answers] == [usage.cached_tokens for usage in usages]
 
 
+@pytest.mark.slow
 async def test_clearing_while_requests_run_changes_no_answer(client: Client, system: Message) -> None:
     service = client.service
     chats = [[system, question(service, place)] for place in range(6)]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 import httpx
+import pytest
 
 from tests.server.harness import refused, user
 from tests.waiting import WAIT, until
@@ -90,6 +91,7 @@ def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message
     assert last.startswith("paceline: error: The engine stopped after 16 failing steps in a row: the device is gone")
 
 
+@pytest.mark.slow
 def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a_message(hybrid: Path) -> None:
     body = {"messages": user("Go on"), "ignore_eos": True}
     with started(hybrid, drain_seconds=600) as (server, http), concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -127,6 +129,7 @@ def test_a_drain_lets_those_finish_who_wait_and_refuses_who_comes(hybrid: Path) 
         assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_who_still_waits_when_the_drain_is_over_is_told_when_to_come_back(hybrid: Path) -> None:
     body = {"messages": user("Go on"), "ignore_eos": True}
     with started(hybrid, drain_seconds=0.2) as (server, http), concurrent.futures.ThreadPoolExecutor(2) as pool:

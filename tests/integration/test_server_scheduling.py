@@ -128,6 +128,7 @@ def test_a_lower_priority_number_comes_first_and_sets_the_others_back(narrow: ht
         assert sum(row["setbacks"] for row in (*status["rows"], *status["queue"])) >= 1
 
 
+@pytest.mark.slow
 def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(hybrid, tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())

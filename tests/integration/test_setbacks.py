@@ -54,7 +54,7 @@ def disturb(stepper: Stepper, seed: int, share: float) -> None:
     raise AssertionError("the engine did not come to rest")
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("cache", [None, PLENTY, 200_000])
 @pytest.mark.parametrize(
     ("family", "speculation"),
@@ -124,7 +124,7 @@ def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
     assert stepper.reuse.cache.counts.restores == 1
 
 
-@pytest.mark.thin(4, first=3)
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [None, PLENTY])
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_rows_with_pictures_are_not_disturbed(hybrid: Path, speculation: Speculation, cache: int | None) -> None:

@@ -44,6 +44,7 @@ def compare(heard: Heard, folder: Path, tokens: list[int], places: list[int]) ->
     assert kept(heard) == len(places) < len(tokens)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("chunk", [17, 500])
 def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
@@ -57,7 +58,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
     assert stepper.sparse.counts.outcomes["sparse"] == 1
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded", "similar"])
 def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
@@ -80,7 +81,7 @@ def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
         compare(heard, folder, tokens, chosen(tokens))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(
@@ -125,6 +126,7 @@ def test_every_token_at_its_own_place_by_the_sparse_way_is_full_prefill_too(
     assert heard.tokens == greedy_text(folder, prompt(), TOKENS)
 
 
+@pytest.mark.slow
 def test_pictures_are_kept_at_their_places(hybrid: Path) -> None:
     plain = SparseStepper(hybrid, chunk=40, rules=Rules("off"))
     sparse = SparseStepper(hybrid, chunk=40, rules=Rules("auto", threshold=1, keep=0.9999))

@@ -56,7 +56,7 @@ CROWDS += [("hybrid_moe", 2, 16)]
 
 
 # Every layout for the dense model, one for the mixture.
-@pytest.mark.thin(3, first=1)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize(("family", "depth", "count"), CROWDS)
 def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
     tiny: Tiny, family: str, depth: Speculation, count: int
@@ -273,6 +273,7 @@ def test_four_pictures_give_the_same_four_answers_as_without_speculation(tiny: T
     assert len(set(map(tuple, answers[0]))) == 4
 
 
+@pytest.mark.slow
 def test_a_chunk_may_end_anywhere_in_a_picture_and_the_same_is_accepted(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LISTENING)
     found = []
@@ -312,7 +313,7 @@ def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: s
         assert used.rejected_tokens == sum(each.wrong for each in rounds)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pictures", [False, True])
 def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_prompt(
@@ -371,6 +372,7 @@ def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answ
         done += each.kept
 
 
+@pytest.mark.slow
 def test_a_row_that_takes_its_place_before_others_leaves_them_their_guesses(tiny: Tiny) -> None:
     """Among groups of similar length, a newcomer joins its own, before the rows of a later one."""
     folder = tiny("hybrid", **LISTENING)

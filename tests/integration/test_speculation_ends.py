@@ -46,6 +46,7 @@ def both(folder: Path, length: int, wanted: Sequence[Sampling], depth: Speculati
     return drafted
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, family: str, depth: int) -> None:
@@ -94,7 +95,7 @@ def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family
         assert usage(each).completion_tokens == whole[: whole.index(stop) + len(stop) - 1].count("<")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
@@ -141,7 +142,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_penalties_and_bias_give_the_same_tokens_with_speculation(tiny: Tiny, family: str) -> None:
     wanted = [greedy(**rules) for rules in RULES.values()]

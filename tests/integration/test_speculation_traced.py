@@ -42,7 +42,7 @@ def small(tiny: Tiny) -> Path:
 # -- traced
 
 
-@pytest.mark.thin(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), PLACES)
 def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **LISTENING)
@@ -93,7 +93,7 @@ def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, la
 LONG = 72
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_round_that_is_submitted_before_the_last_was_read_changes_no_token(
@@ -146,7 +146,7 @@ class Failing(Forward):
         return result
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("part", ["target", "head"])

@@ -201,7 +201,7 @@ def test_so_are_they_among_greedy_seeded_and_other_rows_of_different_depths(name
     assert chance(texts(drawn(SETTINGS[name], 0, by_success, OTHERS)), plainly(name)) > ALIKE
 
 
-@pytest.mark.thin(3, first=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_wrong_residual_is_found(name: str, broken_residual: None) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, two)), plainly(name)) < APART
@@ -348,7 +348,7 @@ def alone(folder: Path, sampling: Sampling, text: Sequence[int] = prompt(9)) -> 
     return heard
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize(
     ("family", "name"), [*(("hybrid", name) for name in FIELDS), ("hybrid_moe", "temperature"), ("hybrid_moe", "all")]
 )

@@ -126,6 +126,7 @@ def test_a_forced_call_is_a_call(folder: Path, speculation: Speculation) -> None
     assert found and all(call.fullmatch(text) for text in found)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_answer_at_every_depth(folder: Path) -> None:
     schema = {"type": "array", "items": {"enum": ["red", "green", 3, None]}, "maxItems": 6}
     told = []

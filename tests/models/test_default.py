@@ -15,6 +15,7 @@ from paceline.settings import Settings
 HELLO = [{"role": "user", "content": "Hello!"}]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("model", "name", "prefix"),
     [(None, "paceline-mini", "No model was given: "), ("paceline-mini-draft", "paceline-mini-draft", "")],

@@ -13,6 +13,7 @@ from tests.integration.test_videos import builder, expected, prompt_of, show
 from tests.models.test_vision import OPTIONS, vision_of
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_the_prompt_is_mlx_vlms_but_for_the_name_of_the_placeholder(hybrid: Path, place: int) -> None:
     config = loaded(hybrid).config

@@ -264,6 +264,7 @@ def test_a_checkpoint_that_mlx_lm_quantized_gives_mlx_lms_tokens(tiny: Tiny, tmp
     assert_batched_equals_mlx_lm(tmp_path / "small")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "tower"), [("hybrid", "as it was"), ("hybrid_moe", "quantized")])
 def test_a_checkpoint_that_mlx_vlm_quantized_gives_its_tokens_for_text_and_pictures(
     tiny: Tiny, tmp_path: Path, family: str, tower: str

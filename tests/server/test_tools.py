@@ -42,7 +42,7 @@ def answered(response: httpx.Response) -> Any:
     return choice
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("choice", ["required", NAMED])
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_a_call_that_is_forced_comes_with_arguments_that_keep_to_the_schema(

@@ -59,7 +59,7 @@ def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: 
     assert all(node.pins == 0 for cache in _caches(stepper) for node in cache.nodes())
 
 
-@pytest.mark.thin(4, first=1)
+@pytest.mark.thin(12, first=1)
 @pytest.mark.parametrize("steps", [2, 5, 8, 11, 14])
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
 def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
@@ -107,6 +107,7 @@ def test_whoever_waits_for_a_row_that_turns_sparse_goes_on_by_itself(hybrid: Pat
     assert third.tokens == greedy_text(hybrid, prompt(), TOKENS)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("when", ["begin", "read", "scores", "nan"])
 def test_where_scoring_fails_the_row_reads_all_and_nobody_notices(
     hybrid: Path, when: str, monkeypatch: pytest.MonkeyPatch
@@ -172,6 +173,7 @@ def test_a_step_has_a_chunk_of_scoring_or_of_prefill_and_never_both_beside_strea
     assert [each for each in plans if each.prefill and each.decode]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("lost", range(1, 12))
 def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_it(
     llama: Path, monkeypatch: pytest.MonkeyPatch, lost: int

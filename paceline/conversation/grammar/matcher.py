@@ -13,12 +13,11 @@ from paceline.models.files import one_line
 
 UNFIT = "doesn't satisfy the grammar"  # llguidance, of a token that it had not allowed
 
+
 class Matcher:
     """`allowed` never raises, for a step is everybody's; what went wrong is raised by the row's own `accept`."""
 
-    def __init__(
-        self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None
-    ) -> None:
+    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
@@ -67,7 +66,7 @@ class Matcher:
 
     def _failed(self) -> InvalidRequest | RequestFailed:
         """A grammar that compiles may still be too much to follow, which is found on the way."""
-        said = one_line(Exception(self._matcher.get_error().replace("<non-verbose/>", "")))
+        said = self._matcher.get_error().replace("<non-verbose/>", "").strip()
         if not said or UNFIT in said:
-            return RequestFailed(f"The answer could not follow its grammar: {said or 'no token fits it'}")
-        return InvalidRequest(f"The grammar is too complex to follow: {said}", field=self._field)
+            return RequestFailed(f"The answer could not follow its grammar: {said or 'no token fits it'}"[:500])
+        return InvalidRequest(f"The grammar is too complex to follow: {one_line(Exception(said))}", field=self._field)

@@ -68,6 +68,7 @@ def test_thought_text_and_calls_are_told_apart(case: Format) -> None:
     assert answer.reasoning == ("Hm.\n\nSo." if thought else "")
 
 
+@pytest.mark.thin(2)
 @EVERY_FORMAT
 def test_wherever_the_text_is_cut_in_two_the_answer_is_the_same(case: Format) -> None:
     thought = THOUGHTS[case.reasoning].format("a\nb") if case.reasoning != "none" else ""
@@ -80,6 +81,7 @@ def test_wherever_the_text_is_cut_in_two_the_answer_is_the_same(case: Format) ->
     assert merge(stream(text, case.format)) == expected
 
 
+@pytest.mark.thin(2)
 @EVERY_FORMAT
 def test_wherever_the_text_ends_nothing_is_lost(case: Format) -> None:
     """A call either ended and is whole, or its text is content as it was written."""
