@@ -44,7 +44,7 @@ class Prices:
         total = 0
         for layer in self.attention:
             if layer.window is not None:
-                kept = layer.window - 1 + MARGIN
+                kept = _most(layer.window)
                 wide = capacity(layer.window, min(tokens, kept + chunk))
                 total += layer.token * max(wide - capacity(layer.window, min(tokens, kept)), 0)
         return total
@@ -72,7 +72,7 @@ class Prices:
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
-                    longest = min(longest, layer.window - 1 + MARGIN)
+                    longest = min(longest, _most(layer.window))
                 largest = max(largest, len(group) * capacity(layer.window, longest) * layer.token)
             most = max(most, largest // layer.layers)
             total += largest
@@ -122,5 +122,10 @@ class Prices:
         total = 0
         for layer in self.attention:
             window = layer.window
-            total += layer.token * capacity(window, tokens if window is None else min(tokens, window - 1 + MARGIN))
+            total += layer.token * capacity(window, tokens if window is None else min(tokens, _most(window)))
         return total
+
+
+def _most(window: int) -> int:
+    """Tokens in a window's buffer while a row decodes: those that are kept (cache/lane), and the new one."""
+    return window + MARGIN

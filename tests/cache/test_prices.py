@@ -7,6 +7,7 @@ import random
 import pytest
 
 from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.cache.lane import Group, Lane
 from paceline.cache.prices import Attention, Prices
 from paceline.cache.slots import MARGIN, STEP, capacity
 
@@ -31,10 +32,18 @@ def test_a_state_costs_the_same_at_any_length() -> None:
     assert prices.batch([1, 1_000_000]) == 2000
 
 
+@pytest.mark.parametrize("window", [100, 240, 241, 242, 497, 512])
+def test_a_window_costs_what_its_buffer_has(window: int) -> None:
+    lane = Lane(window, [Group(0, 1, 0, [0])])
+    for length in range(0, 1500):
+        lane.reserve([length], 1)
+    assert Prices((Attention(window, 1),)).row(1500) == lane.groups[0].capacity
+
+
 def test_a_chunk_leaves_more_in_a_window_and_nothing_elsewhere() -> None:
     assert PLAIN.stretch(5000, 512) == 0
     windowed = Prices((Attention(512, 3),))
-    assert windowed.stretch(5000, 512) == 3 * (capacity(512, 511 + MARGIN + 512) - capacity(512, 511 + MARGIN)) > 0
+    assert windowed.stretch(5000, 512) == 3 * (capacity(512, 512 + MARGIN + 512) - capacity(512, 512 + MARGIN)) > 0
     assert windowed.stretch(100, 512) == 0
 
 
