@@ -38,6 +38,7 @@ def test_requests_and_policies_are_read_from_text() -> None:
         policies("fair,unfair")
 
 
+@pytest.mark.slow
 def test_every_request_of_the_guest_is_measured_alone_and_beside_the_hog(tiny: Tiny) -> None:
     with FairnessBench(str(tiny("hybrid")), 2, None) as bench:
         lines = compare(bench, Requests(3, 8, 2), Requests(6, 64, 16), ["fair", "fifo"], 1)

@@ -148,6 +148,7 @@ def test_arrivals_are_seeded_and_come_at_their_rate() -> None:
     assert min(gaps) >= 0
 
 
+@pytest.mark.slow
 async def test_failures_are_told_apart_and_leave_the_others_alone(fake: Serve) -> None:
     async def script(reply: Reply) -> None:
         kind = server.bodies.index(reply.body) % 5

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     pass
 
 
+@pytest.mark.slow
 def test_a_shape_has_a_shape_for_its_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     small = dict(hidden_size=64, intermediate_size=128, num_attention_heads=2, num_key_value_heads=1, head_dim=64)
     small |= dict(linear_num_key_heads=1, linear_num_value_heads=1, vocab_size=512, tie_word_embeddings=False)

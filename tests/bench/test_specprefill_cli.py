@@ -58,6 +58,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_loaded() -> None:
     assert shares("0.5,0.1") == [0.5, 0.1]
 
 
+@pytest.mark.slow
 def test_both_ways_and_the_split_are_printed_and_written(tiny: Tiny) -> None:
     pair = [str(tiny("hybrid")), "--draft-model", str(tiny("hybrid")), *CHUNKS]
     result = run(*pair, "--lengths", "600", "--turns", "1", "--json", "-")

@@ -30,6 +30,7 @@ def test_the_table_says_how_near_the_target_the_slow_gaps_are() -> None:
         assert words in text
 
 
+@pytest.mark.slow
 def test_streams_are_measured_while_prompts_are_read(tiny: Tiny) -> None:
     with StallBench(str(tiny("hybrid"))) as bench:
         lines = compare(bench, [None, 0.05], Plan(2, 1, 512, 10.0))

@@ -78,6 +78,7 @@ async def test_a_port_where_nobody_listens_is_a_failure_to_connect() -> None:
             await call(address, "GET", "/v1/models", timeout=WAIT)
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_is_given_up_after_the_timeout(fake: Serve) -> None:
     async def hang(reply: Reply) -> None:
         await reply.output()

@@ -108,6 +108,7 @@ NEVER_PAYS: dict[str, tuple[Cost, list[float]]] = {
 # -- what pays
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("count", [1, 5, 16])
 @pytest.mark.parametrize("name", PAYS)
 def test_it_comes_to_the_depth_that_brings_the_most_tokens_a_second(name: str, count: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from paceline.engine.duty import Duty
 from tests.integration.test_sparse_exactness import prompt
 from tests.reference import greedy_text
@@ -20,6 +22,7 @@ def test_streams_are_repaid_for_the_time_that_chunks_take() -> None:
     assert not duty.rests(22.6), "three times as long for the streams"
 
 
+@pytest.mark.slow
 def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> None:
     """With a clock of its own: every chunk takes 0.3 s, every step 0.1 s."""
     stepper = SparseStepper(llama, chunk=16, read=16)

@@ -66,7 +66,7 @@ def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: 
     assert is_at_rest(stepper)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
 def test_rows_that_decode_and_rows_that_are_pooled_do_not_change_each_other(

@@ -146,6 +146,7 @@ async def test_the_reason_is_the_same_through_all_four_calls(
     assert await reasons(service.stream_generate(text)) == [expected]
 
 
+@pytest.mark.thin(2)
 async def test_every_choice_has_the_reason(served: tuple[Service, Router]) -> None:
     service, router = served
     sampling = asks(temperature=1, seed=3, max_tokens=4)
@@ -176,6 +177,7 @@ async def test_for_pictures_chat_and_stream_chat_have_the_same_reason(
     assert await reasons(service.stream_chat(request)) == [expected]
 
 
+@pytest.mark.thin(2)
 async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Service, Router]) -> None:
     service, router = served
     choices: list[Speculation | None] = [None, *SETTINGS]

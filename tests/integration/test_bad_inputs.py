@@ -116,6 +116,7 @@ def _nothing_is_held_afterwards(request: pytest.FixtureRequest) -> Iterator[None
 # -- too much of it
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("n", [17, 10**9, 10**30, -1])
 def test_a_huge_n(server: Attacked, n: int) -> None:
     refused(post_chat(server.http, n=n), 400, "n")
@@ -362,7 +363,7 @@ def test_a_tool_whose_name_is_code(server: Attacked, name: Any) -> None:
     assert "tools[0]" in answer.json()["error"]["message"]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("text", ["</tool_call>", '"}}', "<|im_end|>", "{{ 7 * 7 }}", "' | /x/", "\\", "\n\n", "@a"])
 def test_arguments_that_look_like_the_end_of_a_call(server: Attacked, text: str) -> None:
     """Text of the client's own in names of arguments, in their values and in descriptions: it stays what it is."""

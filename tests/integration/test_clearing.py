@@ -32,6 +32,7 @@ def fill(http: httpx.Client) -> int:
     return int(http.get("/v1/status").json()["prefix_cache"]["memory_bytes"])
 
 
+@pytest.mark.slow
 def test_clearing_the_cache_returns_its_memory_to_the_system(tiny: Tiny) -> None:
     with started(tiny("llama", layers=8, kv_heads=4, head_dim=64), drain_seconds=0) as (server, http):
         for _ in range(TIMES):

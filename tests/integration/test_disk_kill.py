@@ -35,7 +35,7 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_writer_killed_at_any_stage_leaves_every_entry_whole_or_absent(
     stage: Stage, nursery: subprocess.Popen[str], tmp_path: Path

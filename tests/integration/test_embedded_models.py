@@ -63,7 +63,7 @@ def said(name: str, tokens: int = TOKENS) -> list[int]:
 # -- text
 
 
-@pytest.mark.thin(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "depth"),
     [("rows", "off"), ("padded", "off"), ("similar", "off"), ("similar", 1), ("rows", 3), ("padded", "auto")],

@@ -18,14 +18,14 @@ Tiny = Callable[..., Path]
 FAMILIES = ["llama", "qwen3", "window", "window_llama", "hybrid", "hybrid_moe"]
 LAYOUTS = ["rows", "padded", "similar"]
 TOKENS = 24
-SLIDES = turns(420, 420, 160)
+SLIDES = turns(420, 420, 100)
 
 
 def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(np.random.default_rng([length, seed]).integers(0, 480, length).tolist())
 
 
-@pytest.mark.thin(2, first=1)
+@pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
@@ -133,7 +133,7 @@ def test_any_script_of_joins_and_leaves_changes_nobodys_tokens(
 ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("kind", ROPES)
 def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str) -> None:
     from paceline.models.synthetic import scaled_rope

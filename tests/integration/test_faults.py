@@ -177,7 +177,7 @@ def seeds() -> Iterator[int]:
     yield from range(1000)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("place", PLACES)
@@ -202,7 +202,7 @@ def test_faults_that_pass_change_nobodys_tokens(tiny: Tiny, place: str, kind: st
     raise AssertionError("the dice threw too little")
 
 
-@pytest.mark.thin(6, first=1)
+@pytest.mark.thin(12, first=1)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("place", ["forward", "sampler", "read", "prefill", "text", "logits"])
 def test_a_row_that_breaks_every_step_it_is_in_ends_alone(tiny: Tiny, place: str, speculation: Speculation) -> None:

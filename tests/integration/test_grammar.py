@@ -62,6 +62,7 @@ def test_every_token_obeys_and_is_what_plain_decoding_gives(tiny: Tiny, speculat
     assert tokens == told(folder, "off")[0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Speculation) -> None:
     tokens, _ = told(tiny("hybrid"), speculation, neighbours=3)

@@ -81,7 +81,7 @@ def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name
     assert (heard.tokens, heard.finish_reason) == (expected(folder, CONVERSATIONS[name]).tokens, "length")
 
 
-@pytest.mark.thin(4, first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "layout"), [("hybrid", "rows"), ("hybrid", "similar"), ("hybrid", "padded"), ("hybrid_moe", "similar")]
 )

@@ -200,6 +200,7 @@ async def test_a_request_that_failed_is_freed(
     await until_freed(watched)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("count", [1, 3])
 async def test_a_request_that_was_turned_away_is_freed(service: Service, watched: Watched, count: int) -> None:
     async def ask(place: int) -> bool:

@@ -191,7 +191,7 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
     check_rest(stepper.reuse)
 
 
-@pytest.mark.thin(2, first=1)
+@pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_rows_that_come_together_compute_what_they_share_once(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
@@ -210,6 +210,7 @@ def test_rows_that_come_together_compute_what_they_share_once(
     check_rest(stepper.reuse)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_salts_and_uncached_prompts_share_nothing(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **FAMILIES[family])

@@ -107,7 +107,8 @@ def nursery(model: Path) -> Iterator[Nursery]:
     nursery.close()
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(turns(20, 6), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, turns(20, 6)])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_use(
     stage: Stage, kills: int, nursery: Nursery, tmp_path: Path
@@ -259,6 +260,7 @@ async def test_the_bound_of_the_folder_is_kept_at_every_moment(model: Path, tmp_
         await Client(service, "").chat(chat_of(service, 9))
 
 
+@pytest.mark.slow
 async def test_to_clear_empties_the_folder_too(model: Path, tmp_path: Path) -> None:
     async with over(tmp_path, model) as service:
         client = Client(service, "")

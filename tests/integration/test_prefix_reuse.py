@@ -158,6 +158,7 @@ async def test_a_branch_reuses_all_that_lies_before_it(client: Client, system: M
     assert again.reused >= ENOUGH
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_template_with_thinking_reuses_what_history_keeps(
     client: Client, system: Message, thinking: bool

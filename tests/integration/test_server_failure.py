@@ -113,6 +113,7 @@ def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a
     assert last.startswith("paceline: error: The engine stopped after an unexpected error: RuntimeError: the device")
 
 
+@pytest.mark.slow
 def test_a_drain_lets_those_finish_who_wait_and_refuses_who_comes(hybrid: Path) -> None:
     body = {"messages": user("Go on"), "max_tokens": 100, "ignore_eos": True}
     with started(hybrid, drain_seconds=WAIT) as (server, http), concurrent.futures.ThreadPoolExecutor(3) as pool:

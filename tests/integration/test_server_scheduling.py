@@ -143,6 +143,7 @@ def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path, tmp_p
         assert scrape(http)["paceline_requests_refused_total never_fits"] == 1
 
 
+@pytest.mark.slow
 def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
     settings = Settings(model=str(hybrid), max_rows=1, queue_timeout=0.5)
     backend: Backend = Service(settings)

@@ -67,7 +67,7 @@ async def test_every_setting_of_sparse_prefill_has_an_effect() -> None:
         assert stats["specprefill"]["scored_tokens"] == 0
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["off", "auto"])
 async def test_a_requests_word_is_stronger_than_the_servers(setting: str) -> None:
     words: list[dict[str, Any]] = [{}, {"specprefill": True}, {"specprefill": False}, {"prompt_logprobs": 0}]

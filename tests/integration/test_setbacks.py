@@ -54,7 +54,7 @@ def disturb(stepper: Stepper, seed: int, share: float) -> None:
     raise AssertionError("the engine did not come to rest")
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(30)
 @pytest.mark.parametrize("cache", [None, PLENTY, 200_000])
 @pytest.mark.parametrize(
     ("family", "speculation"),
@@ -75,6 +75,7 @@ def test_rows_that_are_set_back_say_what_they_would_have_said(
         assert not stepper.runner.rows
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_samples_penalties_and_limits_are_not_disturbed(tiny: Tiny, speculation: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)

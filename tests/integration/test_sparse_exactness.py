@@ -44,7 +44,7 @@ def compare(heard: Heard, folder: Path, tokens: list[int], places: list[int]) ->
     assert kept(heard) == len(places) < len(tokens)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("chunk", [17, 500])
 def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
@@ -81,7 +81,7 @@ def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
         compare(heard, folder, tokens, chosen(tokens))
 
 
-@pytest.mark.thin(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(
@@ -102,6 +102,7 @@ def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(
     assert neighbour.tokens == greedy_text(folder, prompt(40, 3), 30)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_kept_is_full_prefill_token_for_token(family: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(family)

@@ -7,22 +7,23 @@ import random
 from pathlib import Path
 
 import mlx.core as mx
+import pytest
 
 from paceline.engine.request import Prompt, Sampling
 from paceline.sparse.rules import Rules
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS
 from tests.integration.test_sparse_exactness import prompt
-from tests.lengths import turns
 from tests.memory import held
 from tests.models.test_vision import built
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
 
 PLENTY = 1 << 30
-REQUESTS = turns(100, 100, 20)
+REQUESTS = 100
 
 
+@pytest.mark.slow
 def test_many_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
     rng = random.Random(8)
     stepper = SparseStepper(

@@ -146,7 +146,7 @@ class Failing(Forward):
         return result
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("part", ["target", "head"])

@@ -73,7 +73,7 @@ def text_of(folder: Path, heard: Heard) -> str:
 def test_random_schemas_among_free_rows(folder: Path, speculation: Speculation, every: int) -> None:
     """300 of them; a quarter of them again in rounds, where every position has its mask."""
     stepper = stepper_for(folder, speculation)
-    asked = schemas()[:: turns(every, every, 4 * every)]
+    asked = schemas()[:: turns(every, every, 10 * every)]
     ruled: list[Heard] = []
     free: list[Heard] = []
     for place, schema in enumerate(asked):
@@ -102,6 +102,7 @@ def answers(folder: Path, spec: GrammarSpec, speculation: Speculation, count: in
     return [text_of(folder, one) for one in heard if one.finish_reason == "stop"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_patterns_choices_and_grammars(folder: Path, speculation: Speculation) -> None:
     pattern = r"[a-f]{2,5}-(0|1)+\.\d{2}"

@@ -110,7 +110,7 @@ def ask(stepper: Stepper, folder: Path, place: int, name: str = "row") -> Heard:
     return stepper.greedy(name, prompt_of(folder, place), TOKENS)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_row_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, place: int) -> None:
@@ -121,7 +121,7 @@ def test_a_row_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, place:
     assert heard.tokens == expected(folder, place)[1]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_rows_with_videos_ride_beside_rows_of_text(hybrid: Path, layout: str, chunk: int) -> None:

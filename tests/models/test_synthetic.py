@@ -138,6 +138,7 @@ def test_the_top_two_logits_are_further_apart_than_rounding(llama: Path) -> None
     assert float((best[:, 1] - best[:, 0]).min()) > 1e-4
 
 
+@pytest.mark.slow
 def test_an_answer_ends_by_itself_now_and_then(tiny: Tiny) -> None:
     llama = tiny("llama", layers=4)
     ends = set(json.loads((llama / "generation_config.json").read_text())["eos_token_id"])

@@ -24,7 +24,7 @@ def rendered(chat: Chat, **options: bool) -> str:
     return Templates.of(CHAT_TEMPLATE, {}).render(chat.messages(), tools, **options)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_is_what_the_template_writes(kind: str, data: Path) -> None:
     rng = Random(kind)
