@@ -38,7 +38,7 @@ class RequestFailed(PacelineError):
 
 
 class EngineUnavailable(PacelineError):
-    """The engine takes no work: not started, draining, stopped, or failed ten steps in a row."""
+    """The engine takes no work: not started, draining, stopped, or failed too many steps in a row."""
 
 
 class EngineFailed(PacelineError):
