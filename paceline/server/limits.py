@@ -65,8 +65,9 @@ class LimitedProtocol(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
+        unread = self.conn.their_state is h11.SEND_BODY  # asked now: then the next request may have begun
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+        if unread and not self.transport.is_closing():
             self._linger()  # more came than is dropped (server/unread), or a body that was not waited for
         else:
             self._watch()

@@ -98,6 +98,21 @@ def test_a_client_that_reads_while_it_sends_has_the_answer_before_it_has_sent_al
         assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
+def test_the_next_request_may_begin_with_the_rest_of_one_that_was_answered_early(address: Address) -> None:
+    host, port = urlsplit(address).netloc.split(":")
+    asked = b"POST /v1/nothing HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=WAIT) as client:
+        client.sendall(asked)
+        for _ in range(3):
+            heard = b""
+            while not heard.endswith(b"}"):  # all of the answer, so that a client may go on
+                piece = client.recv(10_000)
+                assert piece, "the connection was closed between two requests"
+                heard += piece
+            assert heard.startswith(b"HTTP/1.1 404 ")
+            client.sendall(b"{}" + asked)
+
+
 def test_a_client_that_asks_before_it_sends_keeps_its_body(address: Address) -> None:
     host, port = urlsplit(address).netloc.split(":")
     head = (
