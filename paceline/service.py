@@ -41,7 +41,7 @@ from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, Re
 from paceline.settings import Settings
 
 if TYPE_CHECKING:
-    from paceline.engine.engine import Engine
+    from paceline.engine.core import EngineCore
     from paceline.engine.row import Row
     from paceline.sparse.prefill import SparsePrefill
 
@@ -248,7 +248,7 @@ class Service:
     async def clear_cache(self) -> dict[str, int]:
         """Forget all cached prefixes and picture features, in memory and on disk; returns what was freed."""
         engine = self._live().engine
-        freed: dict[str, int] = await asyncio.wrap_future(engine.run_between_steps(lambda: forget(engine)))
+        freed: dict[str, int] = await asyncio.wrap_future(engine.call(lambda: forget(engine.core)))
         return freed
 
     def stats(self) -> dict[str, Any]:
@@ -365,28 +365,15 @@ class _Running:
 
     def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool]) -> None:
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
-        from paceline.engine.engine import Engine
-        from paceline.engine.pace import Pace
-        from paceline.engine.patience import Patience
-        from paceline.engine.policy import POLICIES
-        from paceline.engine.scheduler import Scheduler
         from paceline.engine.startup import Startup
+        from paceline.engine.thread import EngineThread
 
         self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
         self.workers = ThreadPoolExecutor(WORKERS, "paceline-prompt")
         self.readers = ThreadPoolExecutor(READERS, "paceline-reader")
-        self.startup = Startup(settings, progress, wanted)
         self.post = _Post()
-        policy = POLICIES[settings.scheduler_policy]()
-        chunk = settings.prefill_chunk or 256
-        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
-        stall = settings.stall_target_ms
-        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
-        patience = Patience(
-            settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
-        )
-        self.engine = Engine(self.startup.runner, scheduler, self.post.flush, patience=patience)
-        self.startup.engine = self.engine
+        self.startup = Startup(settings, progress, wanted, self.post.flush)
+        self.engine = EngineThread(self.startup.build)
         self.settings = settings
         try:
             self.engine.start()
@@ -461,7 +448,7 @@ class _Running:
 
     def keys(self, prompt: Prompt) -> Keys | None:
         """The costly part of finding a prefix, for all choices of a request; none where prefixes are not cached."""
-        reuse = self.engine.reuse
+        reuse = self.engine.core.reuse
         return None if reuse is None else reuse.keys(prompt)
 
     def submit(
@@ -505,7 +492,7 @@ class _Running:
         shown = self.marks if shows_marks else frozenset()
         text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
         route = self.startup.router.route(prompt, sampling)
-        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar)
+        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar, self.prompts.tokenizer.eos_ids)
 
     def abort(self, ids: Sequence[RequestId]) -> None:
         for choice_id in ids:
@@ -520,14 +507,15 @@ class _Running:
     def stats(self) -> dict[str, Any]:
         from paceline.engine import memory
 
-        stats = self.engine.stats()
+        core = self.engine.core
+        stats = core.stats()
         return {
             "state": "failed" if self.engine.failure else "ready",
             **self.startup.about,
             **stats,
             "speculation": {**self.startup.speculation, **stats["speculation"]},
             "prefix_cache": memory.stats(stats["prefix_cache"]),
-            "specprefill": sparse_stats(self.engine.sparse, self.limits.no_sparse),
+            "specprefill": sparse_stats(core.sparse, self.limits.no_sparse),
             "request_memory": self.startup.memory.stats(),
         }
 
@@ -608,7 +596,7 @@ def sparse_stats(sparse: SparsePrefill | None, reason: str | None) -> dict[str, 
     return sparse.stats()
 
 
-def forget(engine: Engine) -> dict[str, int]:
+def forget(engine: EngineCore) -> dict[str, int]:
     """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
     freed. On the engine's thread."""
     freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}

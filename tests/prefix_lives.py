@@ -22,7 +22,6 @@ from paceline import platform
 platform.prepare()
 
 import paceline.conversation.prompt  # noqa: E402
-import paceline.engine.engine  # noqa: E402
 import paceline.engine.startup  # noqa: E402, F401
 from paceline.cache.disk import Disk  # noqa: E402
 from paceline.cache.disk_files import Stage  # noqa: E402
@@ -86,15 +85,15 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
 async def written(service: Service) -> None:
     """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
     engine = service._live().engine
-    assert engine.reuse is not None and engine.reuse.disk is not None
-    tier, runner = engine.reuse.disk, engine._runner
-    assert runner is not None
+    core = engine.core
+    assert core.reuse is not None and core.reuse.disk is not None
+    tier, runner = core.reuse.disk, core.runner
 
     def rests() -> bool:
         waits = tier._outgoing, tier._unsaved, tier._writing
-        return not (engine._rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
+        return not (core.rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
 
-    while not await asyncio.wrap_future(engine.run_between_steps(rests)):
+    while not await asyncio.wrap_future(engine.call(rests)):
         await asyncio.sleep(0.002)
     assert await asyncio.to_thread(tier.disk.flush, PATIENCE)  # deletions too
 

@@ -465,7 +465,7 @@ async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
 
     async with Service(Settings(model=str(hybrid))) as service:
         engine = service._live().engine
-        await asyncio.wrap_future(engine.run_between_steps(work))
+        await asyncio.wrap_future(engine.call(work))
         await until_async(lambda: service.stats()["memory"]["active_bytes"] == mx.get_active_memory())
 
 

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from paceline.errors import InvalidRequest, Refused
 
 
-def word(
-    row: Row, token: int, logprob: TokenLogprob | None, ends: frozenset[int], *, guessed: bool = False
-) -> FinishReason | None:
+def word(row: Row, token: int, logprob: TokenLogprob | None, *, guessed: bool = False) -> FinishReason | None:
     """Its next token. Sends what can be said now; returns how the row has ended with it, None: it goes on."""
     row.generated.append(token)
     row.accepted += guessed
@@ -23,7 +21,7 @@ def word(
         row.grammar.accept(token)
     count = len(row.generated)
     may_stop = count > row.sampling.min_tokens
-    if may_stop and token in ends:
+    if may_stop and token in row.ends:
         row.text.silent(token, logprob)
         return last_words(row, "stop", stop_reason=token if token in row.sampling.stop_token_ids else None)
     piece = row.text.push(token, logprob, may_stop=may_stop)

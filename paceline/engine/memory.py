@@ -16,7 +16,6 @@ from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.reuse import Reuse
-from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
@@ -65,7 +64,6 @@ def build_reuse(
     settings: Settings,
     runner: Runner,
     budget: Budget,
-    ends: Callable[[Row], frozenset[int]],
     name: str,
     wake: Callable[[], None],
 ) -> Reuse | None:
@@ -82,7 +80,7 @@ def build_reuse(
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
     feeds_head = settings.speculation != "off"
-    reuse = Reuse(cache, runner, ends, feeds_head=feeds_head, disk=tier, budget=budget)
+    reuse = Reuse(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
         try:
             log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)

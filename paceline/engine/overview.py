@@ -10,12 +10,12 @@ from paceline.engine.row import Row
 from paceline.engine.scheduler import waiting_reasons
 
 if TYPE_CHECKING:
-    from paceline.engine.engine import Engine
+    from paceline.engine.core import EngineCore
 
 State = Literal["prefill", "decode", "held", "waiting", "scoring"]
 
 
-def engine(engine: Engine, now: float) -> dict[str, Any]:
+def engine(engine: EngineCore, now: float) -> dict[str, Any]:
     """All of it. For any thread: numbers may be a step old."""
     scheduler, counters = engine.scheduler, engine.counters
     rows, queue = list(scheduler.running), scheduler.queue(now)

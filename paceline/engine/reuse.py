@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,13 +72,12 @@ class Waiting:
 
 
 class Reuse:
-    """On the engine's thread, but for `keys`. `ends` are the tokens that end a row."""
+    """On the engine's thread, but for `keys`."""
 
     def __init__(
         self,
         cache: PrefixCache,
         runner: Runner,
-        ends: Callable[[Row], frozenset[int]],
         *,
         feeds_head: bool = False,
         disk: DiskTier | None = None,
@@ -86,7 +85,6 @@ class Reuse:
     ) -> None:
         self.cache = cache
         self.runner = runner
-        self.ends = ends
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
@@ -443,7 +441,7 @@ class Reuse:
             return None
         stop = runner.batch.lengths[place]
         if runner.batch.ahead:  # a round is under way; after an end it keeps nothing but the end itself
-            if not row.generated or row.generated[-1] not in self.ends(row) or len(runner.batch.ahead) > 1:
+            if not row.generated or row.generated[-1] not in row.ends or len(runner.batch.ahead) > 1:
                 return None
             stop += 1
         prompt = len(row.keys) - 1

@@ -58,7 +58,9 @@ class Row:
         sink: Sink,
         route: Route = PLAIN,
         grammar: Grammar | None = None,
+        end_ids: frozenset[int] = frozenset(),
     ) -> None:
+        """`end_ids`: the model's tokens that end an answer."""
         self.id = request_id
         self.prompt = prompt
         self.sampling = sampling
@@ -67,6 +69,8 @@ class Row:
         self.sink = sink
         self.route = route
         self.grammar = grammar
+        own = frozenset(sampling.stop_token_ids)
+        self.ends = own if sampling.ignore_eos else end_ids | own  # tokens that end it
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
         self.context = prompt.token_ids  # what is prefilled: the prompt, and what was said before it was set back
         # Of a prompt that is read sparsely (paceline/sparse), `context` has the chosen tokens only.

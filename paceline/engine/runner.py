@@ -98,7 +98,6 @@ class Runner:
         self,
         model: LoadedModel,
         grouping: Grouping,
-        end_ids: Callable[[Row], frozenset[int]],
         *,
         traces: bool = False,
         features: Features | None = None,
@@ -108,7 +107,7 @@ class Runner:
         self.grouping = grouping
         self.drafter = None if isinstance(model.head, str) else Drafter(model.head, grouping, traces=traces)
         self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
-        self.sampler = Sampler(self.language.vocab_size, end_ids)
+        self.sampler = Sampler(self.language.vocab_size)
         self.batch: Batch | None = None
         self.rows: list[Row] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input

@@ -6,7 +6,7 @@ is the same whoever rides beside it. Order, as in vLLM: penalties and bias, temp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,9 +52,8 @@ class Sampler:
     In all three a guess is kept exactly when the token chosen in its place is the guess.
     """
 
-    def __init__(self, vocab_size: int, end_ids: Callable[[Row], frozenset[int]]) -> None:
+    def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size
-        self.end_ids = end_ids
         self.rows: list[Row] = []
         self._adjusted = _Adjusted([])
         self._drawn = _Drawn([], vocab_size)
@@ -67,7 +66,7 @@ class Sampler:
         self._drawn = _Drawn(drawn, self.vocab_size)
         asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
-        self._ends = _padded([sorted(self.end_ids(row)) for row in rows])
+        self._ends = _padded([sorted(row.ends) for row in rows])
         self.rows = list(rows)
 
     def forget(self) -> None:
@@ -206,7 +205,7 @@ class _Adjusted:
         self.presence = _column([s.presence_penalty for s in rules])
         self.frequency = _column([s.frequency_penalty for s in rules])
         self.bias = mx.stack([_bias(row, size) for row in self.rows])
-        self.ends = mx.stack([_ends(sampler.end_ids(row), size) for row in self.rows]) if self.young else None
+        self.ends = mx.stack([_ends(row.ends, size) for row in self.rows]) if self.young else None
         self.prompted = mx.stack([_prompted(row, size) for row in self.rows])
         known = {id(row): i for i, row in enumerate(before.rows)} if before else {}
         counts = [

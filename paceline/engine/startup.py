@@ -1,11 +1,11 @@
-"""From settings to a runner: load, choose the layout, check, warm up. Runs on the engine's thread."""
+"""From settings to an engine core: load, choose the layout, check, warm up. Runs on the engine's thread."""
 
 from __future__ import annotations
 
 import gc
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 
@@ -15,12 +15,18 @@ from paceline.cache.features import Features
 from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
+from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
 from paceline.engine.measure import measure
 from paceline.engine.memory import budget_for, build_reuse, limit_mlx, request_memory
+from paceline.engine.pace import Pace
+from paceline.engine.patience import Patience
+from paceline.engine.policy import POLICIES
 from paceline.engine.rehearsal import rehearse
+from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
+from paceline.engine.scheduler import Scheduler
 from paceline.engine.steps import prepare_steps
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
@@ -31,10 +37,8 @@ from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.draft import build, check_draft, load_draft, why_not
+from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import NO_DRAFT, Rules
-
-if TYPE_CHECKING:
-    from paceline.engine.engine import Engine
 
 log = logging.getLogger("paceline")
 
@@ -42,7 +46,6 @@ log = logging.getLogger("paceline")
 class Startup:
     """Keeps what the facade needs to know of a loaded model, and nothing that holds its arrays but the tower."""
 
-    engine: Engine
     tokenizer: Tokenizer
     context_length: int
     vocab_size: int
@@ -54,10 +57,17 @@ class Startup:
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
     def __init__(
-        self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool] = lambda: True
+        self,
+        settings: Settings,
+        progress: Progress | None,
+        wanted: Callable[[], bool] = lambda: True,
+        on_step: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends."""
+        """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends. `on_step` is
+        called by the engine after each step."""
         self.settings = settings
+        self._on_step = on_step
+        self._reuse: Reuse | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
         self.about: dict[str, Any] = {}
@@ -65,19 +75,21 @@ class Startup:
         self._unwired: int | None = None
         self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
 
-    def runner(self) -> Runner:
-        """Raises LoadError, StartAbandoned and others; then nothing of it is left."""
+    def build(self, wake: Callable[[], None]) -> EngineCore:
+        """Raises LoadError, StartAbandoned and others; then nothing of it is left. `wake`: have the engine look again
+        at what it waits for."""
         try:
-            return self._build()
+            return self._build(wake)
         except BaseException:
-            if self.engine.reuse is not None:
-                self.engine.reuse.close()
-            self.engine.reuse = self.engine.sparse = None
+            if self._reuse is not None:
+                self._reuse.close()
             self.close()
             gc.collect()
             mx.clear_cache()
             mx.clear_streams()  # this thread ends
             raise
+        finally:
+            self._reuse = None
 
     def progress(self, what: str, done: int, total: int) -> None:
         self._check_wanted()
@@ -88,7 +100,7 @@ class Startup:
         if not self._wanted():
             raise StartAbandoned("The start was given up before the model was loaded.")
 
-    def _build(self) -> Runner:
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
         settings = self.settings
         preflight.check(settings)
         folder = resolve(settings.model or str(default.FOLDER))
@@ -116,10 +128,6 @@ class Startup:
         traces = prepare_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
         self.router = Router(settings.speculation, no_head)
-        engine = self.engine
-        engine.scheduler.depths.most = settings.max_draft
-        engine.scheduler.pace.most = chunk
-        engine.end_ids = self.tokenizer.eos_ids
         self.about = {
             "model": settings.served_model_name or settings.model or default.NAME,
             "family": model.config["model_type"],
@@ -148,25 +156,42 @@ class Startup:
         self._say_how_it_drafts(no_head)
         self._wire()
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
-        runner = Runner(model, grouping, engine.ends, traces=traces, features=features)
+        runner = Runner(model, grouping, traces=traces, features=features)
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        engine.scheduler.admission = self.admission = Admission(
-            budget, measure(runner, head=drafts > 0), width=drafts + 1
-        )
+        self.admission = Admission(budget, measure(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
-        self.memory = request_memory(settings, budget, engine.wake)
-        engine.reuse = build_reuse(settings, runner, budget, engine.ends, self.about["model"], engine.wake)
+        self.memory = request_memory(settings, budget, wake)
+        reuse = self._reuse = build_reuse(settings, runner, budget, self.about["model"], wake)
+        sparse = None
         if draft is not None and self.no_sparse is None:
-            self._prepare_sparse(draft, runner, budget)
-        self._rehearse(runner, drafts)
-        return runner
+            sparse = self._sparse(draft, runner, budget, reuse)
+        self._rehearse(runner, drafts, sparse)
+        return EngineCore(
+            runner,
+            self._scheduler(chunk),
+            reuse=reuse,
+            sparse=sparse,
+            patience=Patience(
+                settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
+            ),
+            on_step=self._on_step,
+        )
 
-    def _rehearse(self, runner: Runner, drafts: int) -> None:
+    def _scheduler(self, chunk: int) -> Scheduler:
+        settings = self.settings
+        policy = POLICIES[settings.scheduler_policy]()
+        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        stall = settings.stall_target_ms
+        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
+        scheduler.depths.most = settings.max_draft
+        scheduler.admission = self.admission
+        return scheduler
+
+    def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
         if platform.device_kind() not in DEVICES:  # a CPU has its kernels
             return
-        sparse = self.engine.sparse
         depths = sorted({0, min(drafts, 1), drafts})
         seconds = rehearse(runner, depths=depths, draft=None if sparse is None else sparse.draft)
         log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
@@ -183,15 +208,15 @@ class Startup:
             return None
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
-    def _prepare_sparse(self, draft: LoadedModel, runner: Runner, budget: Budget) -> None:
-        settings, engine = self.settings, self.engine
+    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: Reuse | None) -> SparsePrefill:
+        settings = self.settings
         rules = Rules(
             settings.specprefill,
             settings.specprefill_threshold,
             settings.specprefill_keep_pct,
             settings.specprefill_max_tokens,
         )
-        engine.sparse = sparse = build(
+        sparse = build(
             rules,
             draft,
             runner,
@@ -202,8 +227,8 @@ class Startup:
             caches=settings.prefix_cache,
             about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
         )
-        if engine.reuse is not None:
-            sparse.on_chosen = engine.reuse.turned
+        if reuse is not None:
+            sparse.on_chosen = reuse.turned
         self.admission.scoring = sparse.price
         how = "every long prompt" if rules.setting == "auto" else "whoever asks"
         log.info(
@@ -213,6 +238,7 @@ class Startup:
             sparse.chunk,
             f"{sparse.draft.window} tokens" if sparse.draft.window else "at all of them",
         )
+        return sparse
 
     def _say_how_it_drafts(self, no_head: str | None) -> None:
         setting, most = self.settings.speculation, self.settings.max_draft

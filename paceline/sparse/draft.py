@@ -89,7 +89,7 @@ def build(
     about: dict[str, Any],
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    prices: Prices = measure(Runner(model, ROWS, lambda row: frozenset()), head=False)
+    prices: Prices = measure(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))

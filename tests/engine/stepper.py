@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from paceline.cache.disk import Disk
 from paceline.cache.features import Features
@@ -14,12 +15,12 @@ from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.engine import Engine
+from paceline.engine.core import EngineCore
 from paceline.engine.request import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
-from paceline.engine.runner import Launched, Runner
+from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.models.loader import LoadedModel, load
 
@@ -74,23 +75,18 @@ class Stepper:
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
         self.router = Router(speculation, no_head)
-        self.engine = Engine(self._never, Scheduler(max_rows, chunk))
-        self.engine.end_ids = end_ids
-        self.runner = Runner(self.model, LAYOUTS[layout], self.engine.ends, features=Features(features))
+        self.end_ids = end_ids
+        self.runner = Runner(self.model, LAYOUTS[layout], features=Features(features))
+        reuse = None
         if cache is not None:
             prefixes = PrefixCache(lambda: cache)
             tier = None if disk is None else DiskTier(prefixes, Disk(disk, "fingerprint", disk_limit))
             head = speculation != "off"
-            self.engine.reuse = Reuse(prefixes, self.runner, self.engine.ends, feeds_head=head, disk=tier)
+            reuse = Reuse(prefixes, self.runner, feeds_head=head, disk=tier)
             if tier is not None:
                 tier.open()
-        self.engine._open = True
-        self.launched: Launched | None = None
+        self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), reuse=reuse)
         self.heard: dict[str, Heard] = {}
-
-    @staticmethod
-    def _never() -> Runner:
-        raise AssertionError("this engine is stepped by hand")
 
     def submit(
         self, name: str, prompt: Prompt | Sequence[int], sampling: Sampling, grammar: Grammar | None = None
@@ -101,27 +97,37 @@ class Stepper:
         limit = sampling.max_tokens if sampling.max_tokens is not None else 64
         text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
         route = self.router.route(prompt, sampling)
-        self.engine.submit(Row(RequestId(name), prompt, sampling, limit, text, heard.deltas.append, route, grammar))
+        sink = heard.deltas.append
+        self.add(Row(RequestId(name), prompt, sampling, limit, text, sink, route, grammar, self.end_ids))
         return heard
 
     def greedy(self, name: str, prompt: Prompt | Sequence[int], tokens: int) -> Heard:
         return self.submit(name, prompt, Sampling(temperature=0, max_tokens=tokens, ignore_eos=True))
 
+    def add(self, row: Row) -> None:
+        row.arrived = self.engine.clock()
+        self.engine.add(row)
+
     def abort(self, name: str) -> None:
         self.engine.abort(RequestId(name))
 
+    def settle(self) -> None:
+        """Deliver the step in flight, and plan none."""
+        in_flight, self.engine.in_flight = self.engine.in_flight, None
+        if in_flight is not None:
+            self.engine.settle(in_flight)
+
     def step(self, count: int = 1) -> None:
-        self.engine._runner = self.runner  # a test may have put in another
+        self.engine.runner = self.runner  # a test may have put in another
         for _ in range(count):
-            self.engine._admit(wait=False)
-            self.launched = self.engine.step(self.runner, self.launched)
+            self.engine.step()
 
     def finish(self, limit: int = 20_000) -> None:
         """Step until nothing is left to do."""
         for _ in range(limit):
             self.step()
             scheduler = self.engine.scheduler
-            if self.launched is None and not scheduler.running and not scheduler.waiting:
+            if self.engine.in_flight is None and not scheduler.running and not scheduler.waiting:
                 return
             if scheduler.running and all(row.held for row in scheduler.running):
                 time.sleep(0.001)  # the disk is read
@@ -135,3 +141,16 @@ class Stepper:
     def close(self) -> None:
         """What is not on disk yet goes there; the folder is free for the next stepper."""
         self.reuse.close()
+
+
+class Instead:
+    """Another call in place of an object's own; all else is the object's."""
+
+    def __init__(self, inner: Any, call: Callable[..., Any]) -> None:
+        self._inner, self._call = inner, call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._call(*arguments, **options)

@@ -20,7 +20,7 @@ class Told(list[Delta]):
     def row(self, limit: int = 100, **sampling: Any) -> Row:
         wanted = Sampling(**sampling)
         text = TextStream(ByteDetokenizer(lambda token: bytes([token])), wanted.stop)
-        return Row(RequestId("row"), Prompt((7, 8), tail="tail"), wanted, limit, text, self.append)
+        return Row(RequestId("row"), Prompt((7, 8), tail="tail"), wanted, limit, text, self.append, end_ids=END)
 
     @property
     def text(self) -> str:
@@ -28,7 +28,7 @@ class Told(list[Delta]):
 
 
 def say(row: Row, text: str) -> list[str | None]:
-    return [delivery.word(row, ord(letter), None, END) for letter in text]
+    return [delivery.word(row, ord(letter), None) for letter in text]
 
 
 def test_the_first_delta_tells_of_the_prompt_and_the_last_of_what_was_used() -> None:
@@ -47,7 +47,7 @@ def test_the_end_token_has_no_text_but_is_told_with_its_score() -> None:
     row = told.row()
     say(row, "a")
     score = TokenLogprob(0, -0.5)
-    assert delivery.word(row, 0, score, END) == "stop"
+    assert delivery.word(row, 0, score) == "stop"
     assert [token for delta in told for token in delta.token_ids] == [97, 0]
     assert told.text == "a" and told[-1].logprobs[-1] is score
 
@@ -69,10 +69,10 @@ def test_a_stop_is_told_and_not_said() -> None:
 def test_before_its_least_length_nothing_stops_it() -> None:
     told = Told()
     row = told.row(min_tokens=3, stop=("b",), stop_token_ids=(120,))
-    assert delivery.word(row, 0, None, END) is None
+    assert delivery.word(row, 0, None) is None
     assert say(row, "b") == [None]
-    assert say(row, "ax") == [None, None]
-    assert delivery.word(row, 120, None, END | {120}) == "stop"
+    assert say(row, "x") == [None]
+    assert delivery.word(row, 120, None) == "stop"
     assert told[-1].stop_reason == 120
 
 
@@ -90,6 +90,6 @@ def test_guesses_that_were_right_move_from_one_count_to_the_other() -> None:
     told = Told()
     row = told.row()
     row.rejected = 2
-    delivery.word(row, 97, None, END, guessed=True)
-    delivery.word(row, 98, None, END)
+    delivery.word(row, 97, None, guessed=True)
+    delivery.word(row, 98, None)
     assert (row.accepted, row.rejected) == (1, 1)

@@ -28,7 +28,7 @@ def test_chunks_beside_streams_take_no_more_than_their_share(llama: Path) -> Non
     stepper = SparseStepper(llama, chunk=16, read=16)
     now = [0.0]
     engine = stepper.engine
-    engine._clock = lambda: now[0]
+    engine.clock = lambda: now[0]
     duty = engine.scheduler.duty
     took = duty.took
     duty.took = lambda seconds, now: took(0.3, now)  # type: ignore[method-assign]

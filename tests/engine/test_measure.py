@@ -46,9 +46,7 @@ class Watched:
     def look(self) -> tuple[int, int]:
         """Bytes by the prices, and by MLX, with nothing under way."""
         stepper, prices = self.stepper, self.prices
-        if stepper.launched is not None:
-            stepper.engine._settle(stepper.runner, stepper.launched)
-            stepper.launched = None
+        stepper.settle()
         active = held()
         together = stepper.runner.rows  # one that has ended leaves with the next step
         groups = prices.groups([(row.group, row.length) for row in together])

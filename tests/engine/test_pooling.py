@@ -49,7 +49,7 @@ def vector(heard: Heard) -> Any:
 
 def is_at_rest(stepper: Stepper) -> bool:
     runner = stepper.runner
-    return not stepper.engine._rows and not stepper.engine.scheduler.running and runner.batch is None
+    return not stepper.engine.rows and not stepper.engine.scheduler.running and runner.batch is None
 
 
 @pytest.mark.thin(3)

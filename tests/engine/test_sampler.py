@@ -37,7 +37,9 @@ class Steps:
     """Rows and their sampler, stepped as the runner steps them."""
 
     def __init__(self, rows: Sequence[Row], vocabulary: int, ends: frozenset[int] = frozenset()) -> None:
-        self.sampler = Sampler(vocabulary, lambda row: ends)
+        self.sampler = Sampler(vocabulary)
+        for row in rows:
+            row.ends = row.ends | ends
         self.rows: list[Row] = []
         self.arrange(rows)
 

@@ -98,8 +98,8 @@ class WatchedDrafter(Drafter):
 class WatchedRunner(Runner):
     """Remembers each row's rounds."""
 
-    def __init__(self, model: LoadedModel, grouping: Grouping, ends: Callable[[Row], frozenset[int]]) -> None:
-        super().__init__(model, grouping, ends)
+    def __init__(self, model: LoadedModel, grouping: Grouping) -> None:
+        super().__init__(model, grouping)
         assert not isinstance(model.head, str), model.head
         self.drafter: WatchedDrafter = WatchedDrafter(model.head, grouping)
         self.rounds: dict[str, list[Round]] = defaultdict(list)
@@ -145,7 +145,7 @@ class Watched(Stepper):
 
     def __init__(self, folder: Path, layout: str = "rows", *, traces: bool = False, **options: Any) -> None:
         super().__init__(folder, layout, **options)
-        self.runner = WatchedRunner(self.model, LAYOUTS[layout], self.engine.ends)
+        self.runner = WatchedRunner(self.model, LAYOUTS[layout])
         if traces:
             drafter = self.runner.drafter
             self.runner.forward = Forward(self.runner._states_and_logits, traces=True, patience=1)

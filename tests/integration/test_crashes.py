@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from paceline.cache.grouping import SIMILAR
-from paceline.engine.engine import Engine
+from paceline.engine.core import EngineCore
 from paceline.engine.request import Delta
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.thread import EngineThread
 from paceline.errors import EngineUnavailable
 from tests.engine.stepper import loaded
-from tests.engine.test_engine import row
+from tests.engine.test_thread import row
 
 WAIT = 60.0
 Heard = queue.SimpleQueue[Delta]
@@ -31,12 +32,12 @@ class Parts:
     def __init__(self, folder: Path) -> None:
         self.after_step: Callable[[], None] = lambda: None
         self.scheduler = Scheduler(2, 64)
-        self.engine = Engine(lambda: self._runner(folder), self.scheduler, lambda: self.after_step())
+        self.engine = EngineThread(lambda wake: self._core(folder))
         self.engine.start()
 
-    def _runner(self, folder: Path) -> Runner:
-        self.runner = Runner(loaded(folder), SIMILAR, self.engine.ends)
-        return self.runner
+    def _core(self, folder: Path) -> EngineCore:
+        self.runner = Runner(loaded(folder), SIMILAR)
+        return EngineCore(self.runner, self.scheduler, on_step=lambda: self.after_step())
 
     def talk(self, name: str, tokens: int = 4000) -> Heard:
         heard: Heard = queue.SimpleQueue()
@@ -68,7 +69,7 @@ def break_plan(parts: Parts, fails: Callable[..., Any]) -> None:
 
 
 def break_overflow(parts: Parts, fails: Callable[..., Any]) -> None:
-    setattr(parts.engine, "_turn_away", fails)  # noqa: B010
+    setattr(parts.engine.core, "_reject_overflow", fails)  # noqa: B010
 
 
 def break_after_step(parts: Parts, fails: Callable[..., Any]) -> None:
@@ -76,7 +77,7 @@ def break_after_step(parts: Parts, fails: Callable[..., Any]) -> None:
 
 
 def break_inbox(parts: Parts, fails: Callable[..., Any]) -> None:
-    setattr(parts.engine, "_admit", fails)  # noqa: B010
+    setattr(parts.engine, "_drain_inbox", fails)  # noqa: B010
 
 
 @pytest.mark.parametrize("error", [RuntimeError("it broke"), SystemExit("it broke"), AssertionError("it broke")])
@@ -97,7 +98,7 @@ def test_an_error_that_nobody_handles_ends_everybody_with_its_words(
     with pytest.raises(EngineUnavailable, match="it broke"):
         parts.talk("late")
     with pytest.raises(EngineUnavailable, match="it broke"):
-        parts.engine.run_between_steps(lambda: None)
+        parts.engine.call(lambda: None)
     parts.engine.stop()
 
 
@@ -118,13 +119,13 @@ def test_whatever_fails_while_the_engine_closes_the_rest_is_still_done(
         close=close, end=raises(KeyError("no such entry")), poll=nothing, give_way=nothing, pause=None, forgiven=None
     )
     sparse = SimpleNamespace(clear=lambda: closed.append("sparse"), give_way=nothing, enter=nothing)
-    parts.engine.run_between_steps(lambda: vars(parts.engine).update(reuse=reuse, sparse=sparse)).result(WAIT)
+    parts.engine.call(lambda: vars(parts.engine.core).update(reuse=reuse, sparse=sparse)).result(WAIT)
     parts.engine.stop()
     reasons = [last(each).finish_reason for each in heard]
     assert reasons[0] == "abort" and set(reasons[1:]) <= {"abort", "error"}  # the first one's end has failed
     assert closed == ["reuse", "sparse"]
     assert parts.engine.failure is not None and "no such entry" in parts.engine.failure
-    assert parts.engine._runner is None
+    assert not hasattr(parts.engine.core, "runner")
 
 
 def test_a_call_that_was_cancelled_before_its_turn_is_not_made_and_harms_nobody(llama: Path) -> None:
@@ -136,9 +137,9 @@ def test_a_call_that_was_cancelled_before_its_turn_is_not_made_and_harms_nobody(
         entered.set()
         assert go_on.wait(WAIT)
 
-    parts.engine.run_between_steps(busy)
+    parts.engine.call(busy)
     assert entered.wait(WAIT)
-    calls = [parts.engine.run_between_steps(partial(made.append, n)) for n in range(6)]
+    calls = [parts.engine.call(partial(made.append, n)) for n in range(6)]
     assert [call.cancel() for call in calls[:5]] == [True] * 5
     go_on.set()
     calls[5].result(WAIT)
@@ -156,10 +157,10 @@ def test_calls_that_were_cancelled_do_not_keep_the_engine_from_closing(llama: Pa
         entered.set()
         assert go_on.wait(WAIT)
 
-    parts.engine.run_between_steps(busy)
+    parts.engine.call(busy)
     assert entered.wait(WAIT)
     parts.engine._inbox.put(None)  # the stop comes first
-    cancelled, waiting = (parts.engine.run_between_steps(lambda: None) for _ in range(2))
+    cancelled, waiting = (parts.engine.call(lambda: None) for _ in range(2))
     cancelled.cancel()
     heard = parts.talk("a")
     go_on.set()

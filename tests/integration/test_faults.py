@@ -14,7 +14,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.engine.engine import PATIENCE
+from paceline.engine.faults import MAX_FAILING_STEPS
 from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.watched import SMALL
@@ -112,7 +112,7 @@ def calm(folder: Path, speculation: Speculation) -> dict[str, list[int]]:
 
 def check_rest(stepper: Stepper) -> None:
     scheduler = stepper.engine.scheduler
-    assert (scheduler.running, scheduler.waiting, stepper.engine._rows, stepper.runner.rows) == ([], [], {}, [])
+    assert (scheduler.running, scheduler.waiting, stepper.engine.rows, stepper.runner.rows) == ([], [], {}, [])
     assert not scheduler.suspects.active
     assert stepper.engine.failure is None
 
@@ -243,7 +243,7 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
         stepper.runner.prefill = broken  # type: ignore[method-assign]
     elif place == "text":
         stepper.step()
-        stepper.engine._rows[RequestId(culprit)].text.push = Breaks(None, lambda: ValueError("no text"))  # type: ignore
+        stepper.engine.rows[RequestId(culprit)].text.push = Breaks(None, lambda: ValueError("no text"))  # type: ignore
     else:
         forward = stepper.runner.forward
 
@@ -260,7 +260,7 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
 def test_a_device_that_is_gone_stops_the_engine_after_some_failing_steps(tiny: Tiny) -> None:
     stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
     break_forward(stepper, lambda: RuntimeError("the device is gone"))
-    for turn in range(PATIENCE):
+    for turn in range(MAX_FAILING_STEPS):
         if stepper.engine.failure is not None:
             break
         stepper.submit(f"row {turn}", Prompt(prompt(5, turn)), SAMPLING)
@@ -269,7 +269,7 @@ def test_a_device_that_is_gone_stops_the_engine_after_some_failing_steps(tiny: T
                 stepper.step()
     assert stepper.engine.failure is not None
     assert "the device is gone" in stepper.engine.failure
-    assert stepper.engine.counters.failed_steps == PATIENCE
+    assert stepper.engine.counters.failed_steps == MAX_FAILING_STEPS
 
 
 def test_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
@@ -330,7 +330,7 @@ def test_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
         submit_all(stepper)
         stepper.step()
         victim = dice.choice(list(LENGTHS))
-        text = stepper.engine._rows[RequestId(victim)].text
+        text = stepper.engine.rows[RequestId(victim)].text
         count, last = [0], dice.randrange(TOKENS - 1)
 
         def push(

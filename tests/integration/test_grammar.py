@@ -40,7 +40,7 @@ def told(
 ) -> tuple[list[int], InTurns]:
     stepper = Stepper(folder)
     if traces:
-        stepper.runner = Runner(stepper.model, stepper.runner.grouping, stepper.engine.ends, traces=True)
+        stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
         stepper.runner.forward._patience = 1
     grammar = InTurns(stepper.model.language.vocab_size)
     sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def test_a_fault_between_two_rounds_changes_nobodys_text(tiny: Tiny) -> None:
     """Guessing fails now and then, while rounds run ahead of what the host knows."""
     folder = tiny("hybrid")
     stepper = Stepper(folder, "padded", speculation=3)
-    stepper.runner = Runner(stepper.model, stepper.runner.grouping, stepper.engine.ends, traces=True)
+    stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
     drafter = stepper.runner.drafter
     assert drafter is not None
     stepper.runner.forward = Forward(stepper.runner._states_and_logits, traces=True, patience=1)

@@ -185,7 +185,7 @@ async def test_a_request_whose_caller_went_away_is_freed(service: Service, watch
 async def test_a_request_that_failed_is_freed(
     service: Service, watched: Watched, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    runner = service._live().engine._runner
+    runner = service._live().engine.core.runner
     assert runner is not None
 
     def collect(launched: Any) -> Any:

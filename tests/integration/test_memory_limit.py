@@ -43,9 +43,9 @@ class Limited(Stepper):
         engine.scheduler.policy = POLICIES["fair"]()
         most = budget.room("prefixes") // 2
         cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
-        engine.reuse = Reuse(cache, self.runner, engine.ends, feeds_head=drafts, budget=budget)
+        engine.reuse = Reuse(cache, self.runner, feeds_head=drafts, budget=budget)
         self.now = 0.0
-        engine._clock = lambda: self.now
+        engine.clock = lambda: self.now
         mx.set_memory_limit(limit)
         mx.set_cache_limit(int(budget.headroom * POOL))
         gc.collect()
@@ -114,11 +114,11 @@ def test_whoever_comes_and_goes_the_limit_is_kept(
     stepper = Limited(folder, layout, limit, speculation)
     dice = random.Random(1)
     for seed in range(1, turns(300, 40)):
-        if len(stepper.engine._rows) < 20:
+        if len(stepper.engine.rows) < 20:
             shared = dice.choice((0, 50, 300, 700))
             asks(stepper, seed, shared + dice.choice((5, 20, 100, 600)), dice.choice((1, 5, 20, 60)), shared)
-        if dice.random() < 0.1 and stepper.engine._rows:
-            stepper.abort(dice.choice(list(stepper.engine._rows)))
+        if dice.random() < 0.1 and stepper.engine.rows:
+            stepper.abort(dice.choice(list(stepper.engine.rows)))
         stepper.step()
     stepper.finish()
     assert stepper.worst < limit

@@ -34,10 +34,8 @@ def prompt(length: int, start: int = 0) -> tuple[int, ...]:
 def set_back(stepper: Stepper, rows: list[Row], *, keep: bool = True) -> None:
     """As the engine does it: what is under way is settled first."""
     engine = stepper.engine
-    if stepper.launched is not None:
-        engine._settle(stepper.runner, stepper.launched)
-        stepper.launched = None
-    engine._set_back([row for row in rows if row in engine.scheduler.running], "policy", keep=keep)
+    stepper.settle()
+    engine.preempt([row for row in rows if row in engine.scheduler.running], "policy", keep=keep)
 
 
 def disturb(stepper: Stepper, seed: int, share: float) -> None:
@@ -46,7 +44,7 @@ def disturb(stepper: Stepper, seed: int, share: float) -> None:
     for _ in range(3000):
         stepper.step()
         scheduler = stepper.engine.scheduler
-        if stepper.launched is None and not scheduler.running and not scheduler.waiting:
+        if stepper.engine.in_flight is None and not scheduler.running and not scheduler.waiting:
             return
         if scheduler.running and dice.random() < share:
             rows = [row for row in scheduler.running if dice.random() < 0.5]

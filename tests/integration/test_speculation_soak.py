@@ -48,13 +48,12 @@ def drive(stepper: Stepper, arrivals: Iterator[tuple[str, tuple[int, ...], Sampl
     depths = stepper.engine.scheduler.depths
     goal = sum(depths.steps[1:]) + rounds
     while sum(depths.steps[1:]) < goal:
-        while len(stepper.engine._rows) < 2:
+        while len(stepper.engine.rows) < 2:
             stepper.heard.clear()  # what was heard is the test's own memory
             stepper.submit(*next(arrivals))
-            stepper.engine._admit(wait=False)
         stepper.step(25)
         if sum(depths.steps) % 1000 < 25:
-            stepper.abort(min(stepper.engine._rows, default=""))
+            stepper.abort(min(stepper.engine.rows, default=""))
 
 
 @pytest.mark.slow
@@ -76,6 +75,6 @@ def test_ten_thousand_rounds_leave_memory_where_it_was(tiny: Tiny) -> None:
     assert stepper.engine.counters.finished.keys() == {"length", "abort"}
     assert abs(after[0] - before[0]) < 20 * MEGABYTE
     assert abs(after[1] - before[1]) < 1 * MEGABYTE
-    stepper.abort(min(stepper.engine._rows))
+    stepper.abort(min(stepper.engine.rows))
     stepper.finish()
     assert measured()[1] - before[1] < MEGABYTE // 2

@@ -101,7 +101,7 @@ class Chain:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = list(rows)
-        self.sampler = Sampler(VOCABULARY, lambda row: frozenset())
+        self.sampler = Sampler(VOCABULARY)
         self.sampler.arrange(self.rows)
         self.last = mx.array([row.prompt.token_ids[-1] for row in rows])
 
@@ -253,8 +253,7 @@ def served(
             heard.append(stepper.submit(str(start + place), (7,), sampling))
             if company and place % 4 == 0:
                 stepper.submit(str(start + 10 * SAMPLES + place), (place,), company[place // 4 % len(company)])
-        stepper.engine._admit(wait=False)
-        for name, row in stepper.engine._rows.items():
+        for name, row in stepper.engine.rows.items():
             if row.sampling.seed is None:
                 row.seed = int(name)
         stepper.finish()

@@ -131,7 +131,7 @@ def our_logits(
     folder: Path, messages: Sequence[Message], forced: Sequence[int], layout: str, chunk: int
 ) -> list[mx.array]:
     """The same from the engine's runner: the row in a batch beside a row of text."""
-    runner = Runner(loaded(folder), LAYOUTS[layout], lambda row: frozenset())
+    runner = Runner(loaded(folder), LAYOUTS[layout])
     rows = [_row(built(folder, messages)), _row(Prompt(tuple(range(20))))]
     for row in rows:
         while row.images_left:

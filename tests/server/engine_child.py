@@ -30,13 +30,13 @@ class Breakable(Service):
     def _break_at_a_word(self) -> None:
         word = sys.stdin.readline().strip()
         if word:
-            assert self._running is not None and self._running.engine._runner is not None
+            assert self._running is not None
 
             def fails(*arguments: Any) -> Launched:
                 raise RuntimeError("the device is gone")
 
-            engine = self._running.engine
-            target, name = (engine.scheduler, "plan") if word == "crash" else (engine._runner, "decode")
+            core = self._running.engine.core
+            target, name = (core.scheduler, "plan") if word == "crash" else (core.runner, "decode")
             setattr(target, name, fails)
 
 

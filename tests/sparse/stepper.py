@@ -85,11 +85,9 @@ class SparseStepper(Stepper):
 
     def set_back(self) -> Row:
         """The only row that runs begins again, as it would to make room. Nothing of it is under way then."""
-        if self.launched is not None:
-            self.engine._settle(self.runner, self.launched)
-            self.launched = None
+        self.settle()
         (row,) = self.engine.scheduler.running
-        self.engine._set_back([row], "policy")
+        self.engine.preempt([row], "policy")
         return row
 
     def scored(self, name: str, prompt: Prompt | Sequence[int], tokens: int, **more: Any) -> Heard:

@@ -50,11 +50,11 @@ def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: 
     stepper.finish()
     heard = stepper.scored("row", prompt(), TOKENS)
     stepper.step(steps)
-    row = next(iter(stepper.engine._rows.values()), None)
+    row = next(iter(stepper.engine.rows.values()), None)
     stepper.abort("row")
     stepper.finish()
     assert heard.finish_reason == "abort"
-    assert not stepper.engine._rows and not stepper.engine.scheduler.running
+    assert not stepper.engine.rows and not stepper.engine.scheduler.running
     assert row is None or (row.scout is None and row.batch is None and row.places is None)
     assert all(node.pins == 0 for cache in _caches(stepper) for node in cache.nodes())
 

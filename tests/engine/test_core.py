@@ -1,0 +1,93 @@
+"""Steps of the engine core: what they cost the host stays the same, and nothing grows."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from paceline.engine.request import Sampling
+from tests.engine.stepper import Stepper
+from tests.integration.test_exactness import prompt
+from tests.lengths import turns
+
+Tiny = Callable[..., Path]
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.slow
+@pytest.mark.own_process
+def test_thousands_of_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
+    folder = tiny("hybrid", layers=4)
+    stepper = Stepper(folder, "similar", chunk=32)
+
+    def run(steps: int, names: str) -> None:
+        count = 0
+        for _ in range(steps):
+            stepper.heard = {name: heard for name, heard in stepper.heard.items() if heard.finish_reason is None}
+            while len(stepper.heard) < 4:
+                count += 1
+                stepper.greedy(f"{names}{count}", prompt(5 + count % 23), 7 + count % 29)
+            stepper.step()
+
+    run(turns(1000, 500), "warm")
+    gc.collect()
+    mx.clear_cache()
+    before = resident_bytes()
+    run(turns(4000, 1500), "row")
+    gc.collect()
+    mx.clear_cache()
+    assert resident_bytes() - before < 20 << 20
+
+
+def host_work(stepper: Stepper) -> tuple[int, int]:
+    """What the host does in a step, the median of some: calls of functions, and bytes that it needs meanwhile."""
+    calls, needed = [], []
+    for _ in range(21):
+        events = Counter[str]()
+        sys.setprofile(lambda frame, event, argument: events.update((event,)))  # noqa: B023
+        stepper.step()
+        sys.setprofile(None)
+        calls.append(events["call"] + events["c_call"])
+    tracemalloc.start()
+    for _ in range(21):
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        stepper.step()
+        needed.append(tracemalloc.get_traced_memory()[1] - before)
+    tracemalloc.stop()
+    return sorted(calls)[10], sorted(needed)[10]
+
+
+@pytest.mark.slow
+def test_a_late_step_is_as_much_work_for_the_host_as_an_early_one(tiny: Tiny) -> None:
+    steps = turns(4000, 1200, 500)
+    stepper = Stepper(tiny("llama", layers=2), "similar")
+    stepper.submit("long", prompt(8), Sampling(temperature=0, max_tokens=steps + 200, ignore_eos=True, stop=("never",)))
+    stepper.step(50)
+    early = host_work(stepper)
+    stepper.step(steps)
+    late = host_work(stepper)
+    assert late[0] <= early[0] + 5
+    assert late[1] < early[1] + 4 * steps  # a list of all tokens takes twice as much
+
+
+@pytest.mark.slow
+def test_the_pool_is_cleared_at_most_once_in_256_decode_steps(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared: list[int] = []
+    stepper = Stepper(llama)
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stepper.engine.counters.decode_steps))
+    stepper.greedy("row", prompt(4), 600)
+    stepper.finish()
+    assert cleared == [256, 512]
