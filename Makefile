@@ -91,7 +91,7 @@ mutate: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.mutation $(ARGS)
 
 bench: $(RUN)
-	$(BIN)/paceline bench offline $(ARGS)
+	$(BIN)/python -m benchmarks offline $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

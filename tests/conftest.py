@@ -26,7 +26,7 @@ with contextlib.suppress(ImportError):
 
 from hypothesis import settings  # noqa: E402
 
-from paceline.models import synthetic, synthetic_tokenizer, synthetic_weights  # noqa: E402
+from tests import synthetic  # noqa: E402
 from tests.lengths import ALL, examples  # noqa: E402
 
 # A busy machine is no failure, and every run tries the same examples: CI must not find what nobody changed.
@@ -120,7 +120,7 @@ def window(tiny: Tiny) -> Path:
 def _fingerprint(overrides: dict[str, Any]) -> str:
     """Changes with the overrides and with the builder, so that a kept folder is never a stale one."""
     digest = hashlib.sha256(json.dumps(overrides, sort_keys=True).encode())
-    for module in (synthetic, synthetic_tokenizer, synthetic_weights):
+    for module in (synthetic.models, synthetic.tokenizer, synthetic.weights):
         assert module.__file__ is not None
         digest.update(Path(module.__file__).read_bytes())
     return digest.hexdigest()[:12]

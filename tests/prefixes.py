@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from paceline.engine.request import Sampling
-from paceline.models.synthetic_tokenizer import CHAT_TEMPLATE, TRAINING_TEXT
 from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service
+from tests.synthetic.tokenizer import CHAT_TEMPLATE, TRAINING_TEXT
 
 Message = dict[str, Any]
 ENOUGH = 0.97  # of the tokens that are shared, the share that must be reused

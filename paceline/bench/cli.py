@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from paceline.bench import specprefill_cli, tiny
-from paceline.bench.options import Counts, JsonFile, Layout, Traces, numbers, option, write_json
+from paceline.bench.options import (
+    Counts,
+    JsonFile,
+    Layout,
+    OutputTokens,
+    Pairs,
+    PromptTokens,
+    Together,
+    TogetherTokens,
+    Traces,
+    numbers,
+    option,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from paceline.bench.offline import Bench
     from paceline.bench.report import Ratio, Report
 
 app = typer.Typer(
@@ -148,7 +161,7 @@ def serve(
 
     to_stdout = json_file is not None and str(json_file) == "-"
     console = Console(stderr=to_stdout)
-    with _Progress(schedule.requests) as progress:
+    with Progress(schedule.requests) as progress:
         reports = asyncio.run(bench(targets, workload, schedule, pairs=pairs, warmup=warmup, watch=progress.watch))
     compared = ratios(*reports) if compare is not None else None
     runs = [run for turn in zip(*reports, strict=True) for run in turn]
@@ -209,21 +222,26 @@ def _show(console: Console, runs: list[Report], compared: list[Ratio] | None) ->
             console.print(f"Note: {warning}", markup=False)
 
 
-class _Progress:
+class Progress:
     """A bar per run on a terminal's standard error, redrawn twice a second: the server needs the cores."""
 
     def __init__(self, requests: int | None) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self.bars = Progress(
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+        )
+        self.bars = progress.Progress(
             *columns, console=console, refresh_per_second=2, transient=True, disable=not console.is_terminal
         )
         self.requests = requests
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Progress:
         self.bars.start()
         return self
 
@@ -240,47 +258,60 @@ class _Progress:
 @app.command()
 def offline(
     model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="As for serve, or a shape of random weights.")
-    ] = "hybrid-120m",
+        str | None, typer.Argument(metavar="[MODEL]", help="As for serve. Default: paceline-mini.")
+    ] = None,
     rows: Counts = "1,4,8,16",
-    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt.", min=1)] = 32,
-    output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=8)] = 32,
-    pairs: Annotated[int, option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)] = 7,
-    together: Annotated[
-        int, option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
-    ] = 0,
-    together_tokens: Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)] = 1024,
+    prompt_tokens: PromptTokens = 32,
+    output_tokens: OutputTokens = 32,
+    pairs: Pairs = 7,
+    together: Together = 0,
+    together_tokens: TogetherTokens = 1024,
     layout: Layout = "auto",
     compile: Traces = True,
     output: JsonFile = None,
 ) -> None:
-    """The engine against the bare loop: same module, same batch, argmax, in turns, in one process.
-
-    Shapes of random weights: paceline-tiny, llama-120m, hybrid-120m (CPU), qwen3.5-4b (a GPU).
-    """
-    import dataclasses
-
+    """The engine against the bare loop: same module, same batch, argmax, in turns, in one process."""
     from paceline import platform
 
     platform.prepare()
+    from paceline.bench.offline import Bench
+    from paceline.models import default
+
+    bench = Bench(model or str(default.FOLDER), layout, compile=compile)
+    run_offline(
+        bench, model or default.NAME, rows, prompt_tokens, output_tokens, pairs, together, together_tokens, output
+    )
+
+
+def run_offline(
+    bench: Bench,
+    name: str,
+    rows: str,
+    prompt_tokens: int,
+    output_tokens: int,
+    pairs: int,
+    together: int,
+    together_tokens: int,
+    output: Path | None,
+) -> None:
+    """Measure and print; `name` is the model's in the table."""
+    import dataclasses
+
     from rich.console import Console
     from rich.table import Table
 
-    from paceline.bench import offline as bench
+    from paceline import platform
+    from paceline.bench.offline import against_bare_loop, against_one_after_another
 
     counts = numbers(rows)
     console = Console(stderr=output == Path("-"))
-    with console.status(f"loading {model}"):
-        running = bench.Bench(model, layout, compile=compile).__enter__()
-    try:
-        with console.status("measuring"):
-            lines = bench.against_bare_loop(running, counts, prompt_tokens, output_tokens, pairs)
-            apart = None
-            if together:
-                apart = bench.against_one_after_another(running, together, prompt_tokens, together_tokens, pairs)
-    finally:
-        running.engine.stop()
-    table = Table(title=f"{model} on {platform.device_kind()}, tokens per second, medians of {pairs} pairs")
+    with console.status(f"loading {name}") as status, bench:
+        status.update("measuring")
+        lines = against_bare_loop(bench, counts, prompt_tokens, output_tokens, pairs)
+        apart = None
+        if together:
+            apart = against_one_after_another(bench, together, prompt_tokens, together_tokens, pairs)
+    table = Table(title=f"{name} on {platform.device_kind()}, tokens per second, medians of {pairs} pairs")
     for column in ("rows", "engine", "bare loop", "engine / bare", "engine / its 1 row"):
         table.add_column(column, justify="right")
     alone = next((line.engine for line in lines if line.rows == 1), None)
@@ -293,329 +324,7 @@ def offline(
             f"{apart.requests} requests of {apart.tokens} tokens: together {apart.together:.1f} s, one after another "
             f"through mlx-lm {apart.apart:.1f} s: {apart.ratio:.2f} times faster"
         )
-    figures: dict[str, Any] = {"model": model, "lines": [dataclasses.asdict(line) for line in lines]}
+    figures: dict[str, Any] = {"model": name, "lines": [dataclasses.asdict(line) for line in lines]}
     if apart is not None:
         figures["together"] = dataclasses.asdict(apart)
     write_json(output, figures)
-
-
-@app.command()
-def layout(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    rounds: Annotated[int, option("Load", "N", "Rounds over the layouts.", min=1)] = 7,
-    output: JsonFile = None,
-) -> None:
-    """What a decode step costs with rows of different lengths, under each layout of keys and values."""
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-    from rich.table import Table
-
-    from paceline.bench import layout as bench
-    from paceline.bench.offline import Bench
-
-    console = Console(stderr=output == Path("-"))
-    with console.status(f"measuring {model}"), Bench(model) as running:
-        figures = running.on_engine_thread(lambda: bench.compare(running.model.language, rounds=rounds))
-    table = Table(title=f"{model} on {platform.device_kind()}: milliseconds a decode step, medians of {rounds}")
-    table.add_column("rows of cached tokens")
-    names = list(next(iter(figures.values())))
-    for name in [*names, "best / 8000 alone"]:
-        table.add_column(name, justify="right")
-    alone = min(figures["8000 alone"].values())
-    for case, times in figures.items():
-        ratio = f"{min(times.values()) / alone:.2f}"
-        table.add_row(case, *(f"{times[name]:.1f}" for name in names), ratio)
-    console.print(table)
-    write_json(output, {"model": model, "milliseconds": figures})
-
-
-@app.command()
-def speculate(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")] = tiny.NAME,
-    rows: Counts = "1,4,8,16",
-    depths: Annotated[str, option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = "1,2,3,4",
-    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
-    output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
-    pairs: Annotated[int, option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
-    layout: Layout = "auto",
-    compile: Traces = True,
-    output: JsonFile = None,
-) -> None:
-    """Drafting with the MTP head against plain decoding: off, fixed depths and auto, in turns, in one process.
-
-    Prompts are random tokens. Shapes of random weights whose head agrees with the model about 0.7 of the time:
-    hybrid-120m (CPU, takes a while), qwen3.5-4b (a GPU).
-    """
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-
-    from paceline.bench import speculate as bench
-    from paceline.bench.offline import Bench
-    from paceline.bench.tables import cost_table, speculation_table
-    from paceline.bench.wire import BenchError
-
-    counts = numbers(rows)
-    tried = numbers(depths)
-    console = Console(stderr=output == Path("-"))
-    with console.status(f"loading {model}") as status, Bench(model, layout, compile=compile) as running:
-        if isinstance(running.model.head, str):
-            raise BenchError(f"{model} cannot draft: {running.model.head}.")
-        modes = bench.compare(running, counts, tried, prompt_tokens, output_tokens, pairs, status.update)
-        costs = bench.costs(running, counts)
-        launches = bench.launches(running, [0, *tried])
-    title = f"{model} on {platform.device_kind()}, medians of {pairs} turns"
-    console.print(speculation_table(title, modes))
-    console.print(cost_table(costs, launches))
-    write_json(
-        output,
-        {
-            "model": model,
-            "modes": [mode.figures() for mode in modes],
-            "step_ms_by_rows_and_depth": costs,
-            "operations_by_depth": launches,
-        },
-    )
-
-
-@app.command()
-def prefix(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    shared: Annotated[str, option("Load", "N,N,...", "Lengths of the shared prefix.")] = "1024,4096,8192,16384",
-    tail: Annotated[int, option("Load", "N", "Tokens of each prompt that are its own.", min=2)] = 32,
-    turns: Annotated[int, option("Load", "N", "Turns of cold, warm and from disk, after a warm-up.", min=1)] = 5,
-    cache_dir: Annotated[
-        Path | None, option("Engine", "FOLDER", "Where the disk's files go. Default: a temporary folder.")
-    ] = None,
-    layout: Layout = "auto",
-    compile: Traces = True,
-    output: JsonFile = None,
-) -> None:
-    """Time to first token of a prompt whose beginning is known: cold, from memory, from disk, in turns.
-
-    Also what restoring costs by itself, as a share of the prefill it saves.
-    """
-    import tempfile
-
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-
-    from paceline.bench import prefix as bench
-    from paceline.bench.tables import prefix_table
-    from paceline.bench.wire import BenchError
-
-    lengths = numbers(shared)
-    if not lengths or min(lengths) < 1:
-        raise BenchError(f"--shared is {shared!r}: give lengths above 0, like 1024,4096.")
-    console = Console(stderr=output == Path("-"))
-    with (
-        tempfile.TemporaryDirectory(dir=cache_dir, prefix="paceline-bench-") as folder,
-        console.status(f"loading {model}") as status,
-        bench.PrefixBench(model, Path(folder), layout, compile=compile) as running,
-    ):
-        lines = bench.compare(running, lengths, turns, tail, status.update)
-    title = f"{model} on {platform.device_kind()}: time to first token, medians of {turns} turns"
-    console.print(prefix_table(title, lines))
-    write_json(output, {"model": model, "tail_tokens": tail, "lines": [line.figures() for line in lines]})
-
-
-@app.command()
-def trace(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]",
-            help="As for serve, to run in this process; with --url, the name to send. "
-            "Default: a small hybrid of random weights; with --url, the first that the server lists.",
-        ),
-    ] = None,
-    url: Annotated[str | None, option("Server", "URL", "Instead: an OpenAI-compatible server.")] = None,
-    api_key: Annotated[str | None, option("Server", "KEY", "Sent as a bearer token.")] = None,
-    timeout: Annotated[float, option("Server", "SECONDS", "Give a request up after this.")] = 600.0,
-    requests: Annotated[int, option("Load", "N", "Of all conversations together.", min=1)] = 200,
-    streams: Annotated[int, option("Load", "N", "Conversations at a time.", min=1)] = 8,
-    turns: Annotated[int, option("Load", "N", "Requests of a conversation.", min=1)] = 10,
-    system_tokens: Annotated[int, option("Requests", "N", "The system prompt's length.", min=1)] = 8192,
-    tools_tokens: Annotated[int, option("Requests", "N", "Length of the tools after it.", min=0)] = 1024,
-    message_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
-    output_tokens: Annotated[int, option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
-    own_answers: Annotated[
-        bool, typer.Option("--own-answers", help="Go on from the server's answers.", rich_help_panel="Requests")
-    ] = False,
-    seed: Annotated[int, option("Requests", "N", "Of all texts and lengths.")] = 0,
-    output: JsonFile = None,
-) -> None:
-    """Play agents at work: a long shared system prompt, conversations that grow turn by turn.
-
-    Says how many prompt tokens were computed, against every distinct token once.
-    """
-    import asyncio
-    from dataclasses import asdict
-
-    from rich.console import Console
-
-    from paceline.bench.prompts import Lengths
-    from paceline.bench.tables import trace_table
-    from paceline.bench.trace import Plan, in_process, over_http
-    from paceline.bench.wire import Address
-
-    plan = Plan(
-        requests=requests,
-        streams=streams,
-        turns=turns,
-        system=system_tokens,
-        tools=tools_tokens,
-        message=Lengths.parse(message_tokens),
-        answer=output_tokens,
-        own_answers=own_answers,
-        seed=seed,
-    )
-    console = Console(stderr=output == Path("-"))
-    with _Progress(requests) as progress:
-        if url is not None:
-            playing = over_http(Address.parse(url, api_key), model, plan, timeout, progress.watch)
-        else:
-            playing = in_process(model, plan, progress.watch)
-        result = asyncio.run(playing)
-    answers = "its own answers" if own_answers else "scripted answers"
-    console.print(trace_table(f"{requests} requests, {streams} at a time, {answers}", [result]))
-    for note in result.run.notes:
-        console.print(f"Note: {note}", markup=False)
-    for kind, count in result.run.errors.items():
-        console.print(f"{count} failed: {kind}: {result.run.error_examples[kind]}", markup=False)
-    write_json(output, {"plan": asdict(plan), **result.figures()})
-    if not result.run.ok:
-        sys.exit(1)
-
-
-@app.command()
-def overload(
-    model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="As for serve, or paceline-tiny, of random weights.")
-    ] = tiny.NAME,
-    clients: Annotated[int, option("Load", "N", "Clients at a time.", min=1)] = 200,
-    seconds: Annotated[float, option("Load", "SECONDS", "For so long they send new requests.", min=1)] = 180.0,
-    prompt_tokens: Annotated[
-        str, option("Load", "MIN:MAX", "Each prompt's length, evenly by its logarithm.")
-    ] = "10:8192",
-    output_tokens: Annotated[str, option("Load", "MIN:MAX", "Sent as max_tokens.")] = "1:192",
-    tenants: Annotated[int, option("Load", "N", "Users that the clients are.", min=1)] = 6,
-    seed: Annotated[int, option("Load", "N", "Of all requests and manners.")] = 0,
-    memory_limit_gb: Annotated[float, option("Server", "GB", "Memory that the server may use.", min=0.02)] = 0.1,
-    policy: Annotated[
-        Literal["fifo", "shortest_first", "priority", "fair"], option("Server", "POLICY", "Its scheduling policy.")
-    ] = "fair",
-    max_queue: Annotated[int, option("Server", "N", "Requests that may wait there.", min=0)] = 96,
-    queue_timeout: Annotated[float, option("Server", "SECONDS", "For so long.", min=1)] = 45.0,
-    request_timeout: Annotated[float, option("Server", "SECONDS", "A request may take so long.", min=1)] = 120.0,
-    output: JsonFile = None,
-) -> None:
-    """Ask a real server with little memory for more than it can give, and look what became of every request.
-
-    The server is a process of its own. Clients send text and pictures, stream or do not,
-    cancel, go away, or hardly read. Exits with 1 when a rule was broken: a crash, a standstill, a request that was
-    neither answered nor refused with Retry-After, memory above the limit, anything left behind in an idle server.
-    """
-    import asyncio
-
-    from rich.console import Console
-
-    from paceline.bench import overload as bench
-    from paceline.bench.crowd import Mix
-    from paceline.bench.prompts import Lengths
-
-    plan = bench.Plan(
-        clients=clients,
-        seconds=seconds,
-        memory_limit_gb=memory_limit_gb,
-        policy=policy,
-        max_queue=max_queue,
-        queue_timeout=queue_timeout,
-        request_timeout=request_timeout,
-        seed=seed,
-        model=model,
-        mix=Mix(prompt=Lengths.parse(prompt_tokens), answer=Lengths.parse(output_tokens), tenants=tenants),
-    )
-    console = Console(stderr=output == Path("-"))
-    with console.status("") as status:
-        report = asyncio.run(bench.overload(plan, status.update))
-    console.print(bench.overload_table(report))
-    for rule in report.broken:
-        console.print(f"Broken: {rule}", markup=False)
-    write_json(output, report.figures())
-    if report.broken:
-        sys.exit(1)
-
-
-@app.command()
-def fairness(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    guest: Annotated[
-        str, option("Load", "N,PROMPT,OUTPUT[,GAP]", "The guest's requests, their tokens, seconds between two.")
-    ] = "30,32,8",
-    hog: Annotated[str, option("Load", "N,PROMPT,OUTPUT", "The other user's, all at once.")] = "50,256,64",
-    policies: Annotated[str, option("Load", "NAME,NAME,...", "Policies to compare.")] = "fair,fifo",
-    turns: Annotated[int, option("Load", "N", "Turns of alone and every policy.", min=1)] = 1,
-    max_rows: Annotated[int, option("Engine", "N", "Requests that run together.", min=1)] = 8,
-    stall_target_ms: Annotated[float, option("Engine", "MS", "As for serve; 0: none.", min=0)] = 250.0,
-    output: JsonFile = None,
-) -> None:
-    """How long one user waits for first tokens beside another who has sent fifty long requests, by policy.
-
-    The guest's requests come when the other's are running; its wait is compared with its wait alone.
-    """
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-
-    from paceline.bench import fairness as bench
-
-    visiting, staying, compared = bench.Requests.parse(guest), bench.Requests.parse(hog), bench.policies(policies)
-    console = Console(stderr=output == Path("-"))
-    with (
-        console.status(f"loading {model}") as status,
-        bench.FairnessBench(model, max_rows, stall_target_ms or None) as running,
-    ):
-        lines = bench.compare(running, visiting, staying, compared, turns, status.update)
-    title = f"{model} on {platform.device_kind()}, {max_rows} rows: guest {guest}, hog {hog}, medians of {turns} turns"
-    console.print(bench.fairness_table(title, lines))
-    write_json(output, {"model": model, "guest": guest, "hog": hog, "lines": bench.figures(lines)})
-
-
-@app.command()
-def stall(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
-    targets: Annotated[
-        str, option("Load", "MS,MS,...", "Stall targets in milliseconds; none is one.")
-    ] = "none,250,100",
-    streams: Annotated[int, option("Load", "N", "Streams that are running.", min=1)] = 4,
-    prompts: Annotated[int, option("Load", "N", "Prompts that arrive among them.", min=1)] = 2,
-    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each.", min=64)] = 8192,
-    seconds: Annotated[float, option("Load", "SECONDS", "Measure for so long at most, for each target.", min=1)] = 40.0,
-    output: JsonFile = None,
-) -> None:
-    """Gaps between the tokens of running streams while long prompts are read, by stall target."""
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-
-    from paceline.bench import stall as bench
-
-    wanted = bench.targets(targets)
-    plan = bench.Plan(streams, prompts, prompt_tokens, seconds)
-    console = Console(stderr=output == Path("-"))
-    with console.status(f"loading {model}") as status, bench.StallBench(model) as running:
-        lines = bench.compare(running, wanted, plan, status.update)
-    title = f"{model} on {platform.device_kind()}: {streams} streams, {prompts} prompts of {prompt_tokens} tokens"
-    console.print(bench.stall_table(title, lines))
-    write_json(output, {"model": model, "lines": [line.figures() for line in lines]})
-
-
-app.command()(specprefill_cli.specprefill)

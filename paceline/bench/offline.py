@@ -19,8 +19,6 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
-from paceline.bench import tiny
-from paceline.bench.shapes import SHAPES, random_model
 from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
@@ -33,13 +31,6 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.steps import prepare_steps
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
-
-
-def model_of(source: str) -> LoadedModel:
-    """A shape by name, or whatever `paceline serve` takes."""
-    if source == tiny.NAME:
-        return load(str(tiny.folder()))
-    return random_model(source) if source in SHAPES else load(source)
 
 
 def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -136,7 +127,7 @@ class Bench:
         return self.runner
 
     def _load(self) -> LoadedModel:
-        return model_of(self.source)
+        return load(self.source)
 
     def _between(self) -> None:
         while self._jobs:

@@ -1,4 +1,4 @@
-"""What the commands of `paceline bench` share: options, lists of numbers, the JSON file."""
+"""What the commands of `paceline bench` and of benchmarks/ share: options, lists of numbers, the JSON file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def option(panel: str, metavar: str, text: str, *, default: int | str | None = N
 
 # What the benches of the engine share.
 Counts = Annotated[str, option("Load", "N,N,...", "Numbers of rows to measure.")]
+PromptTokens = Annotated[int, option("Load", "N", "Tokens of each prompt.", min=1)]
+OutputTokens = Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=8)]
+Pairs = Annotated[int, option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)]
+Together = Annotated[
+    int, option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
+]
+TogetherTokens = Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)]
 Layout = Annotated[str, option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
 Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
 JsonFile = Annotated[

@@ -33,5 +33,6 @@ PADDED = Grouping(float("inf"))
 LAYOUTS = {"rows": ROWS, "similar": SIMILAR, "padded": PADDED}
 NAMES = {grouping: name for name, grouping in LAYOUTS.items()}
 
-# What "auto" tries on each device, best first, by `paceline bench layout` (docs/benchmarks.md). Metal: not run by us.
+# What "auto" tries on each device, best first, by `python -m benchmarks layout` (docs/benchmarks.md).
+# Metal: not run by us.
 AUTO = {"cpu": (SIMILAR, PADDED), "cuda": (PADDED, SIMILAR), "metal": (SIMILAR, PADDED)}

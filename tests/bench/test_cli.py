@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from paceline import platform
 from paceline.bench.cli import app
 from paceline.bench.wire import BenchError
 
@@ -129,6 +130,17 @@ def test_the_help_teaches() -> None:
     assert result.exit_code == 0
     for text in ("--long-prompt", "TOKENS@SECONDS", "Examples", "--compare"):
         assert text in result.output
+
+
+@pytest.mark.parametrize("model", [pytest.param([], marks=pytest.mark.slow), ["paceline-mini-draft"]])
+def test_offline_measures_paceline_mini_unless_another_model_is_named(model: list[str]) -> None:
+    small = ["--rows", "1,2", "--prompt-tokens", "4", "--output-tokens", "8", "--pairs", "1"]
+    result = CliRunner().invoke(app, ["offline", *model, *small, "--json", "-"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["model"] == (model or ["paceline-mini"])[0]
+    assert [line["rows"] for line in figures["lines"]] == [1, 2]
+    assert f"{figures['model']} on {platform.device_kind()}, tokens per second, medians of 1 pairs" in result.stderr
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:

@@ -88,7 +88,7 @@ def main(names: list[str]) -> int:
         model = os.environ.get("CLIENTS_MODEL") or f"{folder}/model"
         if "CLIENTS_MODEL" not in os.environ:
             sizes = [*SHAPE.split(), *STATES.split(), "--max-position", str(agents.CONTEXT)]
-            run([sys.executable, "-m", "paceline.models.synthetic", "hybrid", model, *sizes])
+            run([sys.executable, "-m", "tests.synthetic", "hybrid", model, *sizes])
         port = free_port()
         server = f"http://127.0.0.1:{port}"
         serve = ["-m", "paceline", "serve", model, "--served-model-name", MODEL, "--port", str(port)]

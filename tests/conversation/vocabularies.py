@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.models import synthetic_tokenizer
+from tests import synthetic
 
 TEMPLATE = (
     "{% for message in messages %}[{{ message.role }}] {{ message.content }}<turn>{% endfor %}"
@@ -27,7 +27,7 @@ GPT2_PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+
 
 def byte_level(folder: Path) -> Tokenizer:
     """As in Llama 3 and Qwen: a token is bytes. One of its special tokens is known to the backend only."""
-    synthetic_tokenizer.write(folder, vocab=512, max_length=1000)
+    synthetic.tokenizer.write(folder, vocab=512, max_length=1000)
     backend = Backend.from_file(str(folder / "tokenizer.json"))
     backend.add_special_tokens([AddedToken("<|reserved|>", special=True, normalized=False)])
     backend.save(str(folder / "tokenizer.json"))
@@ -85,7 +85,7 @@ def joining(
         ":\n\n",
         "!\n\n",
     )
-    text = "".join(f"{word}{end}" for word in synthetic_tokenizer.TRAINING_TEXT.split() for end in ends)
+    text = "".join(f"{word}{end}" for word in synthetic.tokenizer.TRAINING_TEXT.split() for end in ends)
     backend.train_from_iterator([text], trainer)
     backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     return _saved(backend, folder, {"eos_token": eos_token, "chat_template": template})

@@ -10,10 +10,11 @@ import pytest
 
 from paceline.cache.grouping import PADDED, Grouping
 from paceline.engine.steps import prepare_steps
-from paceline.models import check, synthetic
+from paceline.models import check
 from paceline.models.adapter import Adapted
 from paceline.models.loader import load
 from paceline.models.mtp import Head
+from tests import synthetic
 from tests.engine.stepper import loaded
 
 Tiny = Callable[..., Path]

@@ -136,7 +136,7 @@ ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("kind", ROPES)
 def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str) -> None:
-    from paceline.models.synthetic import scaled_rope
+    from tests.synthetic import scaled_rope
 
     folder = tiny("llama", **scaled_rope(kind, window=64))
     lengths = (3, 60, 130, 300)

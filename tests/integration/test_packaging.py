@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,23 @@ def test_a_package_carries_the_embedded_models(builder: type[WheelBuilder | Sdis
     files = {path.relative_to(ROOT).as_posix() for path in EMBEDDED.rglob("*") if path.is_file()}
     assert any(path.endswith(".safetensors") for path in files)
     assert files <= packed
+
+
+def test_a_wheel_is_the_package_alone_and_a_source_archive_has_all_it_is_tested_with() -> None:
+    wheel, source = (
+        {Path(file.distribution_path).parts[0] for file in builder(str(ROOT)).recurse_included_files()}
+        for builder in (WheelBuilder, SdistBuilder)
+    )
+    assert wheel == {"paceline"}
+    assert {"paceline", "benchmarks", "tests"} <= source
+
+
+def test_the_package_imports_nothing_that_a_wheel_lacks() -> None:
+    for path in (ROOT / "paceline").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in names} & {"benchmarks", "tests", "training"}, path
 
 
 @pytest.mark.parametrize("name", LARGEST)

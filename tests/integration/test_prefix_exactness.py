@@ -19,11 +19,11 @@ from paceline.cache.batch import Placement
 from paceline.engine.forward import Forward
 from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.row import Row
-from paceline.models.synthetic import scaled_rope
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.watched import LISTENING, SMALL, Told, usage
 from tests.reference import greedy_text
+from tests.synthetic import scaled_rope
 
 Tiny = Callable[..., Path]
 FAMILIES: dict[str, dict[str, Any]] = {

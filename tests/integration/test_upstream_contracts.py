@@ -23,7 +23,8 @@ from mlx_lm.utils import load_model, load_tokenizer
 from PIL import Image
 
 from paceline.cache.layers import AttentionCache, CacheGroup, StateCache
-from paceline.models import attention, synthetic
+from paceline.models import attention
+from tests import synthetic
 from tests.engine.stepper import loaded
 from tests.memory import held
 from tests.reference import load_images, load_text

@@ -17,10 +17,11 @@ from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.engine.forward import Forward
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError
-from paceline.models import check, synthetic
+from paceline.models import check
 from paceline.models.adapter import Adapted
 from paceline.models.loader import LoadedModel, load
 from paceline.settings import Settings
+from tests import synthetic
 from tests.engine.stepper import loaded
 
 Tiny = Callable[..., Path]

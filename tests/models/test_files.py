@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
 from paceline.errors import LoadError
-from paceline.models import synthetic, synthetic_weights
 from paceline.models.files import EMBEDDED, check_weights, embedded, one_line, read_config, resolve
 from paceline.models.loader import load
+from tests import synthetic
 from tests.lengths import examples
 from tests.models import families
 
@@ -219,7 +219,7 @@ def test_a_hub_that_cannot_be_reached_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_missing_shard_is_counted_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic_weights, "SHARD_BYTES", 1 << 20)
+    monkeypatch.setattr(synthetic.weights, "SHARD_BYTES", 1 << 20)
     folder = synthetic.build("llama", tmp_path / "model")
     shards = sorted(folder.glob("model*.safetensors"))
     assert check_weights(folder) == shards and len(shards) > 3

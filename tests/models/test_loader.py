@@ -19,9 +19,9 @@ from PIL import Image
 
 from paceline.engine.request import Prompt
 from paceline.errors import LoadError
-from paceline.models import synthetic, synthetic_weights
 from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
+from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held
 from tests.reference import greedy_images, greedy_text, load_images
@@ -93,7 +93,7 @@ def test_a_model_that_is_dropped_gives_its_memory_back(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("family", ["qwen3", "hybrid_moe"])
 def test_no_weight_file_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
-    monkeypatch.setattr(synthetic_weights, "SHARD_BYTES", 1 << 20)
+    monkeypatch.setattr(synthetic.weights, "SHARD_BYTES", 1 << 20)
     folder = synthetic.build(family, tmp_path / "model")
     reads: Counter[str] = Counter()
     read: Any = mx.load

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.engine.request import Speculation
-from paceline.models import synthetic
 from paceline.models.loader import LoadedModel, load
 from paceline.models.mtp import Head, build
+from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held
 from tests.reference import greedy_text

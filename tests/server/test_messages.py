@@ -15,13 +15,13 @@ from pydantic import SecretStr, TypeAdapter
 
 from paceline.conversation.answers import choose
 from paceline.engine.request import Delta, PromptInfo, Sampling, Usage
-from paceline.models.synthetic_tokenizer import CHAT_TEMPLATE
 from paceline.service import ChatRequest
 from paceline.settings import Settings
 from tests.integration.test_server_images import png
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import Address, serve, user
 from tests.server.sdk_types import TypedClient
+from tests.synthetic.tokenizer import CHAT_TEMPLATE
 
 LENGTH = len(REPLY.encode()) + 1
 STREAM_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)

@@ -1,0 +1,1 @@
+"""Research benches of the engine and the server; not part of the wheel."""

@@ -1,0 +1,173 @@
+"""`python -m benchmarks speculate`: tokens per second without drafting, at fixed depths and at the engine's own.
+
+All modes run in turns in one process on the same prompts; a mode's figure is the median over the turns of its rate
+divided by the plain rate of the same turn.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mlx.core as mx
+
+from paceline.bench.offline import Bench, bench_row, random_prompts
+from paceline.engine.depth import bucket
+from paceline.engine.request import Delta, Sampling, Speculation
+from paceline.engine.routing import Route
+from paceline.engine.runner import Launched, Runner
+
+# Operations that only look at an array another way, and run nothing.
+VIEWS = frozenset(
+    {
+        *("Reshape", "ExpandDims", "Squeeze", "Transpose", "Broadcast", "BroadcastAxes", "Slice", "Split"),
+        *("Flatten", "Unflatten", "AsStrided", "StopGradient", "Depends", "NumberOfElements"),
+    }
+)
+
+
+@dataclass(slots=True)
+class Mode:
+    """One way to decode, at one number of rows."""
+
+    rows: int
+    speculation: Speculation
+    rates: list[float] = field(default_factory=list)  # tokens per second, by turn
+    ratios: list[float] = field(default_factory=list)  # to the plain rate of the same turn
+    drafted: int = 0
+    accepted: int = 0
+    steps: int = 0
+    tokens: int = 0
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(self.rates)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def acceptance(self) -> float | None:
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def tokens_a_step(self) -> float | None:
+        """Of one row."""
+        return self.tokens / self.steps / self.rows if self.steps else None
+
+    def figures(self) -> dict[str, object]:
+        return {
+            "rows": self.rows,
+            "speculation": self.speculation,
+            "tokens_per_second": self.rate,
+            "ratio_to_off": self.ratio,
+            "ratios": self.ratios,
+            "acceptance": self.acceptance,
+            "tokens_per_step_and_row": self.tokens_a_step,
+        }
+
+
+def compare(
+    bench: Bench,
+    rows: Sequence[int],
+    depths: Sequence[int],
+    prompt_tokens: int,
+    tokens: int,
+    turns: int,
+    watch: Callable[[str], None] = lambda text: None,
+) -> list[Mode]:
+    """For each number of rows, every mode once a turn, in an order that rotates; a first turn warms up."""
+    modes: list[Mode] = []
+    vocab = bench.model.language.vocab_size
+    for count in rows:
+        mine = [Mode(count, "off"), *(Mode(count, depth) for depth in depths), Mode(count, "auto")]
+        bench.engine_run(random_prompts(count, prompt_tokens, vocab), 4 * tokens, "auto")  # learns what steps cost
+        for turn in range(turns + 1):
+            prompts = random_prompts(count, prompt_tokens, vocab, seed=turn)
+            shift = turn % len(mine)
+            rates = {}
+            for mode in mine[shift:] + mine[:shift]:
+                watch(f"{count} rows, turn {turn} of {turns}, {mode.speculation}")
+                rates[mode.speculation] = _run(bench, prompts, tokens, mode, counts=turn > 0)
+            if turn:
+                for mode in mine:
+                    mode.rates.append(rates[mode.speculation])
+                    mode.ratios.append(rates[mode.speculation] / rates["off"])
+        modes += mine
+    return modes
+
+
+def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
+    depths, counters = bench.scheduler.depths, bench.engine.counters
+    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
+    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    if counts:
+        drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))
+        mode.drafted += drafted
+        mode.accepted += accepted
+        mode.steps += steps
+        mode.tokens += made
+    return trace.rate()
+
+
+def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:
+    """What the engine has learnt: milliseconds of a step by rows and depth."""
+    learnt = bench.scheduler.depths.stats()["cost_model"]["step_ms_by_rows_and_depth"]
+    return {count: {int(d): ms for d, ms in learnt.get(str(bucket(count)), {}).items()} for count in rows}
+
+
+class _Counting(Runner):
+    """Counts the operations of each step before it is submitted."""
+
+    launches = 0
+
+    def _unevaluated(self, launched: Launched) -> list[mx.array]:
+        arrays = super()._unevaluated(launched)
+        self.launches = operations(arrays)
+        return arrays
+
+
+def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, int]:
+    """Operations of one greedy step at each depth, views not counted: what the host submits. Run when it is idle."""
+
+    def run() -> dict[int, int]:
+        runner = bench.runner
+        counting = _Counting(runner.model, runner.grouping, bench.engine.ends, traces=runner.forward.traces)
+        sampling, route = Sampling(temperature=0, ignore_eos=True), Route(None, "bench")
+        prompts = random_prompts(rows, 8, 100)
+        riders = [bench_row(place, prompt, sampling, 1 << 20, _ignore, route) for place, prompt in enumerate(prompts)]
+        for row in riders:
+            counting._prefill(row, 0, 7)
+            row.prefilled = 7
+        found = {}
+        for depth in depths:
+            for _ in range(8):  # past the steps that come before a trace
+                for row in riders:
+                    row.depth = depth
+                launched = counting.decode(riders, depth)
+                if launched.unread:
+                    counting.read(launched)
+                counting.collect(launched)
+            found[depth] = counting.launches
+        return found
+
+    result: dict[int, int] = bench.on_engine_thread(run)
+    return result
+
+
+def _ignore(delta: Delta) -> None: ...
+
+
+def operations(arrays: Sequence[mx.array]) -> int:
+    """Operations in the graph behind some arrays that are not evaluated yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.dot"
+        mx.export_to_dot(str(path), *arrays)
+        labels = re.findall(r'label ="(\w+)', path.read_text())
+    return sum(label not in VIEWS for label in labels)

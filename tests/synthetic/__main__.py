@@ -1,0 +1,5 @@
+"""`python -m tests.synthetic FAMILY FOLDER` writes a checkpoint."""
+
+from tests.synthetic.models import main
+
+main()
