@@ -23,13 +23,13 @@ from paceline.bench.offline import bench_row, random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
 from paceline.cache.prefix import PrefixCache
+from paceline.engine.core import EngineCore
 from paceline.engine.pace import Pace
 from paceline.engine.policy import POLICIES, PolicyName
 from paceline.engine.request import Delta, Prompt, RequestId, Sampling
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
-from paceline.engine.runner import Runner
 
 CACHE = 2 << 30  # bytes that prefixes may take
 PATIENCE = 1800.0  # seconds for one part of the run
@@ -124,17 +124,17 @@ class FairnessBench(Bench):
         super().__init__(source)
         self.scheduler.max_rows = max_rows
         self.stall = None if stall_target_ms is None else stall_target_ms / 1000
+        self.reuse: Reuse
 
-    def _setup(self) -> Runner:
-        runner = super()._setup()
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
+        core = super()._build(wake)
         self.scheduler.pace = Pace(self.stall, self.scheduler.pace.most)
-        self.engine.reuse = Reuse(PrefixCache(lambda: CACHE), runner, self.engine.ends)
-        return runner
+        core.reuse = self.reuse = Reuse(PrefixCache(lambda: CACHE), core.runner)
+        return core
 
     def begin(self, policy: PolicyName) -> None:
         """Nothing is known of earlier runs."""
-        assert self.engine.reuse is not None
-        self.engine.run_between_steps(self.engine.reuse.clear).result(timeout=PATIENCE)
+        self.engine.call(self.reuse.clear).result(timeout=PATIENCE)
         self.scheduler.policy = POLICIES[policy]()
         self.scheduler.setbacks["policy"] = 0
 
@@ -152,8 +152,7 @@ class FairnessBench(Bench):
             route = router.route(Prompt(prompt), sampling)
             row = bench_row(place, prompt, sampling, requests.output, partial(waits.sink, name), route)
             row.id, row.tenant = RequestId(name), tenant
-            assert self.engine.reuse is not None
-            row.keys = self.engine.reuse.keys(row.prompt)
+            row.keys = self.reuse.keys(row.prompt)
             rows.append(row)
         for place, row in enumerate(rows):
             time.sleep(max(begun + place * requests.gap - time.perf_counter(), 0.0))

@@ -26,10 +26,10 @@ from paceline.bench.offline import bench_row, random_prompts
 from paceline.cache.disk import Disk
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
+from paceline.engine.core import EngineCore
 from paceline.engine.request import Delta, Prompt, Sampling, Speculation
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
-from paceline.engine.runner import Runner
 from paceline.errors import PacelineError
 
 TAIL = 32  # tokens of a prompt that are its own
@@ -117,19 +117,19 @@ class PrefixBench(Bench):
         self.disk.holds = False
         super().__exit__(*error)
 
-    def _setup(self) -> Runner:
-        runner = super()._setup()
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
+        core = super()._build(wake)
         self.speculation = "off" if isinstance(self.model.head, str) else "auto"
         self.cache = PrefixCache(lambda: self.limit)
-        self.disk = _PatientDisk(self.folder, "bench", self._room, on_done=self.engine.wake)
+        self.disk = _PatientDisk(self.folder, "bench", self._room, on_done=wake)
         self.tier = DiskTier(self.cache, self.disk)
-        self.reuse = Reuse(self.cache, runner, self.engine.ends, feeds_head=self.speculation != "off", disk=self.tier)
+        self.reuse = Reuse(self.cache, core.runner, feeds_head=self.speculation != "off", disk=self.tier)
         self.tier.open()
-        self.engine.reuse = self.reuse
-        return runner
+        core.reuse = self.reuse
+        return core
 
     def between(self, work: Callable[[], Any]) -> Any:
-        return self.engine.run_between_steps(work).result(timeout=600)
+        return self.engine.call(work).result(timeout=600)
 
     def clear(self) -> None:
         """Forget everything, here and on disk."""

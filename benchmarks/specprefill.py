@@ -24,13 +24,13 @@ from paceline import platform
 from paceline.bench.offline import Trace, bench_row, random_prompts
 from paceline.cache.budget import Budget
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.core import EngineCore
 from paceline.engine.duty import Duty
 from paceline.engine.forward import DEVICES
 from paceline.engine.rehearsal import rehearse
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
-from paceline.engine.runner import Runner
 from paceline.errors import LoadError, PacelineError
 from paceline.models.loader import LoadedModel
 from paceline.sparse.draft import build, check_draft, load_draft, why_not
@@ -110,14 +110,13 @@ class SparseBench(Bench):
             self.draft = load_draft(self.draft_source, "auto", self.tokenizer.vocab_size)
         return model
 
-    def _setup(self) -> Runner:
-        runner = super()._setup()
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
+        core = super()._build(wake)
         tokenizer = self.tokenizer
-        self.engine.end_ids = frozenset() if tokenizer is None else tokenizer.eos_ids
-        self.engine.sparse = self.sparse = build(
+        core.sparse = self.sparse = build(
             Rules("off"),  # every request says what it wants
             self.draft,
-            runner,
+            core.runner,
             budget=Budget(1 << 50),  # memory is not what is measured
             chunk=self.draft_chunk,
             window=self.draft_window,
@@ -128,8 +127,8 @@ class SparseBench(Bench):
         self.sparse.on_chosen = self._note_choice
         self.scheduler.duty = self.duty
         if platform.device_kind() in DEVICES:  # as a server does
-            rehearse(runner, draft=self.sparse.draft)
-        return runner
+            rehearse(core.runner, draft=self.sparse.draft)
+        return core
 
     def _note_choice(self, row: Row) -> None:
         self.chosen_at = time.perf_counter()

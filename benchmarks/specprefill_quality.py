@@ -135,6 +135,7 @@ def answers(bench: SparseBench, prompts: Sequence[Prompt], keep: float) -> list[
             ANSWER,
             TextStream(tokenizer.detokenizer()),
             heard.sink(place),
+            end_ids=tokenizer.eos_ids,
         )
         for place, prompt in enumerate(prompts)
     ]

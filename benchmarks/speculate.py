@@ -103,7 +103,7 @@ def compare(
 
 
 def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
-    depths, counters = bench.scheduler.depths, bench.engine.counters
+    depths, counters = bench.scheduler.depths, bench.engine.core.counters
     before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
     trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
     after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
@@ -138,7 +138,7 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
 
     def run() -> dict[int, int]:
         runner = bench.runner
-        counting = _Counting(runner.model, runner.grouping, bench.engine.ends, traces=runner.forward.traces)
+        counting = _Counting(runner.model, runner.grouping, traces=runner.forward.traces)
         sampling, route = Sampling(temperature=0, ignore_eos=True), Route(None, "bench")
         prompts = random_prompts(rows, 8, 100)
         riders = [bench_row(place, prompt, sampling, 1 << 20, _ignore, route) for place, prompt in enumerate(prompts)]

@@ -83,11 +83,11 @@ class StallBench(Bench):
         for row in streams:
             self.engine.submit(row)
         self._until(lambda: all(len(times) >= WARM for times in trace.times.values()), PATIENCE)
-        begun, computed = time.perf_counter(), self.engine.counters.prompt_tokens
+        begun, computed = time.perf_counter(), self.engine.core.counters.prompt_tokens
         for row in prompts:
             self.engine.submit(row)
         self._until(readers.done.is_set, plan.seconds)
-        ended, computed = time.perf_counter(), self.engine.counters.prompt_tokens - computed
+        ended, computed = time.perf_counter(), self.engine.core.counters.prompt_tokens - computed
         chunk = scheduler.pace.chunk(decoding=True)
         for row in (*streams, *prompts):
             self.engine.abort(row.id)

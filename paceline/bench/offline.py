@@ -22,13 +22,14 @@ from paceline import platform
 from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.engine import Engine
+from paceline.engine.core import EngineCore
 from paceline.engine.request import Delta, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.steps import prepare_steps
+from paceline.engine.thread import EngineThread
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
 
@@ -104,8 +105,7 @@ class Bench:
         self.layout = layout
         self.prefill_chunk = prefill_chunk
         self.scheduler = Scheduler(64, prefill_chunk or 256)
-        self.engine = Engine(self._setup, self.scheduler, self._between)
-        self._jobs: list[tuple[Callable[[], Any], list[Any], threading.Event]] = []
+        self.engine = EngineThread(self._build)
         self.model: LoadedModel
         self.runner: Runner
 
@@ -116,34 +116,22 @@ class Bench:
     def __exit__(self, *error: object) -> None:
         self.engine.stop()
 
-    def _setup(self) -> Runner:
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
         self.model = self._load()
         choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
             self.scheduler.pace.most = check.prefill_chunk(self.model.language, grouping)
         traces = prepare_steps(self.model, grouping) and self.compile
-        self.runner = Runner(self.model, grouping, self.engine.ends, traces=traces)
-        return self.runner
+        self.runner = Runner(self.model, grouping, traces=traces)
+        return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:
         return load(self.source)
 
-    def _between(self) -> None:
-        while self._jobs:
-            work, result, done = self._jobs.pop()
-            result.append(work())
-            done.set()
-
     def on_engine_thread(self, work: Callable[[], Any]) -> Any:
         """Run something on the thread that owns MLX, while the engine is idle."""
-        result: list[Any] = []
-        done = threading.Event()
-        self._jobs.append((work, result, done))
-        self.engine.abort(RequestId("wake"))
-        if not done.wait(timeout=3600):
-            raise TimeoutError("the engine's thread did not answer")
-        return result[0]
+        return self.engine.call(work).result(timeout=3600)
 
     # -- what is measured
 
@@ -166,8 +154,8 @@ class Bench:
             for place, prompt in enumerate(prompts)
         ]
         for row in rows:
-            if self.engine.reuse is not None:
-                row.keys = self.engine.reuse.keys(row.prompt)
+            if (reuse := self.engine.core.reuse) is not None:
+                row.keys = reuse.keys(row.prompt)
             self.engine.submit(row)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun

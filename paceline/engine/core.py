@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import mlx.core as mx
+
 from paceline.engine import delivery, overview, pooling
 from paceline.engine.account import Account
 from paceline.engine.counters import Counters
 from paceline.engine.depth import bucket
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
 from paceline.engine.patience import Patience
+from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.rate import Rate
 from paceline.engine.request import Delta, FinishReason, RequestId
@@ -25,7 +28,7 @@ from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, PromptWork, Runner, Token
 from paceline.engine.sampler import NOT_A_NUMBER
-from paceline.engine.scheduler import Cause, Chunk, Plan, Scheduler
+from paceline.engine.scheduler import Scheduler
 from paceline.errors import InvalidRequest, QueueFull, Refused
 from paceline.sparse.prefill import SparsePrefill
 
@@ -68,7 +71,6 @@ class EngineCore:
         self._deadlines_checked = 0.0
         # When the last step ended, its kind, and how many of that kind came before it.
         self._clocked: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
-        scheduler.on_enter = self._enter
 
     # -- rows come and go
 
@@ -124,8 +126,8 @@ class EngineCore:
         if self.reuse is not None:
             self.faults.guard(row, partial(self.reuse.look_up, row))
 
-    def _enter(self, row: Row) -> None:
-        """A row that comes in begins where the longest known prefix of its prompt ends."""
+    def _admit(self, row: Row) -> None:
+        """A row that begins to run does so where the longest cached prefix of its prompt ends."""
         if not row.setbacks:
             row.queued = row.entered - row.arrived
             self.counters.queue_seconds += row.queued
@@ -194,22 +196,22 @@ class EngineCore:
                 in_flight = None
             runner.take_out([row for row in runner.rows if row.finished is not None])
         plan = self.scheduler.plan(self.clock())
-        while plan.preempt or plan.outgrown is not None:
-            if in_flight is not None:
+        while not plan.is_step:
+            if in_flight is not None and (plan.preempt or plan.exceeds_memory is not None):
                 self.settle(in_flight)
                 in_flight = None
-            self._make_room(plan)
+            self._prepare(plan)
             plan = self.scheduler.plan(self.clock())
+        decode = self._decoding(plan)
         self._reject_overflow()
         if self.scheduler.admission is not None:
             runner.frugal = self.scheduler.admission.frugal
-        if self.reuse is not None:
-            faults.attempt(self.reuse.give_way)
-        if self.sparse is not None:
-            faults.attempt(self.sparse.give_way)
-        if in_flight is not None and in_flight.unread and not runner.follows(in_flight, plan.decode, plan.depth):
+        for cache in (self.reuse, self.sparse):
+            if cache is not None:
+                faults.attempt(cache.give_way)
+        if in_flight is not None and in_flight.unread and not runner.follows(in_flight, decode, plan.draft_length):
             in_flight = self._read(in_flight)
-        following, trouble = self._launch(plan)
+        following, trouble = self._launch(plan, decode)
         faults.check_forgiven()
         if trouble is not None and in_flight is not None and faults.is_ambiguous(trouble):
             raise AmbiguousFault from trouble
@@ -218,7 +220,7 @@ class EngineCore:
                 self._settle_prompts(following)
             following = None  # its tokens were built on what is lost
         elif trouble is not None:
-            faults.step_failed(plan.decode, trouble)
+            faults.step_failed(decode, trouble)
         drop_frames(trouble)
         faults.check_forgiven()
         self._tidy(plan)
@@ -231,18 +233,26 @@ class EngineCore:
             return False
         return admission.lingers([row for row in self.runner.rows if row.finished is not None])
 
-    def _make_room(self, plan: Plan) -> None:
-        """Do what the plan asks for before there can be a step."""
-        outgrown = plan.outgrown
-        if outgrown is not None and outgrown.finished is None:
-            if outgrown.generated:
-                log.warning("request %s has outgrown the memory, and ends here", outgrown.id)
-                self.finish(outgrown, "length")
+    def _prepare(self, plan: StepPlan) -> None:
+        """Do what the plan asks for before there can be a step. Rows may have ended since it was made."""
+        for request_id in plan.admit:
+            if request_id in self.rows:
+                self._admit(self.rows[request_id])
+        if plan.exceeds_memory is not None and (row := self.rows.get(plan.exceeds_memory)) is not None:
+            if row.generated:
+                log.warning("request %s exceeds the memory, and ends here", row.id)
+                self.finish(row, "length")
             else:
-                self.finish(outgrown, "error", error="The memory does not suffice for this request.")
-        rows = [row for row in plan.preempt if row.finished is None and row in self.scheduler.running]
-        if rows:
-            self.preempt(rows, plan.cause)
+                self.finish(row, "error", error="The memory does not suffice for this request.")
+        rows = [self.rows[request_id] for request_id in plan.preempt if request_id in self.rows]
+        self.preempt([row for row in rows if row in self.scheduler.running], plan.cause)
+
+    def _decoding(self, plan: StepPlan) -> list[Row]:
+        """The rows that decode, told how many tokens to draft."""
+        rows = [self.rows[request_id] for request_id in plan.decode]
+        for row, length in zip(rows, plan.draft_lengths, strict=True):
+            row.depth = length
+        return rows
 
     def _check_waiting(self) -> None:
         """Between two steps: what rows wait for may have come, or their time may be over."""
@@ -275,12 +285,12 @@ class EngineCore:
 
     # -- execute
 
-    def _launch(self, plan: Plan) -> tuple[Launched | None, Exception | None]:
+    def _launch(self, plan: StepPlan, decode: Sequence[Row]) -> tuple[Launched | None, Exception | None]:
         """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
         runner, faults = self.runner, self.faults
         trouble = None
         try:
-            launched = runner.decode(plan.decode, plan.depth)
+            launched = runner.decode(decode, plan.draft_length)
             if faults.serial:
                 runner.await_step(launched)
         except Exception as error:  # noqa: BLE001
@@ -290,27 +300,28 @@ class EngineCore:
             return None, trouble
         launched.alone = not plan.prefill and plan.encode is None and plan.score is None
         for chunk in plan.prefill:
+            if (row := self.rows.get(chunk.id)) is None:
+                continue
             begun = time.perf_counter()
-            faults.run_for_one(chunk.row, partial(self._prefill, chunk, launched))
-            if chunk.row.chosen is not None:
+            faults.run_for_one(row, partial(self._prefill, row, chunk.tokens, launched))
+            if row.chosen is not None:
                 self._count_side_work(launched, time.perf_counter() - begun)
-        if plan.encode is not None:
-            faults.run_for_one(plan.encode, partial(runner.encode, plan.encode))
-        if plan.score is not None:
-            self._score(plan.score, launched)
+        if plan.encode is not None and (row := self.rows.get(plan.encode)) is not None:
+            faults.run_for_one(row, partial(runner.encode, row))
+        if plan.score is not None and (row := self.rows.get(plan.score)) is not None:
+            self._score(row, launched)
         self.counters.steps += 1
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
 
-    def _prefill(self, chunk: Chunk, launched: Launched) -> None:
-        work = PromptWork(chunk.row, self.runner.prefill(chunk))
+    def _prefill(self, row: Row, tokens: int, launched: Launched) -> None:
+        work = PromptWork(row, self.runner.prefill(row, tokens))
         if self.faults.serial:
             self.runner.wait(work.arrays)
         launched.waits.append(work)
-        launched.prompt_tokens += chunk.tokens
-        self.counters.prompt_tokens += chunk.tokens
-        row = chunk.row
-        self.scheduler.policy.served(row, chunk.tokens)
+        launched.prompt_tokens += tokens
+        self.counters.prompt_tokens += tokens
+        self.scheduler.policy.served(row, tokens)
         if row.remaining == 0 and row.prompt.pooling is not None:
             launched.pooled.append(PromptWork(row, []))  # read when the step is: a read here would hold up everybody
         elif row.remaining == 0 and row.limit == 0:  # only the prompt's own scores were asked for
@@ -433,12 +444,10 @@ class EngineCore:
 
     # -- memory and the end
 
-    def _tidy(self, plan: Plan) -> None:
+    def _tidy(self, plan: StepPlan) -> None:
         if plan.decode and self.counters.decode_steps % RECOVERY_STEPS == 0:
             self.scheduler.recover()
         if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
-            import mlx.core as mx
-
             mx.clear_cache()
         if self.account.due(self.clock()):
             self.faults.attempt(self._sample_memory)
@@ -446,15 +455,12 @@ class EngineCore:
     def on_idle(self) -> None:
         """Nobody is there: what is left is what idleness costs. What was submitted last must be over, or it would count
         for ever: copies for the prefix cache hold on to all that they are cut from."""
-        import mlx.core as mx
-
         self.faults.attempt(mx.synchronize)
         self.faults.attempt(self._sample_memory)
 
     def _sample_memory(self) -> None:
-        counters, scheduler = self.counters, self.scheduler
-        rows, now = scheduler.running, self.clock()
-        self.account.look(scheduler.admission, rows, now, counters.prompt_tokens, counters.generated_tokens)
+        scheduler, tokens = self.scheduler, (self.counters.prompt_tokens, self.counters.generated_tokens)
+        self.account.look(scheduler.admission, scheduler.running, self.clock(), *tokens)
 
     def crashed(self, error: BaseException) -> None:
         """Something failed that nobody is there to handle: the engine ends, and says so."""
@@ -464,8 +470,8 @@ class EngineCore:
 
     def close(self) -> None:
         """End everything and free the model. Whatever fails on the way, the rest is still done."""
+        reason: FinishReason = "abort" if self.failure is None else "error"
         for row in list(self.rows.values()):
-            reason: FinishReason = "abort" if self.failure is None else "error"
             self._at_last(partial(self.finish, row, reason, error=self.failure))
         self._at_last(self._on_step)
         if self.reuse is not None:
@@ -488,8 +494,6 @@ class EngineCore:
 
 
 def _free() -> None:
-    import mlx.core as mx
-
     gc.collect()
     mx.clear_cache()
     mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process

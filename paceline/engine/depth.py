@@ -102,18 +102,16 @@ class Depths:
 
     # -- choosing
 
-    def choose(self, rows: Sequence[Row]) -> int:
-        """Sets each row's depth; returns the step's, the largest."""
+    def choose(self, rows: Sequence[Row]) -> tuple[int, ...]:
+        """How many tokens each of these is to draft in a step of them all."""
         free = [row for row in rows if row.route.depth is None]
         fixed = max((min(row.route.depth or 0, row.room, self.most) for row in rows), default=0)
         depth = self._auto(bucket(len(rows)), free, fixed) if free else 0
-        for row in rows:
-            wanted = depth if row.route.depth is None else row.route.depth
-            row.depth = max(0, min(wanted, row.room, self.most))
-        deepest = max((row.depth for row in rows), default=0)
+        wanted = (depth if row.route.depth is None else row.route.depth for row in rows)
+        lengths = tuple(max(0, min(each, row.room, self.most)) for each, row in zip(wanted, rows, strict=True))
         if rows:
-            self.steps[deepest] += 1
-        return deepest
+            self.steps[max(lengths)] += 1
+        return lengths
 
     def _auto(self, size: int, free: Sequence[Row], fixed: int) -> int:
         self._clock += 1

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from paceline.engine.pressure import is_out_of_memory
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, StepLost
@@ -160,8 +162,6 @@ class Faults:
 
     def _free_memory(self, error: BaseException) -> None:
         """MLX has run out of memory: evict what can be, and take less from now on."""
-        import mlx.core as mx
-
         core = self._core
         core.counters.out_of_memory += 1
         log.warning("out of memory: prefixes are dropped and chunks shrink (%s)", error)

@@ -18,7 +18,6 @@ from paceline.conversation.text import TextStream
 from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.engine.scheduler import Chunk
 from paceline.models.vision import Vision
 
 log = logging.getLogger("paceline")
@@ -43,7 +42,7 @@ def measure(runner: Runner, *, head: bool = True) -> Prices:
     peaks = []
     for _ in range(CHUNKS):
         before = row.prefilled
-        peaks.append((before, _peak(lambda: mx.eval(runner.prefill(Chunk(row, CHUNK))))))
+        peaks.append((before, _peak(lambda: mx.eval(runner.prefill(row, CHUNK)))))
     assert row.batch is not None
     held = [row.batch] if row.head is None else [row.batch, row.head]
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])

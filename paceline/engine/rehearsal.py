@@ -23,7 +23,6 @@ from paceline.engine.forward import PATIENCE
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.engine.scheduler import Chunk
 from paceline.sparse.scorer import Draft
 
 log = logging.getLogger("paceline")
@@ -104,7 +103,7 @@ class _Rehearsal:
     def read(self, row: Row) -> None:
         """Its prompt, in two chunks."""
         for size in (row.remaining // 2, row.remaining - row.remaining // 2):
-            mx.eval(self.runner.prefill(Chunk(row, size)))
+            mx.eval(self.runner.prefill(row, size))
 
     def crowd(self, depth: int, rows: Sequence[Row]) -> None:
         """They join one after another, decode for a while, and leave in the order in which they came."""

@@ -27,7 +27,6 @@ from paceline.engine.forward import Forward
 from paceline.engine.request import TokenLogprob
 from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler, token_logprobs
-from paceline.engine.scheduler import Chunk
 from paceline.engine.speculate import Drafter
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
@@ -138,10 +137,9 @@ class Runner:
         row.encoded.append(features)
         row.pictured += 1
 
-    def prefill(self, chunk: Chunk) -> list[mx.array]:
+    def prefill(self, row: Row, tokens: int) -> list[mx.array]:
         """The next tokens of a row's prompt, in a batch of its own. Returns what to wait for."""
-        row = chunk.row
-        stop = row.prefilled + chunk.tokens
+        stop = row.prefilled + tokens
         waits: list[mx.array] = []
         left: list[mx.array] = []  # with others, at a stop inside the chunk
         while row.prefilled < stop:

@@ -8,51 +8,21 @@ short, chunks shrink, then rows are set back: they wait again, and go on later w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from paceline.engine.admission import Admission
 from paceline.engine.depth import Depths
 from paceline.engine.duty import Duty
 from paceline.engine.pace import LEAST, Pace
+from paceline.engine.plan import Cause, PrefillChunk, StepPlan
 from paceline.engine.policy import Fifo, Holding, Policy
+from paceline.engine.request import RequestId
 from paceline.engine.row import Row
 from paceline.engine.suspects import Suspects
 
-Cause = Literal["memory", "policy", "fault"]  # why a row was set back
 LOOK = 16  # rows that do not fit, looked at before the rest is left for later
 AGAIN = 0.1  # seconds between two looks at the rows that wait, when nothing has changed
 PROGRESS = 16  # tokens that a row says between two times that it gives way to others
 CHECK = 8  # plans between two looks at the memory, when nothing has changed
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    row: Row
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step; while
-    streams run, a chunk of scoring takes the place of prefill in every other step.
-
-    `preempt`: before anything else, these are to be set back, and a new plan made. `outgrown`: this row is alone, and
-    the memory does not suffice for another token of it.
-    """
-
-    decode: tuple[Row, ...] = ()
-    depth: int = 0  # draft tokens of the row that has most; each row's own is `row.depth`
-    prefill: tuple[Chunk, ...] = ()
-    encode: Row | None = None
-    score: Row | None = None  # its prompt is scored on by the draft (paceline/sparse)
-    preempt: tuple[Row, ...] = ()
-    cause: Cause = "memory"  # of preempting
-    outgrown: Row | None = None
-
-    @property
-    def empty(self) -> bool:
-        return not (self.decode or self.prefill or self.encode or self.score)
 
 
 class Scheduler:
@@ -76,7 +46,6 @@ class Scheduler:
         self.suspects = Suspects()
         self.waiting: list[Row] = []
         self.running: list[Row] = []
-        self.on_enter: Callable[[Row], None] = lambda row: None  # called each time that a row begins to run
         self.crowd: int | None = None  # rows that may run, after memory ran out; None: as many as fit
         self.setbacks: dict[Cause, int] = {"memory": 0, "policy": 0, "fault": 0}
         self._look_at = 0.0  # when to look at the rows that wait, if nothing changes before
@@ -136,7 +105,8 @@ class Scheduler:
         """Prompt tokens that the next step may take."""
         return min(self.pace.chunk(decoding), max(self._chunk, min(LEAST, self.pace.most)))
 
-    def plan(self, now: float = 0.0) -> Plan:
+    def plan(self, now: float = 0.0) -> StepPlan:
+        """What to do next. Changes the queue, and nothing else."""
         self._now = now
         look = self._changed or (bool(self.waiting) and now >= self._look_at)
         if look or self._tight or self._plans % CHECK == 0 or any(row.remaining for row in self.running):
@@ -145,7 +115,7 @@ class Scheduler:
                 return relief
         if look:
             first = self._fill(now)
-            if first is not None:
+            if not first.is_step:
                 return first
         self._plans += 1
         decode = tuple(row for row in self.running if row.decodes)
@@ -155,11 +125,17 @@ class Scheduler:
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
             self._scored = not self._scored
             prefill, score = ((), score) if self._scored else (prefill, None)
-        return Plan(decode, self.depths.choose(decode), prefill, encode, score)
+        return StepPlan(
+            _ids(decode),
+            self.depths.choose(decode),
+            prefill,
+            None if encode is None else encode.id,
+            None if score is None else score.id,
+        )
 
     # -- memory
 
-    def _relief(self) -> Plan | None:
+    def _relief(self) -> StepPlan | None:
         """Shrink the chunk; where that is not enough, somebody must give way."""
         admission = self.admission
         self._chunk = self.pace.ceiling
@@ -171,9 +147,9 @@ class Scheduler:
         if self._tight:
             if len(self.running) > 1:
                 able = [row for row in self.running if not self._protected(row)]
-                return Plan(preempt=(self.policy.least(able or self.running),))
+                return StepPlan(preempt=(self.policy.least(able or self.running).id,))
             if admission.outgrown(self.running[0], self._chunk):
-                return Plan(outgrown=self.running[0])
+                return StepPlan(exceeds_memory=self.running[0].id)
         self.account()
         return None
 
@@ -191,10 +167,10 @@ class Scheduler:
 
     # -- who comes in
 
-    def _fill(self, now: float) -> Plan | None:
-        """Let rows in, in order, as long as there is room; a plan: somebody should make some first."""
+    def _fill(self, now: float) -> StepPlan:
+        """Let rows in, in order, as long as there is room; or say who should make some first."""
         self._changed, self._look_at = False, now + AGAIN
-        before = len(self.running)
+        admitted: list[Row] = []
         missed = 0
         blocked = ""
         ordered = self._ordered(now)
@@ -209,6 +185,7 @@ class Scheduler:
             obstacle = self._obstacle(row, self.running)
             if obstacle is None:
                 self._enter(row, now)
+                admitted.append(row)
                 continue
             row.waits = obstacle
             missed += 1
@@ -216,20 +193,20 @@ class Scheduler:
                 continue
             if not self.running:  # it has all there is, and that is too little
                 self._changed = True
-                return Plan(outgrown=row)
+                return StepPlan(exceeds_memory=row.id)
             victims = self._victims(row, obstacle, now)
             if victims:
                 self._changed, self._favoured = True, row
-                return Plan(preempt=victims, cause="policy")
+                return StepPlan(admit=_ids(admitted), preempt=_ids(victims), cause="policy")
             if obstacle == "rows":
                 blocked = "rows"
             elif self._starves(row, now):
                 blocked = "order"
         admission = self.admission
-        if admission is not None and len(self.running) > before:
+        if admission is not None and admitted:
             self._chunk = admission.chunk(self.running, self._chunk, admission.left(self.running))
             self.account()
-        return None
+        return StepPlan(admit=_ids(admitted))
 
     def _ordered(self, now: float) -> list[Row]:
         """Those that have waited for too long, then the others as the policy says."""
@@ -303,11 +280,10 @@ class Scheduler:
         row.aged = self._starves(row, now)
         row.entered, row.started, row.waits = now, True, ""
         row.company.started = True
-        self.on_enter(row)
 
     # -- prompts
 
-    def _prefill(self, decoding: bool, rests: bool = False) -> tuple[Chunk, ...]:
+    def _prefill(self, decoding: bool, rests: bool = False) -> tuple[PrefillChunk, ...]:
         """The foremost prompt, by the policy, gets at least half the budget, so that it always moves; the rest goes to
         the shortest remainders, so that a short prompt does not wait for a long one's many chunks. `rests`: prompts
         that are read sparsely leave this step to the streams."""
@@ -329,12 +305,16 @@ class Scheduler:
             if more > 0:
                 grants[id(row)] = grants.get(id(row), 0) + more
                 budget -= more
-        return tuple(Chunk(row, grants[id(row)]) for row in rows if id(row) in grants)
+        return tuple(PrefillChunk(row.id, grants[id(row)]) for row in rows if id(row) in grants)
 
     def _score(self) -> Row | None:
         """One prompt at a time, the first that came: another draft's worth of memory is never needed."""
         able = (row for row in self.running if row.remaining and not row.decided and not row.held)
         return next((row for row in able if row.finished is None), None)
+
+
+def _ids(rows: Sequence[Row]) -> tuple[RequestId, ...]:
+    return tuple(row.id for row in rows)
 
 
 def _one(row: Row) -> int:

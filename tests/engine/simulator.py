@@ -6,6 +6,7 @@ fail. Rows advance as a runner would advance them, and join groups as a batch wo
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,17 +19,20 @@ from paceline.cache.prices import Attention, Prices
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.admission import Admission
+from paceline.engine.plan import Cause
 from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
 from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
-from paceline.engine.scheduler import Cause, Plan, Scheduler
+from paceline.engine.scheduler import Scheduler
 from paceline.errors import NeverFits
+from tests.engine.planned import Planned, planned
 
 STUBBORN = 3  # as in engine/engine
 RECOVERY = 32
 LONGEST = 0.1  # seconds of the longest step
 GIVEN = (1, 2, 3, 4)  # priorities and tenants
 NEVER = 1_000_000
+NUMBERS = itertools.count()
 
 
 def picture(patches: int) -> Image:
@@ -42,11 +46,18 @@ def row(
     tenant: str = "",
     priority: int = 0,
     patches: Iterable[int] = (),
-    name: str = "row",
+    name: str = "guest",
 ) -> Row:
     text = TextStream(ByteDetokenizer(lambda token: b""))
     images = tuple(picture(size) for size in patches)
-    made = Row(RequestId(name), Prompt((0,) * prompt, images), Sampling(seed=0), limit, text, lambda delta: None)
+    made = Row(
+        RequestId(f"{name} {next(NUMBERS)}"),
+        Prompt((0,) * prompt, images),
+        Sampling(seed=0),
+        limit,
+        text,
+        lambda delta: None,
+    )
     made.tenant, made.priority = tenant, priority
     return made
 
@@ -104,7 +115,6 @@ class Simulator:
 
     def run(self, most_plans: int = 20_000) -> None:
         """To the end of the script, and of all its rows."""
-        self.scheduler.on_enter = lambda row: self.spells.append((self.now - row.since, row))
         coming = sorted(self.script.guests, key=lambda guest: guest.comes)
         guests: dict[int, Guest] = {}
         while coming or not self.idle:
@@ -128,14 +138,14 @@ class Simulator:
         self.scheduler.add(new, self.now)
 
     def step(self, guests: dict[int, Guest]) -> None:
-        """As `Engine.step`: plan, make room as long as the plan asks for it, run, deliver."""
+        """As `EngineCore.step`: plan, make room as long as the plan asks for it, run, deliver."""
         plan = self._plan()
         rounds = 0
-        while plan.preempt or plan.outgrown is not None:
+        while plan.preempt or plan.exceeds_memory is not None:
             rounds += 1
             assert rounds <= 2 * (len(self.scheduler.running) + len(self.scheduler.waiting)) + 8, "planning never ends"
-            if plan.outgrown is not None:
-                self.end(plan.outgrown, "outgrown")
+            if plan.exceeds_memory is not None:
+                self.end(plan.exceeds_memory, "outgrown")
             self.set_back(plan.preempt, plan.cause)
             plan = self._plan()
         if self.script.queue is not None:
@@ -156,11 +166,13 @@ class Simulator:
             elif guest.leaves <= 0:
                 self.end(guest.row, "cancelled")
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> Planned:
         self.plans += 1
-        return self.scheduler.plan(self.now)
+        plan = planned(self.scheduler, self.now)
+        self.spells += [(self.now - row.since, row) for row in plan.admitted]
+        return plan
 
-    def _check(self, plan: Plan) -> None:
+    def _check(self, plan: Planned) -> None:
         """What the rows hold, with all that is read in this step, is never more than there is."""
         admission = self.scheduler.admission
         if admission is not None:
@@ -169,7 +181,7 @@ class Simulator:
             assert used <= admission.budget.usable, (used, admission.budget.usable)
             self.most = max(self.most, used)
 
-    def _ride(self, plan: Plan, guests: dict[int, Guest]) -> None:
+    def _ride(self, plan: Planned, guests: dict[int, Guest]) -> None:
         scheduler, script = self.scheduler, self.script
         for chunk in plan.prefill:
             chunk.row.prefilled += chunk.tokens

@@ -40,7 +40,10 @@ class Machine:
         self.seconds = [0.0] * (MOST_DRAFTED + 1)  # by depth
 
     def step(self, rows: Sequence[Row]) -> int:
-        depth = self.depths.choose(rows)
+        lengths = self.depths.choose(rows)
+        for each, length in zip(rows, lengths, strict=True):
+            each.depth = length
+        depth = max(lengths, default=0)
         kind = (len(rows), depth)
         seconds = self.cost(*kind) * self.luck.lognormvariate(0, self.noise)
         if kind == self.before:
@@ -232,7 +235,7 @@ def test_a_single_slow_step_does_not_change_the_choice() -> None:
 
 def test_no_rows_no_depth() -> None:
     depths = Depths()
-    assert depths.choose([]) == 0
+    assert depths.choose([]) == ()
     assert sum(depths.steps) == 0
 
 
@@ -263,14 +266,12 @@ def test_each_row_of_a_step_drafts_by_its_own_route() -> None:
     assert max(seen) <= MOST_DRAFTED
 
 
-def test_the_step_is_as_deep_as_its_deepest_row() -> None:
+def test_a_row_drafts_no_more_than_it_has_room_for() -> None:
     depths = Depths()
     rows = [row(2), row(6, limit=4), row("off")]
-    assert depths.choose(rows) == 3
-    assert [each.depth for each in rows] == [2, 3, 0]
+    assert depths.choose(rows) == (2, 3, 0)
     rows[1].launched = 3
-    assert depths.choose(rows) == 2
-    assert [each.depth for each in rows] == [2, 0, 0]
+    assert depths.choose(rows) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("speculation", ["auto", 8])

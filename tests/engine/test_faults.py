@@ -11,6 +11,7 @@ import pytest
 
 from paceline.engine.faults import MAX_FAILING_STEPS
 from paceline.engine.request import RequestId
+from paceline.engine.row import Row
 from tests.engine.stepper import Instead, Stepper
 from tests.integration.test_exactness import prompt
 from tests.reference import greedy_text
@@ -32,10 +33,10 @@ def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.
     bad = stepper.greedy("bad", prompt(50), 12)
     prefill = stepper.runner.prefill
 
-    def fails(chunk: Any) -> list[mx.array]:
-        if chunk.row.id == "bad":
+    def fails(row: Row, tokens: int) -> list[mx.array]:
+        if row.id == "bad":
             raise RuntimeError("no such thing")
-        return prefill(chunk)
+        return prefill(row, tokens)
 
     monkeypatch.setattr(stepper.runner, "prefill", fails)
     late = stepper.greedy("late", prompt(30), 12)
@@ -137,7 +138,7 @@ def test_prompts_that_fail_are_the_devices_fault_only_if_it_can_do_nothing_else(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepper = Stepper(hybrid)
-    monkeypatch.setattr(stepper.runner, "prefill", lambda chunk: 1 / 0)
+    monkeypatch.setattr(stepper.runner, "prefill", lambda row, tokens: 1 / 0)
     for n in range(2 * MAX_FAILING_STEPS):
         stepper.greedy(f"poison {n}", prompt(9), 3)
         stepper.step(3)

@@ -17,7 +17,6 @@ from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
 from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
 from paceline.engine.row import Row
-from paceline.engine.scheduler import Chunk
 from tests.engine import simulator
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held
@@ -105,7 +104,7 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
                 mx.clear_cache()
                 active = mx.get_active_memory()
                 mx.reset_peak_memory()
-                mx.eval(runner.prefill(Chunk(new, tokens)))
+                mx.eval(runner.prefill(new, tokens))
                 peak = mx.get_peak_memory() - active
                 peaks[new.prefilled] = min(peak, peaks.get(new.prefilled, peak))
         for after, peak in peaks.items():

@@ -8,6 +8,7 @@ import sys
 from paceline.engine import overview
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from tests.engine.planned import planned
 from tests.engine.test_scheduler import row
 
 
@@ -57,7 +58,7 @@ def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
     one = Scheduler(1, 16)
     for place, prompt in enumerate((10, 20, 30)):
         one.add(row(prompt, name=f"r{place}/0"), now=float(place))
-    one.plan(3.0)
+    planned(one, 3.0)
     seen = overview.waiting(one.queue(4.0), 4.0)
     assert [(each["id"], each["position"], each["reason"], each["age_seconds"]) for each in seen] == [
         ("r1", 1, "rows", 3.0),

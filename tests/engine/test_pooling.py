@@ -192,8 +192,8 @@ def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch:
     submitted: list[int] = []
     waited: list[int] = []
 
-    def submits(chunk: Any) -> Any:
-        arrays = prefill(chunk)
+    def submits(row: Any, tokens: int) -> Any:
+        arrays = prefill(row, tokens)
         submitted.append(id(arrays))
         kept.append(arrays)  # or the next list may have its id
         return arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
@@ -19,17 +20,20 @@ from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, Shortes
 from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.routing import Route
 from paceline.engine.row import Company, Row
-from paceline.engine.scheduler import Plan, Scheduler
+from paceline.engine.scheduler import Scheduler
 from tests.engine import simulator
+from tests.engine.planned import Planned, planned
 from tests.engine.simulator import Guest, Script, Simulator, admission
 from tests.lengths import turns
 
+NUMBERS = itertools.count()
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
 
 
-def row(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "row") -> Row:
+def row(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "") -> Row:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    return Row(RequestId(name), Prompt((0,) * prompt, (PICTURE,) * images), Sampling(), limit, text, lambda delta: None)
+    request_id = RequestId(name or f"row {next(NUMBERS)}")
+    return Row(request_id, Prompt((0,) * prompt, (PICTURE,) * images), Sampling(), limit, text, lambda delta: None)
 
 
 def scheduler(*rows: Row, max_rows: int = 64, budget: int = 10) -> Scheduler:
@@ -39,7 +43,7 @@ def scheduler(*rows: Row, max_rows: int = 64, budget: int = 10) -> Scheduler:
     return result
 
 
-def ride(plan: Plan) -> None:
+def ride(plan: Planned) -> None:
     """What a runner does to the rows of a plan."""
     for each in plan.decode:
         each.launched += 1
@@ -50,7 +54,7 @@ def ride(plan: Plan) -> None:
         plan.encode.pictured += 1
 
 
-def chunks(plan: Plan) -> list[tuple[Row, int]]:
+def chunks(plan: Planned) -> list[tuple[Row, int]]:
     return [(chunk.row, chunk.tokens) for chunk in plan.prefill]
 
 
@@ -60,15 +64,15 @@ def test_planning_needs_no_mlx() -> None:
 
 
 def test_without_rows_the_plan_is_empty() -> None:
-    assert scheduler().plan().empty
-    assert scheduler().plan() == Plan()
+    assert planned(scheduler()).empty
+    assert planned(scheduler()) == Planned()
 
 
 def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_count() -> None:
     plain, two, prefilling = row(1), row(2), row(9)
     two.prefilled, two.route = 1, Route(2, "")
     prefilling.route = Route(5, "")
-    plan = scheduler(plain, two, prefilling, budget=4).plan()
+    plan = planned(scheduler(plain, two, prefilling, budget=4))
     assert (plan.decode, plan.depth) == ((plain, two), 2)
     assert (plain.depth, two.depth, prefilling.depth) == (0, 2, 0)
 
@@ -76,26 +80,26 @@ def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_cou
 def test_rows_enter_in_order_of_arrival_up_to_the_limit() -> None:
     rows = [row(1) for _ in range(5)]
     queue = scheduler(*rows, max_rows=2)
-    assert queue.plan().decode == tuple(rows[:2])
+    assert planned(queue).decode == tuple(rows[:2])
     assert list(queue.waiting) == rows[2:]
     queue.remove(rows[0])
-    assert queue.plan().decode == (rows[1], rows[2])
+    assert planned(queue).decode == (rows[1], rows[2])
     queue.remove(rows[1])
     queue.remove(rows[2])
-    assert queue.plan().decode == (rows[3], rows[4])
+    assert planned(queue).decode == (rows[3], rows[4])
     assert not queue.waiting
 
 
 def test_a_long_prompt_among_the_running_takes_a_place_too() -> None:
     long, short = row(10_000), row(1)
     queue = scheduler(long, short, max_rows=1)
-    assert queue.plan().decode == ()
+    assert planned(queue).decode == ()
     assert list(queue.waiting) == [short]
 
 
 def test_the_last_prompt_token_is_left_for_the_common_batch() -> None:
     only, two = row(1), row(2)
-    plan = scheduler(only, two).plan()
+    plan = planned(scheduler(only, two))
     assert plan.decode == (only,)
     assert chunks(plan) == [(two, 1)]
 
@@ -104,7 +108,7 @@ def test_decoding_is_never_skipped_for_a_prompt() -> None:
     decoding = [row(1) for _ in range(3)]
     queue = scheduler(*decoding, row(500), row(500), budget=7)
     for _ in range(30):
-        plan = queue.plan()
+        plan = planned(queue)
         assert plan.decode[:3] == tuple(decoding)
         assert sum(chunk.tokens for chunk in plan.prefill) == 7
         ride(plan)
@@ -113,52 +117,52 @@ def test_decoding_is_never_skipped_for_a_prompt() -> None:
 def test_a_row_decodes_in_the_step_after_its_prompt_is_done() -> None:
     only = row(11)
     queue = scheduler(only, budget=10)
-    plan = queue.plan()
+    plan = planned(queue)
     assert (plan.decode, chunks(plan)) == ((), [(only, 10)])
     ride(plan)
-    plan = queue.plan()
+    plan = planned(queue)
     assert (plan.decode, plan.prefill) == ((only,), ())
 
 
 def test_a_prompt_alone_gets_the_whole_budget() -> None:
     only = row(1000)
-    assert chunks(scheduler(only, budget=64).plan()) == [(only, 64)]
+    assert chunks(planned(scheduler(only, budget=64))) == [(only, 64)]
 
 
 def test_the_oldest_prompt_gets_half_and_the_shortest_the_rest() -> None:
     long, middle, short = row(1001), row(101), row(4)
     queue = scheduler(long, middle, short, budget=20)
-    plan = queue.plan()
+    plan = planned(queue)
     assert chunks(plan) == [(long, 10), (middle, 7), (short, 3)]
     ride(plan)
-    plan = queue.plan()
+    plan = planned(queue)
     assert plan.decode == (short,)
     assert chunks(plan) == [(long, 10), (middle, 10)]
 
 
 def test_half_an_odd_budget_is_rounded_up_so_that_the_oldest_always_moves() -> None:
     long, short = row(1001), row(101)
-    assert chunks(scheduler(long, short, budget=1).plan()) == [(long, 1)]
-    assert chunks(scheduler(long, short, budget=7).plan()) == [(long, 4), (short, 3)]
+    assert chunks(planned(scheduler(long, short, budget=1))) == [(long, 1)]
+    assert chunks(planned(scheduler(long, short, budget=7))) == [(long, 4), (short, 3)]
 
 
 def test_what_the_short_prompts_leave_goes_to_the_oldest() -> None:
     long, short = row(1001), row(3)
-    assert chunks(scheduler(long, short, budget=20).plan()) == [(long, 18), (short, 2)]
+    assert chunks(planned(scheduler(long, short, budget=20))) == [(long, 18), (short, 2)]
 
 
 def test_an_oldest_prompt_that_needs_less_than_half_leaves_the_rest() -> None:
     first, second = row(3), row(1001)
-    assert chunks(scheduler(first, second, budget=20).plan()) == [(first, 2), (second, 18)]
+    assert chunks(planned(scheduler(first, second, budget=20))) == [(first, 2), (second, 18)]
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_ones_many_chunks() -> None:
     queue = scheduler(row(100_000), budget=64)
-    ride(queue.plan())
+    ride(planned(queue))
     late = row(30)
     queue.add(late)
-    ride(queue.plan())
-    assert late in queue.plan().decode
+    ride(planned(queue))
+    assert late in planned(queue).decode
 
 
 def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() -> None:
@@ -166,21 +170,21 @@ def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() ->
     queue = scheduler(pictured, other, text)
     steps = []
     for _ in range(5):
-        plan = queue.plan()
+        plan = planned(queue)
         steps.append((plan.encode, [chunk.row for chunk in plan.prefill]))
         assert text in plan.decode
         ride(plan)
     assert steps == [(pictured, []), (pictured, []), (other, [pictured]), (None, [other]), (None, [])]
-    assert queue.plan().decode == (pictured, other, text)
+    assert planned(queue).decode == (pictured, other, text)
 
 
 def test_pictures_whose_features_are_used_up_are_not_encoded_again() -> None:
     pictured = row(9, images=2)
     queue = scheduler(pictured)
     for _ in range(3):
-        ride(queue.plan())
+        ride(planned(queue))
     pictured.encoded = []  # the runner lets them go when the row joins the batch
-    plan = queue.plan()
+    plan = planned(queue)
     assert (plan.encode, plan.prefill, plan.decode) == (None, (), (pictured,))
 
 
@@ -188,10 +192,10 @@ def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
     short = row(1, limit=2)
     queue = scheduler(short)
     for _ in range(2):
-        plan = queue.plan()
+        plan = planned(queue)
         assert plan.decode == (short,)
         ride(plan)
-    assert queue.plan().empty
+    assert planned(queue).empty
     assert queue.running == [short]  # until its tokens have been delivered
 
 
@@ -200,9 +204,9 @@ def test_a_row_can_be_removed_in_any_phase() -> None:
     everyone = [pictured, prefilling, decoding, waiting]
     for gone in everyone:
         queue = scheduler(*everyone, max_rows=3)
-        queue.plan()
+        planned(queue)
         queue.remove(gone)
-        plan = queue.plan()
+        plan = planned(queue)
         others = [each for each in everyone if each is not gone]
         assert queue.running == others
         assert not queue.waiting
@@ -219,9 +223,9 @@ def test_to_remove_a_row_that_is_not_there_does_nothing() -> None:
 def test_a_finished_row_is_not_planned_even_before_it_is_removed() -> None:
     prefilling, decoding = row(100), row(1)
     queue = scheduler(prefilling, decoding)
-    queue.plan()
+    planned(queue)
     prefilling.finished = decoding.finished = "abort"
-    assert queue.plan().empty
+    assert planned(queue).empty
 
 
 ARRIVALS = st.lists(
@@ -262,7 +266,7 @@ def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_ro
                 queue.remove(gone)
                 ended.append(gone)
         before = [(each, each.remaining, each.images_left) for each in queue.running]
-        plan = queue.plan()
+        plan = planned(queue)
         entered += [each for each in queue.running if each not in entered]
         assert len(queue.running) <= max_rows
         assert set(plan.decode) == {each for each in queue.running if each.decodes}
@@ -291,13 +295,13 @@ def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_ro
 # -- policies and ageing: `asked` runs the scheduler as the engine does, and time is what the test says
 
 
-def asked(queue: Scheduler, now: float = 0.0) -> Plan:
+def asked(queue: Scheduler, now: float = 0.0) -> Planned:
     """A plan, after all that it asks for first is done."""
     for _ in range(100):
-        plan = queue.plan(now)
-        if plan.outgrown is not None:
-            plan.outgrown.finished = "length"
-            queue.remove(plan.outgrown)
+        plan = planned(queue, now)
+        if plan.exceeds_memory is not None:
+            plan.exceeds_memory.finished = "length"
+            queue.remove(plan.exceeds_memory)
         elif plan.preempt:
             for each in plan.preempt:
                 each.restart()
@@ -381,7 +385,7 @@ def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -
     speak(first, second, tokens=7)
     urgent = simulator.row(10)
     queue.add(urgent, 2.0)
-    plan = queue.plan(2.0)
+    plan = planned(queue, 2.0)
     assert (plan.preempt, plan.cause) == ((second,), "policy")
     asked(queue, 2.0)
     assert queue.running == [first, urgent]
@@ -401,7 +405,7 @@ def test_as_many_lower_ones_go_as_a_higher_one_needs_and_no_more() -> None:
     speak(*rows)
     urgent = simulator.row(600)  # 1024 bytes
     queue.add(urgent, 5.0)
-    plan = queue.plan(5.0)
+    plan = planned(queue, 5.0)
     assert plan.preempt == (rows[3], rows[2])
     asked(queue, 5.0)
     assert queue.running == [*rows[:2], urgent]
@@ -649,12 +653,12 @@ def test_a_row_alone_that_outgrows_the_memory_ends_and_not_before(policy: Policy
     only = small(limit=100_000)
     queue.add(only)
     for number in range(2000):
-        plan = queue.plan(number * 0.1)
-        if plan.outgrown is not None:
+        plan = planned(queue, number * 0.1)
+        if plan.exceeds_memory is not None:
             break
         assert only in plan.decode or plan.prefill
         speak(only)
-    assert plan.outgrown is only
+    assert plan.exceeds_memory is only
     assert 1000 < only.length <= 1024
 
 
@@ -663,7 +667,7 @@ def test_what_does_not_even_fit_alone_is_named() -> None:
     large, little = giant(), small()
     queue.add(large)
     queue.add(little)
-    assert queue.plan().outgrown is large
+    assert planned(queue).exceeds_memory is large
     asked(queue)
     assert queue.running == [little]
 

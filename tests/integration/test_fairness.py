@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.policy import CREDIT, MARGIN, OUTPUT_WEIGHT, Fair
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
-from paceline.engine.scheduler import Plan, Scheduler
+from paceline.engine.scheduler import Scheduler
+from tests.engine.planned import Planned, planned
 
 ROWS = 8
+NUMBERS = itertools.count()
 
 
 def row(tenant: str, prompt: int, limit: int = 1000) -> Row:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    made = Row(RequestId("row"), Prompt((0,) * prompt), Sampling(), limit, text, lambda delta: None)
+    made = Row(RequestId(f"row {next(NUMBERS)}"), Prompt((0,) * prompt), Sampling(), limit, text, lambda delta: None)
     made.tenant = tenant
     return made
 
@@ -32,13 +36,13 @@ class Played:
         for each in rows:
             self.scheduler.add(each, self.now)
 
-    def step(self) -> Plan:
-        plan = self.scheduler.plan(self.now)
+    def step(self) -> Planned:
+        plan = planned(self.scheduler, self.now)
         while plan.preempt:
             for each in plan.preempt:
                 each.restart()
                 self.scheduler.set_back(each, plan.cause)
-            plan = self.scheduler.plan(self.now)
+            plan = planned(self.scheduler, self.now)
         self.now += 1.0
         for each in plan.decode:
             each.launched += 1

@@ -23,7 +23,6 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.engine.scheduler import Chunk
 from paceline.errors import InvalidRequest
 from tests.engine.stepper import Stepper, loaded
 from tests.reference import load_images
@@ -137,7 +136,7 @@ def our_logits(
         while row.images_left:
             runner.encode(row)
         while row.remaining:
-            runner.prefill(Chunk(row, min(chunk, row.remaining)))
+            runner.prefill(row, min(chunk, row.remaining))
     runner._arrange(rows)
     assert runner.batch is not None
     place = runner.rows.index(rows[0])
