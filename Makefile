@@ -41,7 +41,7 @@ help:
 	@echo "make test-all   every test with every parameter"
 	@echo "make test-cuda  CUDA kernels and exactness, on a machine with an NVIDIA GPU"
 	@echo "make soak       every test, the longest of them at full length (an hour)"
-	@echo "make check      ruff and mypy --strict"
+	@echo "make check      ruff, mypy --strict, and the layers of the packages"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
 	@echo "                ten minutes of hostile ones"
@@ -77,6 +77,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 clients: $(DEV)
 	$(BIN)/python -m tests.clients.run $(ARGS)

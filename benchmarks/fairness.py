@@ -26,10 +26,10 @@ from paceline.cache.prefix import PrefixCache
 from paceline.engine.core import EngineCore
 from paceline.engine.pace import Pace
 from paceline.engine.policy import POLICIES, PolicyName
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
+from paceline.types import Delta, Prompt, RequestId, Sampling
 
 CACHE = 2 << 30  # bytes that prefixes may take
 PATIENCE = 1800.0  # seconds for one part of the run

@@ -27,10 +27,10 @@ from paceline.cache.disk import Disk
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.core import EngineCore
-from paceline.engine.request import Delta, Prompt, Sampling, Speculation
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.errors import PacelineError
+from paceline.types import Delta, Prompt, Sampling, Speculation
 
 TAIL = 32  # tokens of a prompt that are its own
 GIGABYTES = 8.0  # that prefixes may take, in memory and on disk

@@ -28,14 +28,14 @@ from paceline.engine.core import EngineCore
 from paceline.engine.duty import Duty
 from paceline.engine.forward import DEVICES
 from paceline.engine.rehearsal import rehearse
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
+from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
+from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError, PacelineError
 from paceline.models.loader import LoadedModel
-from paceline.sparse.draft import build, check_draft, load_draft, why_not
-from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import SHORTEST, Rules
+from paceline.types import Prompt, RequestId, Sampling
 
 EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")  # of which a prompt's tokens use a row each, or none
 CHARACTERS = 8  # a token of text has fewer, on average

@@ -22,9 +22,9 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.sparse.scorer import Draft, Scout
+from paceline.types import Prompt, RequestId, Sampling
 
 Choice = Literal["draft", "random", "recency"]
 CHOICES: tuple[Choice, ...] = ("draft", "random", "recency")

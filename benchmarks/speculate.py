@@ -17,9 +17,9 @@ import mlx.core as mx
 
 from paceline.bench.offline import Bench, bench_row, random_prompts
 from paceline.engine.depth import bucket
-from paceline.engine.request import Delta, Sampling, Speculation
 from paceline.engine.routing import Route
 from paceline.engine.runner import Launched, Runner
+from paceline.types import Delta, Sampling, Speculation
 
 # Operations that only look at an array another way, and run nothing.
 VIEWS = frozenset(

@@ -20,9 +20,9 @@ from paceline.bench.offline import Trace, bench_row, random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
 from paceline.engine.pace import Pace
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
+from paceline.types import Prompt, RequestId, Sampling
 
 PATIENCE = 600.0  # seconds for streams to start, and to end
 WARM = 8  # tokens of each stream before the prompts come

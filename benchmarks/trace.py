@@ -271,8 +271,8 @@ class InProcess:
         return Calibration((long - short) / (SAMPLE_WORDS[1] - SAMPLE_WORDS[0]), 0.0, "the tokenizer")
 
     async def ask(self, messages: Sequence[Message], max_tokens: int) -> Outcome:
-        from paceline.engine.request import Sampling
         from paceline.service import ChatRequest
+        from paceline.types import Sampling
 
         sampling = Sampling(temperature=0, max_tokens=max_tokens, ignore_eos=True)
         outcome = Outcome(started=time.perf_counter(), ended=0.0)

@@ -6,9 +6,9 @@ python examples/chat.py [MODEL]
 import asyncio
 import sys
 
-from paceline.engine.request import Sampling
 from paceline.service import ChatRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 
 QUESTIONS = ["What is a paceline?", "Name three rivers.", "Count to five."]
 

@@ -7,9 +7,9 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from paceline.engine.request import Sampling
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 
 
 async def main() -> None:

@@ -352,9 +352,9 @@ def chat(
     _start(settings)
 
     from paceline import terminal
-    from paceline.engine.request import Sampling
     from paceline.progress import LoadProgress
     from paceline.service import Service
+    from paceline.types import Sampling
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()

@@ -26,7 +26,9 @@ from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.engine.limits import Limits, validate, validate_choices
-from paceline.engine.request import (
+from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed, SlowReader
+from paceline.settings import Settings
+from paceline.types import (
     Delta,
     FinishReason,
     Grammar,
@@ -37,13 +39,11 @@ from paceline.engine.request import (
     TokenLogprob,
     Usage,
 )
-from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed, SlowReader
-from paceline.settings import Settings
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
     from paceline.engine.row import Row
-    from paceline.sparse.prefill import SparsePrefill
+    from paceline.engine.sparse_prefill import SparsePrefill
 
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from paceline.engine.request import RequestId, Sampling
 from paceline.errors import InvalidRequest, LoadError, RequestFailed
 from paceline.service import ChatRequest, Service
+from paceline.types import RequestId, Sampling
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.engine.request import Sampling
 from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service
+from paceline.types import Sampling
 from tests.synthetic.tokenizer import CHAT_TEMPLATE, TRAINING_TEXT
 
 Message = dict[str, Any]

@@ -19,7 +19,7 @@ WITHOUT = {
     "conversation/grammar/finite": "conversation/grammar/test_limits.py",
     "engine/counters": "types",
     "engine/memory": "integration/test_prefix_restart.py",
-    "engine/request": "types",
+    "types": "types",
     "engine/reuse": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/speculate": "integration/test_speculation*.py",

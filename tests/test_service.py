@@ -18,7 +18,6 @@ import mlx.core as mx
 import pytest
 from PIL import Image
 
-from paceline.engine.request import Delta, RequestId, Sampling
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
 from paceline.service import (
     AT_ONCE,
@@ -32,6 +31,7 @@ from paceline.service import (
     sparse_stats,
 )
 from paceline.settings import Settings
+from paceline.types import Delta, RequestId, Sampling
 from tests.memory import held
 from tests.reference import greedy_text
 from tests.waiting import WAIT, until_async

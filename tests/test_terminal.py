@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from paceline import terminal
-from paceline.engine.request import Delta, RequestId, Sampling
 from paceline.errors import InvalidRequest, LoadError
 from paceline.service import ChatRequest, Service
+from paceline.types import Delta, RequestId, Sampling
 
 
 class FakeService:

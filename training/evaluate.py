@@ -23,9 +23,9 @@ import numpy as np
 
 from paceline import platform
 from paceline.conversation.answers import Answer, parse_whole
-from paceline.engine.request import Sampling, Speculation
 from paceline.service import ChatRequest, Completion, GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling, Speculation
 from training import heldout, tokenizer
 from training.heldout import Prompt
 from training.sources import OUT

@@ -23,7 +23,6 @@ from paceline.cache.grouping import AUTO, LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.core import EngineCore
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -32,6 +31,7 @@ from paceline.engine.steps import prepare_steps
 from paceline.engine.thread import EngineThread
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
+from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 
 
 def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:

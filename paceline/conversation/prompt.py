@@ -18,9 +18,9 @@ from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
 from paceline.conversation.video_part import VideoPart
-from paceline.engine.request import Image, Prompt
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import RequestMemory
+from paceline.types import Image, Prompt
 
 LONGEST_TOKEN = 32  # characters that a token stands for at most, on average over a prompt of any kind
 USUAL_TOKEN = 4  # characters of a token in most texts: one with more is looked at before all of it is tokenized

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.conversation.detokenize import Detokenizer
-from paceline.engine.request import TokenLogprob
+from paceline.types import TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)

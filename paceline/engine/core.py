@@ -23,14 +23,14 @@ from paceline.engine.patience import Patience
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.rate import Rate
-from paceline.engine.request import Delta, FinishReason, RequestId
 from paceline.engine.reuse import Reuse
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, PromptWork, Runner, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import InvalidRequest, QueueFull, Refused
-from paceline.sparse.prefill import SparsePrefill
+from paceline.types import Delta, FinishReason, RequestId
 
 log = logging.getLogger("paceline")
 HELD_SECONDS = 0.05  # between two looks when all rows wait for the disk, in case its wake-up was lost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paceline.engine.request import Delta, FinishReason, PromptInfo, TokenLogprob
+from paceline.types import Delta, FinishReason, PromptInfo, TokenLogprob
 
 if TYPE_CHECKING:
     from paceline.engine.row import Row

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paceline.engine.request import MOST_DRAFTED
+from paceline.types import MOST_DRAFTED
 
 if TYPE_CHECKING:
     from paceline.engine.row import Row

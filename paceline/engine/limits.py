@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+from paceline.types import Sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.prices import Attention, Prices
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.models.vision import Vision
+from paceline.types import Image, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 CHUNK = 128  # tokens of each chunk that is measured

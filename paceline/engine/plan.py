@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from paceline.engine.request import RequestId
+from paceline.types import RequestId
 
 Cause = Literal["memory", "policy", "fault"]  # why a row is preempted
 

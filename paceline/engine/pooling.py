@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.engine.request import Pooling
+from paceline.types import Pooling
 
 
 def gathered(before: mx.array | None, hidden: mx.array, pooling: Pooling) -> mx.array:

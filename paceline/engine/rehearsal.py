@@ -20,10 +20,10 @@ from PIL import Image as PictureFile
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.forward import PATIENCE
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.sparse.scorer import Draft
+from paceline.types import Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: rows that share a buffer, and one that is too long for it

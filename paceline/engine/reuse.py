@@ -26,9 +26,9 @@ from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node, shared
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
-from paceline.engine.request import Prompt
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
+from paceline.types import Prompt
 
 log = logging.getLogger("paceline")
 EVERY = 4096  # tokens between two stops of a long prefill, at most

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.engine.request import Prompt, Sampling, Speculation
+from paceline.types import Prompt, Sampling, Speculation
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from paceline.engine.depth import Record
-from paceline.engine.request import Delta, FinishReason, Grammar, Prompt, RequestId, Sampling, TokenLogprob, Usage
 from paceline.engine.routing import Route
+from paceline.types import Delta, FinishReason, Grammar, Prompt, RequestId, Sampling, TokenLogprob, Usage
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch

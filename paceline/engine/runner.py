@@ -24,12 +24,12 @@ from paceline.cache.features import Features
 from paceline.cache.grouping import Grouping
 from paceline.engine import pooling
 from paceline.engine.forward import Forward
-from paceline.engine.request import TokenLogprob
 from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler, token_logprobs
 from paceline.engine.speculate import Drafter
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
+from paceline.types import TokenLogprob
 
 SCORED_CHUNK = 128  # tokens at a time where every prompt token's logits are wanted: they are wide
 

@@ -15,9 +15,9 @@ from paceline.engine.duty import Duty
 from paceline.engine.pace import LEAST, Pace
 from paceline.engine.plan import Cause, PrefillChunk, StepPlan
 from paceline.engine.policy import Fifo, Holding, Policy
-from paceline.engine.request import RequestId
 from paceline.engine.row import Row
 from paceline.engine.suspects import Suspects
+from paceline.types import RequestId
 
 LOOK = 16  # rows that do not fit, looked at before the rest is left for later
 AGAIN = 0.1  # seconds between two looks at the rows that wait, when nothing has changed

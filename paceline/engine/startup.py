@@ -27,6 +27,8 @@ from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
+from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.steps import prepare_steps
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
@@ -36,8 +38,6 @@ from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
-from paceline.sparse.draft import build, check_draft, load_draft, why_not
-from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import NO_DRAFT, Rules
 
 log = logging.getLogger("paceline")

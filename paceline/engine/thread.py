@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.engine.core import EngineCore
-from paceline.engine.request import RequestId
 from paceline.engine.row import Row
 from paceline.errors import EngineUnavailable
+from paceline.types import RequestId
 
 NO_REQUEST = RequestId("")  # a message that only wakes the engine
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.engine.request import Image
 from paceline.errors import InvalidRequest
+from paceline.types import Image
 
 
 class Film:

@@ -16,11 +16,11 @@ import numpy as np
 from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
-from paceline.engine.request import Image
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 from paceline.models.film import Film
 from paceline.models.positions import image_positions
+from paceline.types import Image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

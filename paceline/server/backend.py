@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paceline.conversation.answers import AnswerFormat
-from paceline.engine.request import Delta, RequestId
 from paceline.errors import EngineUnavailable
 from paceline.server.drain import Gate
 from paceline.server.errors import ModelNotFound
@@ -15,6 +14,7 @@ from paceline.server.metrics import Metrics
 from paceline.server.requests import Requests
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
+from paceline.types import Delta, RequestId
 
 
 class Tokenizer(Protocol):

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.backend import Serving
 from paceline.server.errors import Cancelled
 from paceline.server.identity import current
+from paceline.types import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
 
 T = TypeVar("T")
 AT_A_TIME = 64

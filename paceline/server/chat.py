@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
-from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
 from paceline.server.calls import unless_disconnected
@@ -27,6 +26,7 @@ from paceline.server.structured import response_grammar
 from paceline.server.tools import toolbox
 from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
+from paceline.types import TokenLogprob
 
 
 def routes(serving: Serving) -> APIRouter:

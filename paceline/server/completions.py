@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from paceline.engine.request import Delta, PromptInfo, RequestId
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
@@ -33,6 +32,7 @@ from paceline.server.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, r
 from paceline.server.streaming import start_stream
 from paceline.server.structured import response_grammar
 from paceline.service import GenerateRequest
+from paceline.types import Delta, PromptInfo, RequestId
 
 MAX_PROMPTS = 2048
 KIND = "text_completion"  # OpenAI has one name for the response and its chunks

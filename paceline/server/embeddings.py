@@ -13,7 +13,6 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
-from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
@@ -23,6 +22,7 @@ from paceline.server.envelope import Envelope, encode_json
 from paceline.server.identity import current
 from paceline.server.schema import NOTHING, Lenient, Priority, prompts, refuse_unsupported
 from paceline.service import EmbedRequest
+from paceline.types import RequestId
 
 MAX_INPUTS = 2048  # OpenAI's
 Vector = NDArray[np.float32]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from paceline import __version__
-from paceline.engine.request import RequestId
+from paceline.types import RequestId
 
 FINGERPRINT = f"paceline-{__version__}"
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

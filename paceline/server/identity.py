@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-from paceline.engine.request import RequestId
+from paceline.types import RequestId
 
 _SECRET = secrets.token_bytes(16)  # users' names and addresses could be guessed from bare hashes
 

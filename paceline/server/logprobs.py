@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Tokenizer
+from paceline.types import TokenLogprob
 
 LEAST = -9999.0  # JSON has no infinity; vLLM's number for "impossible"
 

@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.body import described_by, read_body
@@ -38,6 +37,7 @@ from paceline.server.schema import refuse_unsupported
 from paceline.server.streaming import start_stream
 from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
+from paceline.types import RequestId
 
 SHAPES["/v1/messages"] = message_error
 

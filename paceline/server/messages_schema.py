@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.document import TURNS
 from paceline.server.reasoning import thinking_options
 from paceline.server.schema import Lenient, Many, Priority
 from paceline.server.tools import Toolbox, checked_function, chosen, function_tools
+from paceline.types import Sampling
 
 LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
 

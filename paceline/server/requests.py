@@ -16,11 +16,11 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paceline.engine.request import RequestId
 from paceline.server.auth import is_admin
 from paceline.server.document import CancelledRequest, gives
 from paceline.server.errors import NotRunning
 from paceline.server.identity import Call, answering, current
+from paceline.types import RequestId
 
 TAKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # of a client's own ids; others are not repeated to anybody
 ANTHROPIC = "/v1/messages"  # whose clients look for the id in another header

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
 from paceline.server import responses_schema as schema
 from paceline.server.backend import Serving
@@ -32,6 +31,7 @@ from paceline.server.schema import refuse_unsupported
 from paceline.server.streaming import start_stream
 from paceline.server.turn import Piece, Turn
 from paceline.service import ChatRequest
+from paceline.types import RequestId
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
-from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Tokenizer
 from paceline.server.logprobs import chat_logprobs
 from paceline.server.responses_input import new_id, sealed
 from paceline.server.responses_tools import INPUT, Called
 from paceline.server.turn import Piece
+from paceline.types import TokenLogprob
 
 Event = dict[str, Any]
 

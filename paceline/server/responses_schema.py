@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.document import ITEMS
@@ -16,6 +15,7 @@ from paceline.server.reasoning import EFFORTS, thinking_options, verbosity_optio
 from paceline.server.sampling import chat_sampling
 from paceline.server.schema import NOTHING, ChatBody, Lenient, Many, SamplingFields, TemplateOptions
 from paceline.server.structured import format_grammar, response_grammar
+from paceline.types import Sampling
 
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.schema import ChatBody, CompletionBody, SamplingFields
+from paceline.types import Sampling
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 

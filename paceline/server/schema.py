@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
-from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
 from paceline.server.document import MESSAGES, PROMPT, STOP
+from paceline.types import MOST_DRAFTED, Speculation
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million

@@ -11,12 +11,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
-from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
 from paceline.server.backend import Serving
 from paceline.server.calls import Tally, follow
 from paceline.server.tools import Toolbox, calls_format, calls_grammar
 from paceline.service import ChatRequest
+from paceline.types import Delta, TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)

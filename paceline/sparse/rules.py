@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from paceline.engine.request import Prompt, Sampling
+from paceline.types import Prompt, Sampling
 
 Setting = Literal["off", "auto"]
 # Read whole: all of it is to be kept; it is too short, or too long; scoring went wrong.

@@ -17,7 +17,7 @@ def always(
     token_ids: Sequence[int], marks: Sequence[int], special: Collection[int], media: int | None
 ) -> NDArray[np.bool_]:
     """Tokens that must not be left out, whatever their scores: the head, the last turn's tail, special and media
-    tokens. `marks` are where turns begin (engine/request)."""
+    tokens. `marks` are where turns begin (types)."""
     ids = np.asarray(token_ids)
     kept = np.isin(ids, np.fromiter(special, dtype=ids.dtype, count=len(special)))
     if media is not None:

@@ -18,9 +18,9 @@ from benchmarks.specprefill_quality import (
     questions,
     still_right,
 )
-from paceline.engine.request import Prompt
 from paceline.models.loader import load
 from paceline.sparse.scorer import Draft
+from paceline.types import Prompt
 
 if TYPE_CHECKING:
     from tests.conftest import Tiny

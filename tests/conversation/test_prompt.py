@@ -16,9 +16,9 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.template import Templates
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.request import Image
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import HostMemory, RequestMemory
+from paceline.types import Image
 from tests.conversation import vocabularies
 
 PLACEHOLDER = "<|image_pad|>"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import Piece, TextStream
-from paceline.engine.request import TokenLogprob
+from paceline.types import TokenLogprob
 from tests.lengths import examples
 
 ALPHABET = "abé🙂"  # few characters, so that stop strings overlap; half of them span several bytes

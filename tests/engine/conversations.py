@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.reuse import Reuse
+from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
 from tests.reference import greedy_text
 

@@ -21,10 +21,10 @@ from paceline.conversation.text import TextStream
 from paceline.engine.admission import Admission
 from paceline.engine.plan import Cause
 from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
-from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
 from paceline.errors import NeverFits
+from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 
 STUBBORN = 3  # as in engine/engine

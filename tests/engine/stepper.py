@@ -16,13 +16,13 @@ from paceline.cache.tier import DiskTier
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.core import EngineCore
-from paceline.engine.request import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.reuse import Reuse
 from paceline.engine.routing import Router
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.models.loader import LoadedModel, load
+from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 
 _models: dict[str, LoadedModel] = {}
 

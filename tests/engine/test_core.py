@@ -13,7 +13,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.engine.request import Sampling
+from paceline.types import Sampling
 from tests.engine.stepper import Stepper
 from tests.integration.test_exactness import prompt
 from tests.lengths import turns

@@ -9,9 +9,9 @@ import pytest
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine import delivery
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling, TokenLogprob
 from paceline.engine.row import Row
 from paceline.errors import QueueFull
+from paceline.types import Delta, Prompt, RequestId, Sampling, TokenLogprob
 
 END = frozenset({0})
 

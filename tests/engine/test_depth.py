@@ -10,9 +10,9 @@ import pytest
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.depth import FORGET, Depths, Record, bucket
-from paceline.engine.request import MOST_DRAFTED, Prompt, RequestId, Sampling, Speculation
 from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row
+from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, Speculation
 
 Cost = Callable[[int, int], float]  # seconds of a step, by rows and depth
 ROUTER = Router()

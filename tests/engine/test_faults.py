@@ -10,8 +10,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.engine.faults import MAX_FAILING_STEPS
-from paceline.engine.request import RequestId
 from paceline.engine.row import Row
+from paceline.types import RequestId
 from tests.engine.stepper import Instead, Stepper
 from tests.integration.test_exactness import prompt
 from tests.reference import greedy_text

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.engine.limits import Limits, validate, validate_choices
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
+from paceline.types import Sampling
 
 LIMITS = Limits(100, 50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5, max_draft=6)
 NAN, INFINITY = float("nan"), float("inf")

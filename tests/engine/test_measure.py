@@ -15,8 +15,8 @@ from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prices import Prices
 from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
-from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
 from paceline.engine.row import Row
+from paceline.types import Prompt, RequestId, Sampling, Speculation
 from tests.engine import simulator
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.request import Pooling, Prompt, Sampling, Speculation
+from paceline.types import Pooling, Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
 from tests.lengths import examples
 from tests.reference import greedy_text, load_text

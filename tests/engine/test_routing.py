@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from PIL import Image as Pictures
 
-from paceline.engine.request import Delta, Image, Prompt, Sampling, Speculation
 from paceline.engine.routing import Route, Router
 from paceline.errors import InvalidRequest
 from paceline.service import ChatRequest, GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import Delta, Image, Prompt, Sampling, Speculation
 
 Tiny = Callable[..., Path]
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")

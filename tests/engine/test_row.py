@@ -9,8 +9,8 @@ import pytest
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.request import Image, Prompt, RequestId, Sampling, Usage
 from paceline.engine.row import Row
+from paceline.types import Image, Prompt, RequestId, Sampling, Usage
 from tests.engine.test_scheduler import row
 
 

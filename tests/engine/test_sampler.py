@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.sampler import NOT_A_NUMBER, Sampled, Sampler, _key
+from paceline.types import Prompt, RequestId, Sampling
 from tests.lengths import examples
 
 Floats = NDArray[np.float64]

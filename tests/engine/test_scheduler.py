@@ -17,10 +17,10 @@ from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.pace import LEAST
 from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, ShortestFirst
-from paceline.engine.request import Image, Prompt, RequestId, Sampling
 from paceline.engine.routing import Route
 from paceline.engine.row import Company, Row
 from paceline.engine.scheduler import Scheduler
+from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine import simulator
 from tests.engine.planned import Planned, planned
 from tests.engine.simulator import Guest, Script, Simulator, admission

@@ -15,12 +15,12 @@ from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.core import EngineCore
 from paceline.engine.faults import MAX_FAILING_STEPS
-from paceline.engine.request import Delta, Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.thread import EngineCall, EngineThread
 from paceline.errors import EngineUnavailable
+from paceline.types import Delta, Prompt, RequestId, Sampling
 from tests.engine.stepper import Instead, loaded
 from tests.integration.test_exactness import prompt
 

@@ -14,11 +14,11 @@ from paceline.cache.batch import Batch
 from paceline.cache.grouping import LAYOUTS, Grouping
 from paceline.engine.depth import ENOUGH, Depths
 from paceline.engine.forward import Forward
-from paceline.engine.request import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched, Runner, StepLost
 from paceline.engine.speculate import Choose, Drafter
 from paceline.models.loader import LoadedModel
+from paceline.types import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
 from tests.engine.stepper import Heard, Stepper
 from tests.models.test_vision import Message, built
 

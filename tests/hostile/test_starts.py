@@ -13,10 +13,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.engine.request import Sampling
 from paceline.errors import PacelineError
 from paceline.service import ChatRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 from tests.hostile.test_prompts import said
 
 WAIT = 60.0  # seconds: a tiny model loads in one or two

@@ -46,7 +46,7 @@ def test_clearing_the_cache_returns_its_memory_to_the_system(tiny: Tiny) -> None
 STOPS = """
 import asyncio, sys
 from pathlib import Path
-from paceline.engine.request import Sampling
+from paceline.types import Sampling
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
 

@@ -14,11 +14,11 @@ import pytest
 
 from paceline.cache.grouping import SIMILAR
 from paceline.engine.core import EngineCore
-from paceline.engine.request import Delta
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.thread import EngineThread
 from paceline.errors import EngineUnavailable
+from paceline.types import Delta
 from tests.engine.stepper import loaded
 from tests.engine.test_thread import row
 

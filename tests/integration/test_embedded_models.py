@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.request import Prompt, Speculation
 from paceline.models.files import EMBEDDED
+from paceline.types import Prompt, Speculation
 from tests.engine.conversations import SCRIPTS, Conversations, Move, check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.watched import Told, Watched, greedy, rounds_alone, usage

@@ -7,9 +7,9 @@ import itertools
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.policy import CREDIT, MARGIN, OUTPUT_WEIGHT, Fair
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 
 ROWS = 8

@@ -15,7 +15,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.engine.faults import MAX_FAILING_STEPS
-from paceline.engine.request import Prompt, RequestId, Sampling, Speculation
+from paceline.types import Prompt, RequestId, Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.watched import SMALL
 from tests.lengths import turns

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.engine.forward import Forward
-from paceline.engine.request import Sampling, Speculation
 from paceline.engine.runner import Runner
+from paceline.types import Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.reference import greedy_text
 

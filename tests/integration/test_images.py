@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.grouping import LAYOUTS
-from paceline.engine.request import Image, Prompt
+from paceline.types import Image, Prompt
 from tests.engine.stepper import Heard, Stepper
 from tests.memory import held
 from tests.models.test_vision import (

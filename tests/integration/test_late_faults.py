@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Speculation
 from paceline.engine.row import Row
 from paceline.engine.runner import Launched
+from paceline.types import Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.test_pooling import embed, text, vector
 from tests.engine.watched import SMALL

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.errors import QueueFull, RequestFailed
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper
 from tests.integration.test_exactness import prompt
 

@@ -21,8 +21,8 @@ from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
 from paceline.engine.memory import HEADROOM, POOL
 from paceline.engine.policy import POLICIES
-from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.reuse import Reuse
+from paceline.types import Prompt, Sampling, Speculation
 from tests.cache.disks import Gate
 from tests.engine.stepper import Stepper
 from tests.lengths import turns

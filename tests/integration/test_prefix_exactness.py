@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from paceline.cache.batch import Placement
 from paceline.engine.forward import Forward
-from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.row import Row
+from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.watched import LISTENING, SMALL, Told, usage

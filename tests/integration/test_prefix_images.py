@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.request import Image, Speculation
 from paceline.engine.reuse import prompt_keys
+from paceline.types import Image, Speculation
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.watched import LISTENING, SMALL, usage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.engine.request import Prompt, Speculation
+from paceline.types import Prompt, Speculation
 from tests.engine.stepper import Stepper
 from tests.memory import held
 

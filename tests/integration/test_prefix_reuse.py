@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import RequestId, Sampling
 from paceline.service import ChatRequest, Completion, GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import RequestId, Sampling
 from tests.conftest import Tiny
 from tests.prefixes import ANSWER, ENOUGH, SMALLEST, Client, Message, common, next_turn, says, without_thinking, words
 from tests.waiting import WAIT, until_async

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from paceline.engine.request import Sampling
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 from tests.conftest import Tiny
 from tests.prefixes import SMALLEST, next_turn, says, words
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.engine.request import Sampling
+from paceline.types import Sampling
 from tests.engine.stepper import Stepper
 from tests.reference import greedy_text
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest, RequestFailed
 from paceline.service import EmbedRequest, Service
 from paceline.settings import Settings
+from paceline.types import RequestId
 from tests.engine.test_pooling import reference
 from tests.waiting import until_async
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Sampling, Usage
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
 from paceline.sparse.select import CHUNK
+from paceline.types import Sampling, Usage
 from tests.lengths import turns
 
 LENGTH = turns(2000, 2000, 800)

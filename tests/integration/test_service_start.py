@@ -9,10 +9,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.engine.request import Sampling
 from paceline.errors import LoadError, PacelineError
 from paceline.service import GenerateRequest, Service, _Running
 from paceline.settings import Settings
+from paceline.types import Sampling
 
 WAIT = 120.0
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Sampling, Speculation
 from paceline.engine.row import Row
+from paceline.types import Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.watched import SMALL
 from tests.integration.test_images import ask, expected

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline.engine.request import Prompt
 from paceline.sparse.rules import Rules
 from paceline.sparse.select import always, select
+from paceline.types import Prompt
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS
 from tests.models.test_vision import built

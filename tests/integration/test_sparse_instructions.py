@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Prompt
+from paceline.types import Prompt
 from tests.integration.test_sparse_exactness import FAMILIES, chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept

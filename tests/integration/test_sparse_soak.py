@@ -9,8 +9,8 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.engine.request import Prompt, Sampling
 from paceline.sparse.rules import Rules
+from paceline.types import Prompt, Sampling
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS
 from tests.integration.test_sparse_exactness import prompt

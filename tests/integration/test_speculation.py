@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.grouping import LAYOUTS
-from paceline.engine.request import MOST_DRAFTED, Prompt, Speculation
 from paceline.models.positions import Positions
+from paceline.types import MOST_DRAFTED, Prompt, Speculation
 from tests.engine.stepper import loaded
 from tests.engine.watched import (
     DEPTHS,

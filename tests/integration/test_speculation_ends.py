@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.engine.request import Prompt, Sampling, Speculation
+from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard
 from tests.engine.watched import FAMILIES, SMALL, TOKENS, Tiny, Watched, greedy, outcome, prompt, rounds_alone, usage
 from tests.reference import greedy_text

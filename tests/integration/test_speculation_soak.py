@@ -12,7 +12,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.engine.request import Sampling
+from paceline.types import Sampling
 from tests.engine.stepper import Stepper
 from tests.integration.test_speculative_sampling import SMALLEST
 from tests.lengths import turns

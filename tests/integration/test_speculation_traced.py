@@ -12,7 +12,7 @@ import pytest
 from paceline.cache.batch import Batch
 from paceline.cache.grouping import LAYOUTS
 from paceline.engine.forward import Forward, Pass
-from paceline.engine.request import Prompt, Sampling, Speculation
+from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.watched import (
     LENGTHS,
     LISTENING,

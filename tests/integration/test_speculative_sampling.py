@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from paceline.engine import sampler as sampling_module
-from paceline.engine.request import Prompt, Sampling, Speculation
 from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler
+from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.test_sampler import row as new_row
 from tests.engine.watched import SMALL, Watched, prompt, usage

@@ -12,7 +12,7 @@ import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, tool_call_spec
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.request import Sampling, Speculation
+from paceline.types import Sampling, Speculation
 from tests.conversation.grammar.schemas import Schema, complaint, gathered
 from tests.engine.stepper import Heard, Stepper, loaded
 from tests.lengths import turns

@@ -15,8 +15,8 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits, decode
-from paceline.engine.request import Prompt
 from paceline.engine.reuse import prompt_keys
+from paceline.types import Prompt
 from tests import videos
 from tests.engine.stepper import Heard, Stepper, loaded
 from tests.models.test_vision import OPTIONS, Message, assistant, picture, url, vision_of

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.engine.request import Sampling
 from paceline.models import default
 from paceline.service import ChatRequest, Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 

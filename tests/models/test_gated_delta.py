@@ -15,9 +15,9 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import PADDED, ROWS
 from paceline.cache.layers import StateCache
-from paceline.engine.request import MOST_DRAFTED
 from paceline.models import gated_delta
 from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
+from paceline.types import MOST_DRAFTED
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
 

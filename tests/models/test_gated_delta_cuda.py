@@ -14,11 +14,11 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.grouping import PADDED
 from paceline.cache.layers import StateCache
-from paceline.engine.request import MOST_DRAFTED
 from paceline.models import gated_delta_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.gated_delta_cuda import WIDEST, fits, step
+from paceline.types import MOST_DRAFTED
 
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 ROWS, HIDDEN, KEY_HEADS, VALUE_HEADS, SIZE, TAPS = 3, 256, 2, 4, 128, 4

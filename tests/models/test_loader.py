@@ -17,10 +17,10 @@ import pytest
 from mlx.utils import tree_flatten
 from PIL import Image
 
-from paceline.engine.request import Prompt
 from paceline.errors import LoadError
 from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
+from paceline.types import Prompt
 from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held

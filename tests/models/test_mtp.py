@@ -17,9 +17,9 @@ from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
 from paceline.cache.grouping import LAYOUTS, PADDED
-from paceline.engine.request import Speculation
 from paceline.models.loader import LoadedModel, load
 from paceline.models.mtp import Head, build
+from paceline.types import Speculation
 from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
 from tests.memory import held

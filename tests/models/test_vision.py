@@ -20,10 +20,10 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.request import Prompt, RequestId, Sampling
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.errors import InvalidRequest
+from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper, loaded
 from tests.reference import load_images
 

@@ -17,7 +17,6 @@ from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import Loader
 from paceline.conversation.messages import Part, checked
 from paceline.engine.limits import Limits, validate, validate_choices
-from paceline.engine.request import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 from paceline.errors import (
     DeadlineExceeded,
     InvalidRequest,
@@ -32,6 +31,7 @@ from paceline.errors import (
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.sparse.rules import Counts
+from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"

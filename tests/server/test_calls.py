@@ -7,8 +7,8 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from paceline.engine.request import Delta, PromptInfo, Usage
 from paceline.server.calls import Tally, merge, unless_disconnected
+from paceline.types import Delta, PromptInfo, Usage
 
 
 async def deltas(text: str, closed: list[str]) -> AsyncGenerator[Delta, None]:

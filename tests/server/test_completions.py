@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai.types import Completion
 
-from paceline.engine.request import Sampling
+from paceline.types import Sampling
 from tests.server.fake_service import END, REPLY, FakeService
 from tests.server.harness import events, post_completion, refused
 from tests.waiting import WAIT

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.engine.request import TokenLogprob
 from paceline.server.logprobs import CompletionLogprobs, chat_logprobs, token_label
+from paceline.types import TokenLogprob
 from tests.server.fake_service import END, ByteTokenizer
 
 TOKENIZER = ByteTokenizer()

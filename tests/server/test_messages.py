@@ -14,9 +14,9 @@ from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
 from pydantic import SecretStr, TypeAdapter
 
 from paceline.conversation.answers import choose
-from paceline.engine.request import Delta, PromptInfo, Sampling, Usage
 from paceline.service import ChatRequest
 from paceline.settings import Settings
+from paceline.types import Delta, PromptInfo, Sampling, Usage
 from tests.integration.test_server_images import png
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import Address, serve, user

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.sampling import completion_sampling
 from paceline.server.schema import CompletionBody, SamplingFields
+from paceline.types import Sampling
 
 
 def sampling(**fields: Any) -> Sampling:

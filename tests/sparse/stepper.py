@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.request import Prompt, Sampling
 from paceline.engine.row import Row
+from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.models.adapter import take_places
-from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
+from paceline.types import Prompt, Sampling
 from tests.engine.stepper import Heard, Stepper, loaded
 
 Scores = Callable[[Sequence[int]], NDArray[np.float32]]

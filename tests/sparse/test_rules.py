@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.engine.request import Sampling
 from paceline.sparse.rules import Rules
+from paceline.types import Sampling
+from tests.engine.test_sparse_prefill import PLENTY, TOKENS, outcomes
 from tests.integration.test_sparse_exactness import chosen, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
-from tests.sparse.test_prefill import PLENTY, TOKENS, outcomes
 
 
 def test_auto_reads_sparsely_from_the_threshold_on(llama: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine.sparse_draft import _declared, check_draft, load_draft, why_not
 from paceline.errors import LoadError
 from paceline.models.files import EMBEDDED
 from paceline.models.loader import load
-from paceline.sparse.draft import _declared, check_draft, load_draft, why_not
 
 MINI, DRAFT = EMBEDDED / "paceline-mini", EMBEDDED / "paceline-mini-draft"
 
@@ -56,7 +56,7 @@ def test_a_draft_must_see_all_of_a_prompt(window: Path, monkeypatch: pytest.Monk
     mine = Tokenizer.load(window, json.loads((window / "config.json").read_text()))
     model = load(str(window), "float32")
     model.language.plans = tuple(plan for plan in model.language.plans if plan.window is not None)
-    monkeypatch.setattr("paceline.sparse.draft.load", lambda *_: model)
+    monkeypatch.setattr("paceline.engine.sparse_draft.load", lambda *_: model)
     with pytest.raises(LoadError, match="no layer that sees all"):
         load_draft(str(window), "float32", mine.vocab_size)
 

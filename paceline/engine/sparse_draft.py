@@ -13,12 +13,12 @@ from paceline.cache.prices import Prices
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.measure import measure
 from paceline.engine.runner import Runner
+from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
 from paceline.models import check
 from paceline.models.adapter import take_places
 from paceline.models.files import check_draft_files, resolve
 from paceline.models.loader import LoadedModel, load
-from paceline.sparse.prefill import SparsePrefill
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.request import Prompt
 from paceline.engine.runner import Launched, Token
+from paceline.types import Prompt
 from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
