@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from paceline import __version__
 from paceline.server.backend import Serving
-from paceline.server.errors import NotServed
+from paceline.server.http.errors import NotServed
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 

@@ -17,29 +17,20 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import (
-    absent,
-    cache,
-    chat,
-    completions,
-    embeddings,
-    errors,
-    limits,
-    messages,
-    requests,
-    responses,
-    score,
-    status,
-)
-from paceline.server.auth import Auth, Keys, is_loopback
+from paceline.server import absent, cache, status
+from paceline.server.anthropic import messages
 from paceline.server.backend import Backend, Serving
-from paceline.server.body import BodyLimit, body_memory
-from paceline.server.document import Application
-from paceline.server.drain import DrainingServer, Gate, GateKeeper
-from paceline.server.hosts import KnownHosts, guarded
+from paceline.server.http import errors, limits, requests
+from paceline.server.http.auth import Auth, Keys, is_loopback
+from paceline.server.http.body import BodyLimit, body_memory
+from paceline.server.http.drain import DrainingServer, Gate, GateKeeper
+from paceline.server.http.hosts import KnownHosts, guarded
+from paceline.server.http.openapi import Application
+from paceline.server.http.paths import WithoutTrailingSlash
+from paceline.server.http.unread import UnreadBody
 from paceline.server.metrics import Metrics
-from paceline.server.paths import WithoutTrailingSlash
-from paceline.server.unread import UnreadBody
+from paceline.server.openai import chat, completions, embeddings, score
+from paceline.server.openai.responses import endpoint as responses
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients

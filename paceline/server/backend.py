@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from paceline.conversation.answers import AnswerFormat
 from paceline.engine.request import Delta, RequestId
 from paceline.errors import EngineUnavailable
-from paceline.server.drain import Gate
-from paceline.server.errors import ModelNotFound
+from paceline.server.http.drain import Gate
+from paceline.server.http.errors import ModelNotFound
+from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
-from paceline.server.requests import Requests
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.server.auth import check_admin
 from paceline.server.backend import Serving
-from paceline.server.document import Cleared, gives
+from paceline.server.http.auth import check_admin
+from paceline.server.http.openapi import Cleared, gives
 
 
 def routes(serving: Serving) -> APIRouter:

@@ -12,13 +12,13 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from paceline.errors import EngineUnavailable, InvalidRequest
-from paceline.server.auth import is_admin
 from paceline.server.backend import Serving
-from paceline.server.body import described_by, read_body
-from paceline.server.document import ModelCard, ModelList, State, Statistics, Text, Tokens, gives
-from paceline.server.envelope import encode_long
-from paceline.server.identity import current
-from paceline.server.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
+from paceline.server.http.auth import is_admin
+from paceline.server.http.body import described_by, read_body
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import ModelCard, ModelList, State, Statistics, Text, Tokens, gives
+from paceline.server.openai.envelope import encode_long
+from paceline.server.openai.schema import DetokenizeBody, TokenizeBody, refuse_unsupported
 
 
 def routes(serving: Serving) -> APIRouter:

@@ -10,7 +10,7 @@ import paceline.server
 from paceline.errors import LoadError, PacelineError
 from paceline.preflight import listen
 from paceline.server.app import announce, create_app, run
-from paceline.server.drain import DrainingServer
+from paceline.server.http.drain import DrainingServer
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 
@@ -62,7 +62,7 @@ def test_a_host_that_is_not_ours_is_one_clear_line() -> None:
 
 
 def test_no_file_of_the_server_imports_mlx() -> None:
-    for file in Path(paceline.server.__path__[0]).glob("*.py"):
+    for file in Path(paceline.server.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -1,0 +1,175 @@
+"""/v1/messages: a conversation in, an assistant's message out, as Anthropic's clients write and read them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from paceline.engine.request import RequestId
+from paceline.errors import InvalidRequest
+from paceline.server.anthropic.errors import message_error
+from paceline.server.anthropic.events import Blocks, StreamEvent, encoded, failed
+from paceline.server.anthropic.input import conversation
+from paceline.server.anthropic.schema import (
+    UNSUPPORTED_IN_MESSAGES,
+    CountBody,
+    MessagesBody,
+    check_context_management,
+    grammar_of,
+    sampling_of,
+    template_options,
+    thinking_of,
+    toolbox_of,
+    user_of,
+)
+from paceline.server.backend import Serving
+from paceline.server.common.deltas import unless_disconnected
+from paceline.server.common.turn import Piece, Turn
+from paceline.server.http.body import described_by, read_body
+from paceline.server.http.errors import SHAPES
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import AssistantMessage, InputTokenCount, gives
+from paceline.server.http.sse import start_stream
+from paceline.server.openai.schema import refuse_unsupported
+from paceline.service import ChatRequest
+
+SHAPES["/v1/messages"] = message_error
+
+
+def routes(serving: Serving) -> APIRouter:
+    router = APIRouter()
+
+    @router.post(
+        "/v1/messages", openapi_extra=described_by(MessagesBody), responses=gives(AssistantMessage, streams=True)
+    )
+    async def create_message(request: Request) -> Response:
+        body, fields = await read_body(request, MessagesBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
+        serving.check_ready()
+        serving.check_model(body.model)
+        message = Message(serving, body)
+        if body.stream:
+            return await start_stream(request.receive, message.events(), failed=failed, end=b"")
+        return JSONResponse(await unless_disconnected(request.receive, message.whole()))
+
+    @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))
+    async def count_tokens(request: Request) -> Response:
+        body, fields = await read_body(request, CountBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
+        serving.check_ready()
+        serving.check_model(body.model)
+        # In a thread: a long text would hold up every stream.
+        return JSONResponse({"input_tokens": await asyncio.to_thread(counted, serving, body)})
+
+    return router
+
+
+def counted(serving: Serving, body: CountBody) -> int:
+    """The tokens of the prompt that the same request would make."""
+    check_context_management(body.context_management)
+    grammar_of(body)
+    said = conversation(body.system, body.messages, takes_images=serving.backend.takes_images)
+    box = toolbox_of(body.tools, body.tool_choice)
+    try:
+        return len(serving.backend.render(said.messages, box.offered, **template_options(body, serving)))
+    except InvalidRequest as error:
+        raise said.told(error) from None
+
+
+class Message:
+    """One request to the endpoint."""
+
+    def __init__(self, serving: Serving, body: MessagesBody) -> None:
+        self.body = body
+        self.id = RequestId(f"msg_{uuid.uuid4().hex}")
+        self.model = serving.model_name
+        check_context_management(body.context_management)
+        self.conversation = conversation(body.system, body.messages, takes_images=serving.backend.takes_images)
+        if body.messages[-1]["role"] == "assistant":
+            raise InvalidRequest(
+                "messages must end with a user's message: this server does not continue what the assistant has begun.",
+                field="messages",
+            )
+        box = toolbox_of(body.tools, body.tool_choice)
+        self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)
+        request = ChatRequest(
+            messages=self.conversation.messages,
+            sampling=sampling_of(body, serving),
+            template_options=template_options(body, serving),
+            request_id=self.id,
+            cache=body.cache is not False,
+            cache_salt=body.cache_salt or "",
+            grammar=grammar_of(body),
+            tenant=current().tenant(user_of(body)),
+            priority=body.priority or 0,
+        )
+        self.turn = Turn(serving, request, box)
+
+    async def whole(self) -> dict[str, Any]:
+        end = Piece(0)
+        async with aclosing(self._pieces()) as pieces:
+            async for end in pieces:
+                self.blocks.push(end.events)
+        content = self.blocks.content()
+        calls = any(block["type"] == "tool_use" for block in content)
+        return {**self._head(), "content": content, **self._stop(end, calls), "usage": self._usage(), **self._edits()}
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                events = self._start() if piece.first else []
+                events += self.blocks.push(piece.events)
+                if piece.finish_reason is not None:
+                    events += [*self.blocks.finish(), self._end(piece), {"type": "message_stop"}]
+                if events:
+                    yield encoded(events)
+
+    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+        try:
+            async with aclosing(self.turn.pieces()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except InvalidRequest as error:
+            raise self.conversation.told(error) from None
+
+    def _head(self) -> dict[str, Any]:
+        return {"id": self.id, "type": "message", "role": "assistant", "model": self.model}
+
+    def _start(self) -> list[StreamEvent]:
+        nothing: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+        message = {**self._head(), **nothing, "usage": self._usage()}
+        return [{"type": "message_start", "message": message}, {"type": "ping"}]
+
+    def _end(self, piece: Piece) -> StreamEvent:
+        stop = self._stop(piece, self.blocks.calls)
+        return {"type": "message_delta", "delta": stop, "usage": self._usage(), **self._edits()}
+
+    def _stop(self, end: Piece, calls: bool) -> dict[str, Any]:
+        if end.finish_reason == "length":
+            whole = self._usage()["output_tokens"] >= self.body.max_tokens
+            return {"stop_reason": "max_tokens" if whole else "model_context_window_exceeded", "stop_sequence": None}
+        if isinstance(end.stop_reason, str):
+            return {"stop_reason": "stop_sequence", "stop_sequence": end.stop_reason}
+        return {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
+
+    def _usage(self) -> dict[str, Any]:
+        usage = self.turn.tally.usage()
+        details = usage["prompt_tokens_details"]
+        cached = details.pop("cached_tokens")
+        return {
+            "input_tokens": usage["prompt_tokens"] - cached,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": cached,
+            "output_tokens": usage["completion_tokens"],
+            **details,  # ours: what was kept of the prompt
+        }
+
+    def _edits(self) -> dict[str, Any]:
+        """What was left out of the context for whoever asked: nothing."""
+        return {} if self.body.context_management is None else {"context_management": {"applied_edits": []}}

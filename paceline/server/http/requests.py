@@ -1,0 +1,128 @@
+"""The requests inside, whose they are, and how they are cancelled.
+
+Every answer has an `X-Request-Id`: the client's own, where it sent one, so that a request can be cancelled that has
+not been answered yet. The ids in answers (of a chat completion, a response, a message) do as well.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline.engine.request import RequestId
+from paceline.server.http.auth import is_admin
+from paceline.server.http.errors import NotRunning
+from paceline.server.http.identity import Call, answering, current
+from paceline.server.http.openapi import CancelledRequest, gives
+
+TAKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # of a client's own ids; others are not repeated to anybody
+ANTHROPIC = "/v1/messages"  # whose clients look for the id in another header
+
+
+class Requests:
+    """Used on the event loop only."""
+
+    def __init__(self, abort: Callable[[RequestId], None]) -> None:
+        self._abort = abort
+        self._inside: dict[Call, None] = {}
+
+    @contextmanager
+    def inside(self, call: Call) -> Iterator[None]:
+        self._inside[call] = None
+        try:
+            yield
+        finally:
+            self.leave(call)
+
+    def leave(self, call: Call) -> None:
+        self._inside.pop(call, None)
+
+    @contextmanager
+    def row(self, call: Call, request_id: RequestId | None) -> Iterator[None]:
+        """The call has this request in the engine."""
+        if request_id is not None:
+            call.rows.add(request_id)
+        try:
+            yield
+        finally:
+            if request_id is not None:
+                call.rows.discard(request_id)
+
+    def owners(self) -> dict[RequestId, Call]:
+        """Whose each request in the engine is."""
+        return {row: call for call in self._inside for row in call.rows}
+
+    def cancel(self, request_id: str, allowed: Callable[[Call], bool]) -> bool:
+        """Cancel what goes by this id, of those that are `allowed`. False: there is none."""
+        known = [
+            call
+            for call in self._inside
+            if (call.id == request_id or request_id in call.names or request_id in call.rows) and allowed(call)
+        ]
+        for call in known:
+            call.cancelled = True
+            for also in call.on_cancel:
+                also()
+            for row in tuple(call.rows):
+                self._abort(row)
+        return bool(known)
+
+
+class Identified:
+    """ASGI middleware: every request has an id, which its answer carries, and work can be cancelled by it."""
+
+    def __init__(self, app: ASGIApp, requests: Requests) -> None:
+        self.app = app
+        self.requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        address = scope["client"][0] if scope.get("client") else ""
+        call = Call(_given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address)
+        names = ["x-request-id"]
+        if scope["path"] == ANTHROPIC or scope["path"].startswith(f"{ANTHROPIC}/"):
+            names.append("request-id")
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name in names:
+                    headers[name] = call.id
+            elif not message.get("more_body"):
+                self.requests.leave(call)  # before the client can know that it is over
+            await send(message)
+
+        works = scope["method"] == "POST"  # who cancels is nobody to be cancelled
+        with answering(call), self.requests.inside(call) if works else nullcontext():
+            await self.app(scope, receive, named)
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given = value.decode("latin-1").strip()
+            return given if TAKEN.fullmatch(given) else None
+    return None
+
+
+def routes(requests: Requests) -> APIRouter:
+    router = APIRouter()
+
+    @router.delete("/v1/requests/{request_id}", responses=gives(CancelledRequest))
+    async def cancel_request(request: Request, request_id: str) -> Response:
+        """Ends a request that runs or waits, for its owner's key or an administrator."""
+        everybodys, owner = is_admin(request), current().owner
+        if not requests.cancel(request_id, lambda call: everybodys or call.owner == owner):
+            raise NotRunning(request_id)
+        return JSONResponse({"id": request_id, "object": "request", "cancelled": True})
+
+    return router

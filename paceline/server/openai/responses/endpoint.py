@@ -1,0 +1,370 @@
+"""/v1/responses: items in, items out, whole or as a stream of events, and what is kept of them for later turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from paceline.engine.request import RequestId
+from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
+from paceline.server.backend import Serving
+from paceline.server.common.deltas import unless_disconnected
+from paceline.server.common.turn import Piece, Turn
+from paceline.server.http.body import described_by, read_body
+from paceline.server.http.errors import Cancelled, NotServed, NotStored, error_object
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject, gives
+from paceline.server.http.sse import start_stream
+from paceline.server.openai.envelope import encode_json
+from paceline.server.openai.responses import schema
+from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
+from paceline.server.openai.responses.output import Event, Output
+from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
+from paceline.server.openai.responses.store import Item, Kept, ResponseStore, Segment
+from paceline.server.openai.responses.tools import Tools, tools_of
+from paceline.server.openai.schema import refuse_unsupported
+from paceline.service import ChatRequest
+
+AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
+
+logger = logging.getLogger("paceline.server")
+
+
+@dataclass(slots=True)
+class Desk:
+    """What the requests to this API share."""
+
+    serving: Serving
+    store: ResponseStore = field(default_factory=ResponseStore)
+    running: dict[str, Responding] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)  # tools whose absence is in the log
+
+    def leave_out(self, types: frozenset[str]) -> None:
+        if new := sorted(types - self.said):
+            self.said.update(new)
+            logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
+
+    async def responding(self, request: Request) -> Responding:
+        """A request, read and checked."""
+        body, fields = await read_body(request, ResponsesBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
+        schema.refuse_deep(fields)
+        self.serving.check_ready()
+        self.serving.check_model(body.model)
+        previous = None
+        if body.previous_response_id is not None:
+            previous = self.store.get(body.previous_response_id)
+            if previous is None:
+                raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
+        return Responding(self, body, fields, previous)
+
+
+def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
+    router = APIRouter()
+    desk = Desk(serving, ResponseStore() if store is None else store)
+
+    @router.post(
+        "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
+    )
+    async def create_response(request: Request) -> Response:
+        responding = await desk.responding(request)
+        if responding.body.stream:
+            # The events tell their own errors, and the last of them is the end.
+            return await start_stream(request.receive, responding.events(), end=b"")
+        return JSONResponse(await unless_disconnected(request.receive, responding.whole()))
+
+    @router.post(
+        "/v1/responses/input_tokens", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseInputTokens)
+    )
+    async def count_input_tokens(request: Request) -> Response:
+        responding = await desk.responding(request)
+        # In a thread: a long text would hold up every stream.
+        count = await asyncio.to_thread(responding.input_tokens)
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    @router.post("/v1/responses/compact", include_in_schema=False)
+    async def compact_response() -> Response:
+        raise NotServed("Conversations are not compacted here: ask the model for a summary, and go on from that.")
+
+    @router.get("/v1/responses/{response_id}", responses=gives(ResponseObject))
+    async def retrieve_response(response_id: str, stream: bool = False) -> Response:
+        if stream:
+            raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
+        running = desk.running.get(response_id)
+        if running is not None and running.stored:
+            return JSONResponse(running.so_far("in_progress"))
+        kept = desk.store.get(response_id)
+        if kept is None:
+            raise NotStored(response_id)
+        return JSONResponse(dict(kept.response))
+
+    @router.delete("/v1/responses/{response_id}", responses=gives(DeletedResponse))
+    async def delete_response(response_id: str) -> Response:
+        running = desk.running.get(response_id)
+        if running is not None and running.stored:
+            running.stored = False
+            running.cancel()
+        elif not desk.store.delete(response_id):
+            raise NotStored(response_id)
+        return JSONResponse({"id": response_id, "object": "response", "deleted": True})
+
+    @router.post("/v1/responses/{response_id}/cancel", responses=gives(ResponseObject))
+    async def cancel_response(response_id: str) -> Response:
+        running = desk.running.get(response_id)
+        if running is not None:
+            running.cancel()
+            return JSONResponse(running.so_far("cancelled"))
+        kept = desk.store.get(response_id)
+        if kept is None:
+            raise NotStored(response_id)
+        if kept.response["status"] != "cancelled":
+            raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
+        return JSONResponse(dict(kept.response))
+
+    @router.get("/v1/responses/{response_id}/input_items", responses=gives(ItemList))
+    async def list_input_items(
+        response_id: str,
+        limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        order: Literal["asc", "desc"] = "desc",
+        after: str | None = None,
+    ) -> Response:
+        running = desk.running.get(response_id)
+        if running is not None and running.stored:
+            items = running.input
+        elif (kept := desk.store.get(response_id)) is not None:
+            items = kept.input
+        else:
+            raise NotStored(response_id)
+        return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
+
+    return router
+
+
+def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
+    start = 0
+    if after is not None:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise InvalidRequest(f"after names the item {after!r}, which is not in this list.", field="after")
+        start = places[0] + 1
+    data = items[start : start + limit]
+    ids = [item["id"] for item in data] or [""]
+    more = start + limit < len(items)
+    return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}
+
+
+class Responding:
+    """One request to create a response, while it runs."""
+
+    def __init__(self, desk: Desk, body: ResponsesBody, fields: Mapping[str, Any], previous: Kept | None) -> None:
+        self.desk = desk
+        self.body = body
+        self.id = RequestId(new_id("resp"))
+        self.created = int(time.time())
+        self.stored = body.store is not False
+        self.cancelled = False
+        self.status, self.error = "in_progress", ""
+        self.history = () if previous is None else previous.segments
+        serving = desk.serving
+        self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
+        desk.leave_out(self.tools.left_out)
+        self.given = Segment(input_items(body.input, desk.store.item))
+        thoughts = body.reasoning or schema.ReasoningField()
+        self.talk = conversation(
+            body.instructions,
+            [item for segment in self.history for item in segment.items],
+            self.given.items,
+            forget=thoughts.context == "current_turn",
+        )
+        if not self.talk.messages:
+            raise InvalidRequest("input is missing: there is nothing to respond to.", field="input")
+        self.summary = thoughts.summary or thoughts.generate_summary
+        self.output = Output(
+            serving.backend.tokenizer,
+            self.tools.called,
+            logprobs=schema.wants_logprobs(body),
+            summary=self.summary is not None,
+            seal=schema.ENCRYPTED in schema.includes(body),
+        )
+        self.request = ChatRequest(
+            messages=self.talk.messages,
+            sampling=schema.sampling(body, fields, serving),
+            template_options=schema.template_settings(body, serving),
+            request_id=self.id,
+            cache=body.cache is not False,
+            cache_salt=body.cache_salt or "",
+            grammar=schema.grammar(body, fields),
+            tenant=current().tenant(body.user),
+            priority=body.priority or 0,
+        )
+        self.turn = self._turn(self.talk)
+        self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
+
+    @property
+    def input(self) -> list[Item]:
+        return [item for segment in (*self.history, self.given) for item in segment.items]
+
+    def cancel(self) -> None:
+        """From another connection. The row leaves at its next step."""
+        self.cancelled = True
+        self.desk.serving.backend.abort(self.id)
+
+    def input_tokens(self) -> int:
+        """The tokens of the prompt that this request would make."""
+        try:
+            render = self.desk.serving.backend.render
+            return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
+        except InvalidRequest as error:
+            raise self.talk.renamed(error) from None
+
+    # -- running
+
+    async def whole(self) -> dict[str, Any]:
+        async with aclosing(self._steps()) as steps:
+            async for _ in steps:
+                pass
+        return self.so_far(self.status)
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._steps()) as steps:
+            async for made in steps:
+                if made:
+                    yield b"".join(_encoded(event) for event in made)
+
+    async def _steps(self) -> AsyncGenerator[list[Event], None]:
+        """The stream's events as they come. What fails before the first token is raised; later it is told."""
+        output, body = self.output, self.body
+        self.desk.running[self.id] = self
+        current().on_cancel.append(self.cancel)
+        counted = 0
+        begun = False
+        try:
+            async with aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    if not begun:
+                        begun = True
+                        yield [
+                            output.event("response.created", response=self.so_far("in_progress")),
+                            output.event("response.in_progress", response=self.so_far("in_progress")),
+                        ]
+                    count = self.turn.tally.usage()["completion_tokens"]
+                    yield output.push(piece, count - counted)
+                    counted = count
+                    if piece.finish_reason is not None:
+                        self.status = "incomplete" if piece.finish_reason == "length" else "completed"
+                        break
+        except Exception as error:
+            given_up = self.cancelled and isinstance(error, EngineUnavailable | Cancelled)
+            self.status = "cancelled" if given_up else "failed"
+            if self.status == "failed" and not (begun and body.stream):
+                raise
+            if self.status == "failed" and not isinstance(error, PacelineError):
+                logger.exception("a stream failed")
+            self.error = error_object(error)["error"]["message"]
+        finally:
+            del self.desk.running[self.id]
+            if self.status == "in_progress":  # nobody reads any more
+                self.status = "cancelled"
+                output.finish(whole=False)
+                if begun:
+                    self._keep()
+        made = output.finish(whole=self.status == "completed")
+        response = self.so_far(self.status)
+        self._keep()
+        end = "incomplete" if self.status == "cancelled" else self.status
+        yield [*made, output.event(f"response.{end}", response=response)]
+
+    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+        """The turn's pieces, with a conversation that is short enough where the client lets us shorten it."""
+        attempt = 0
+        while True:
+            try:
+                async with aclosing(self.turn.pieces()) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except PromptTooLong as error:
+                room = error.context_length * AFTER_TRUNCATION
+                share = (error.prompt_tokens - room) / error.prompt_tokens
+                shorter = shortened(self.talk, share, 2**attempt) if self.body.truncation == "auto" else None
+                if shorter is None:
+                    raise self.talk.renamed(error) from None
+                attempt += 1
+                self.talk = shorter
+                self.turn = self._turn(shorter)
+            except InvalidRequest as error:
+                raise self.talk.renamed(error) from None
+
+    def _turn(self, talk: Conversation) -> Turn:
+        return Turn(self.desk.serving, replace(self.request, messages=talk.messages), self.tools.box)
+
+    def _keep(self) -> None:
+        if not self.stored:
+            return
+        kept = Kept(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
+        if not self.desk.store.put(kept):
+            logger.warning("responses: %s is too large to be kept", self.id)
+
+    # -- telling
+
+    def so_far(self, status: str) -> dict[str, Any]:
+        body = self.body
+        error = {"code": "server_error", "message": self.error} if status == "failed" else None
+        cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        verbosity = body.text.verbosity if body.text else None
+        effort = body.reasoning.effort if body.reasoning else None
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "status": status,
+            "background": False,
+            "error": error,
+            "incomplete_details": cut,
+            "instructions": body.instructions,
+            "max_output_tokens": body.max_output_tokens,
+            "max_tool_calls": body.max_tool_calls,
+            "metadata": body.metadata or {},
+            "model": self.desk.serving.model_name,
+            "output": self.output.so_far(),
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
+            "previous_response_id": body.previous_response_id,
+            "prompt_cache_key": body.prompt_cache_key,
+            "reasoning": {"effort": effort, "summary": self.summary},
+            "safety_identifier": body.safety_identifier,
+            "service_tier": "default",
+            "store": self.stored,
+            "temperature": 1.0 if body.temperature is None else body.temperature,
+            "text": {"format": self.text_format, "verbosity": verbosity or "medium"},
+            "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,
+            "tools": list(self.tools.served),
+            "top_logprobs": body.top_logprobs or 0,
+            "top_p": 1.0 if body.top_p is None else body.top_p,
+            "truncation": body.truncation or "disabled",
+            "usage": None if status == "in_progress" else self._usage(),
+            "user": body.user,
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        usage = self.turn.tally.usage()
+        details = usage["prompt_tokens_details"]
+        return {
+            "input_tokens": usage["prompt_tokens"],
+            "input_tokens_details": {**details, "cache_write_tokens": 0},
+            "output_tokens": usage["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
+            "total_tokens": usage["total_tokens"],
+        }
+
+
+def _encoded(event: Event) -> bytes:
+    return f"event: {event['type']}\ndata: {encode_json(event)}\n\n".encode()

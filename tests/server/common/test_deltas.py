@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from paceline.engine.request import Delta, PromptInfo, Usage
+from paceline.server.common.deltas import Tally, merge, unless_disconnected
+
+
+async def deltas(text: str, closed: list[str]) -> AsyncGenerator[Delta, None]:
+    try:
+        for letter in text:
+            await asyncio.sleep(0)
+            if letter == "!":
+                raise ValueError(text)
+            yield Delta(text=letter)
+        if text.endswith("?"):
+            await asyncio.Event().wait()
+    finally:
+        closed.append(text)
+
+
+async def test_merged_streams_keep_their_own_order() -> None:
+    closed: list[str] = []
+    texts = ["", "", ""]
+    async for place, delta in merge([deltas(text, closed) for text in ("abc", "", "defgh")]):
+        texts[place] += delta.text
+    assert texts == ["abc", "", "defgh"]
+    assert sorted(closed) == ["", "abc", "defgh"]
+
+
+async def test_the_first_failure_closes_the_other_streams() -> None:
+    closed: list[str] = []
+    with pytest.raises(ValueError, match="a!"):
+        async for _ in merge([deltas("a!", closed), deltas("bc?", closed)]):
+            pass
+    assert sorted(closed) == ["a!", "bc?"]
+
+
+async def test_closing_the_merge_closes_the_streams() -> None:
+    closed: list[str] = []
+    merged = merge([deltas("a?", closed), deltas("b?", closed)])
+    await anext(merged)
+    await merged.aclose()
+    assert sorted(closed) == ["a?", "b?"]
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def gone() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def test_work_is_done_while_the_client_stays() -> None:
+    assert await unless_disconnected(never, asyncio.sleep(0, "done")) == "done"
+
+
+async def test_work_that_fails_raises_its_own_error() -> None:
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await unless_disconnected(never, fail())
+
+
+async def test_work_is_cancelled_and_waited_for_when_the_client_goes() -> None:
+    ended = False
+
+    async def work() -> None:
+        nonlocal ended
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended = True
+
+    with pytest.raises(ClientDisconnect):
+        await unless_disconnected(gone, work())
+    assert ended
+
+
+async def test_work_is_cancelled_with_its_caller() -> None:
+    ended = asyncio.Event()
+
+    async def stream() -> AsyncIterator[None]:
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            ended.set()
+
+    async def work() -> None:
+        async for _ in stream():
+            pass
+
+    caller = asyncio.create_task(unless_disconnected(never, work()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert ended.is_set()
+
+
+def test_a_tally_counts_prompts_once_and_choices_each() -> None:
+    tally = Tally()
+    for place in (0, 1):
+        for index in (0, 1, 2):
+            tally.add(place, Delta(token_ids=(1, 2), index=index))
+            tally.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4, 2, 1), finish_reason="stop"))
+    assert tally.usage() == {
+        "prompt_tokens": 20,
+        "completion_tokens": 18,
+        "total_tokens": 38,
+        "prompt_tokens_details": {"cached_tokens": 8},
+        "completion_tokens_details": {"accepted_prediction_tokens": 12, "rejected_prediction_tokens": 6},
+    }
+
+
+def test_a_tally_knows_the_cached_tokens_from_the_first_delta_on() -> None:
+    tally = Tally()
+    tally.add(0, Delta(token_ids=(1,), prompt=PromptInfo((7, 8, 9), cached_tokens=2)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 2}
+    tally.add(1, Delta(token_ids=(1,), prompt=PromptInfo((7, 8), cached_tokens=1)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+    tally.add(0, Delta(finish_reason="stop", usage=Usage(3, 1, 2)))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_tally_tells_what_was_kept_of_each_prompt_once_and_nothing_where_nobody_wanted_fewer(
+    order: tuple[int, int],
+) -> None:
+    tally = Tally()
+    tally.add(0, Delta(usage=Usage(9, 1), finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
+    for place in (1, 2):
+        for index in order:
+            usage = Usage(9, 1, kept_tokens=3 * place + index)
+            tally.add(place, Delta(index=index, usage=usage, finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0, "specprefill_kept_tokens": 3 + 6}
+    assert tally.usage()["prompt_tokens"] == 27  # as long as they were written
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_a_choice_found_of_its_own_request_is_not_counted_as_cached(order: tuple[int, int]) -> None:
+    tally = Tally()
+    for index in order:
+        tally.add(0, Delta(index=index, prompt=PromptInfo((7, 8, 9), cached_tokens=2 * index)))
+        tally.add(0, Delta(index=index, usage=Usage(3, 1, 2 * index), finish_reason="stop"))
+    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
