@@ -23,9 +23,12 @@ WITHOUT = {
     "engine/speculate": "integration/test_speculation*.py",
     "errors": "types; server/http/test_errors.py has every one",
     "models/adapter": "models/test_check.py, for every family",
+    "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/anthropic/schema": "server/anthropic/test_messages.py sends every field",
     "server/backend": "types",
+    "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/openai/structured": "server/common/test_tools.py, on a real engine",
+    "server/state": "every test of an endpoint",
 }
 
 

@@ -3,8 +3,9 @@
 Layers, each of which imports only those below it:
 
     app                                         the application and the process
-    openai | anthropic | status, cache, absent  endpoints; openai and anthropic never import each other
+    openai | anthropic | status, cache, absent  endpoints, which never import each other
     common                                      what more than one API uses
-    backend, metrics                            what every route is given
+    state                                       what every route is given
+    backend, metrics                            the service as HTTP sees it; what Prometheus reads
     http                                        HTTP and ASGI, without any API
 """

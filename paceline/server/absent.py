@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline import __version__
-from paceline.server.backend import Serving
 from paceline.server.http.errors import NotServed
+from paceline.server.state import Serving
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 

@@ -19,7 +19,7 @@ from paceline.errors import EngineFailed
 from paceline.preflight import listen
 from paceline.server import absent, cache, status
 from paceline.server.anthropic import messages
-from paceline.server.backend import Backend, Serving
+from paceline.server.backend import Backend
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import Auth, Keys, is_loopback
 from paceline.server.http.body import BodyLimit, body_memory
@@ -29,12 +29,15 @@ from paceline.server.http.openapi import Application
 from paceline.server.http.paths import WithoutTrailingSlash
 from paceline.server.http.unread import UnreadBody
 from paceline.server.metrics import Metrics
-from paceline.server.openai import chat, completions, embeddings, score
+from paceline.server.openai import chat, completions, embeddings, models, score, tokenize
 from paceline.server.openai.responses import endpoint as responses
+from paceline.server.state import Serving
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
+# In the order of /openapi.json.
+ENDPOINTS = (chat, completions, responses, messages, embeddings, score, cache, status, models, tokenize, absent)
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
@@ -106,8 +109,8 @@ def create_app(
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     app.include_router(requests.routes(inside))
-    for room in (chat, completions, responses, messages, embeddings, score, cache, status, absent):
-        app.include_router(room.routes(serving))
+    for endpoint in ENDPOINTS:
+        app.include_router(endpoint.routes(serving))
     return app
 
 

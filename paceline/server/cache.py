@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
-from paceline.server.backend import Serving
 from paceline.server.http.auth import check_admin
-from paceline.server.http.openapi import Cleared, gives
+from paceline.server.http.openapi import gives
+from paceline.server.state import Serving
+
+
+class Cleared(BaseModel):
+    cleared: dict[str, Any]
 
 
 def routes(serving: Serving) -> APIRouter:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from paceline.errors import InvalidRequest, PromptTooLong
-from paceline.server.http.errors import error_object, status_of
+from paceline.server.http.errors import DIALECTS, Dialect, error_object, status_of
 from paceline.server.http.identity import current
 
 KINDS: Mapping[int, str] = {
@@ -20,6 +22,19 @@ KINDS: Mapping[int, str] = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+
+
+class MessageErrorFields(BaseModel):
+    type: str
+    message: str
+
+
+class MessageError(BaseModel):
+    """Anthropic's."""
+
+    type: Literal["error"]
+    error: MessageErrorFields
+    request_id: str
 
 
 def message_error(error: Exception) -> dict[str, Any]:
@@ -40,3 +55,6 @@ def _words(error: Exception) -> str:
     if isinstance(error, InvalidRequest) and error.field and error.field not in message:
         return f"{error.field}: {message}"  # there is no other place for it
     return message
+
+
+DIALECTS["/v1/messages"] = Dialect(message_error, MessageError, ("x-request-id", "request-id"))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.anthropic.errors import message_error
-from paceline.server.openai.envelope import encode_json
+from paceline.server.http.encoding import encode_json
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it

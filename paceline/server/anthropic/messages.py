@@ -13,9 +13,9 @@ from fastapi.responses import JSONResponse
 
 from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.anthropic.errors import message_error
 from paceline.server.anthropic.events import Blocks, StreamEvent, encoded, failed
 from paceline.server.anthropic.input import conversation
+from paceline.server.anthropic.objects import AssistantMessage, InputTokenCount
 from paceline.server.anthropic.schema import (
     UNSUPPORTED_IN_MESSAGES,
     CountBody,
@@ -28,18 +28,15 @@ from paceline.server.anthropic.schema import (
     toolbox_of,
     user_of,
 )
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import unless_disconnected
+from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.turn import Piece, Turn
-from paceline.server.http.body import described_by, read_body
-from paceline.server.http.errors import SHAPES
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import AssistantMessage, InputTokenCount, gives
+from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import start_stream
-from paceline.server.openai.schema import refuse_unsupported
+from paceline.server.state import Serving
 from paceline.service import ChatRequest
-
-SHAPES["/v1/messages"] = message_error
 
 
 def routes(serving: Serving) -> APIRouter:
@@ -55,7 +52,7 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         message = Message(serving, body)
         if body.stream:
-            return await start_stream(request.receive, message.events(), failed=failed, end=b"")
+            return await start_stream(request.receive, message.events(), failed=failed)
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
     @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))

@@ -12,11 +12,13 @@ from pydantic import Field, WithJsonSchema
 from paceline.conversation.grammar import GrammarSpec
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
+from paceline.server.common.fields import CONTENT, Lenient, Many, Priority
 from paceline.server.common.reasoning import thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
-from paceline.server.http.openapi import TURNS
-from paceline.server.openai.schema import Lenient, Many, Priority
+from paceline.server.http.openapi import list_of, object_of
+from paceline.server.state import Serving
+
+TURNS = list_of(object_of({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
 
 LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
 

@@ -1,24 +1,19 @@
-"""One HTTP request's work in the engine: its deltas, merged and counted, and its end when nobody waits."""
+"""One HTTP request's work in the engine: its deltas, merged and counted."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from typing import Any
 
 from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
-from paceline.server.backend import Serving
 from paceline.server.http.errors import Cancelled
 from paceline.server.http.identity import current
+from paceline.server.state import Serving
 
-T = TypeVar("T")
 AT_A_TIME = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
@@ -93,27 +88,6 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = 
         for task in pumps:
             task.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-
-
-async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work, unless the client goes away: then the work is cancelled, and `ClientDisconnect` raised."""
-    working = asyncio.create_task(work)
-    watching = asyncio.create_task(_disconnected(receive))
-    try:
-        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise ClientDisconnect
-    finally:
-        for task in (working, watching):
-            task.cancel()
-        with contextlib.suppress(Exception):
-            await asyncio.gather(working, watching, return_exceptions=True)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
+from paceline.server.state import Serving
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 VERBOSITIES = ("low", "medium", "high")

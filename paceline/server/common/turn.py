@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
 from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
 from paceline.server.common.deltas import Tally, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
+from paceline.server.state import Serving
 from paceline.service import ChatRequest
 
 

@@ -6,8 +6,6 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable
-from copy import deepcopy
-from functools import cache
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -148,14 +146,3 @@ def _announced_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-def described_by(model: type[BaseModel]) -> dict[str, Any]:
-    """The body's part of /openapi.json, for routes that parse it themselves."""
-    schema = deepcopy(_schema_of(model))  # the document is put together in place
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-@cache
-def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(ref_template="#/components/schemas/{model}")

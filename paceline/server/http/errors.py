@@ -1,15 +1,16 @@
-"""Exceptions as HTTP statuses with OpenAI's error object, or with another shape where a path has its own."""
+"""Exceptions as HTTP statuses with OpenAI's error object, or in another dialect where a path has its own."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
@@ -33,7 +34,11 @@ KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable
 logger = logging.getLogger("paceline.server")
 
 
-class ModelNotFound(InvalidRequest):
+class NotFound(InvalidRequest):
+    """What the request names is not here."""
+
+
+class ModelNotFound(NotFound):
     def __init__(self, asked: str, served: str) -> None:
         super().__init__(
             f"The model {asked!r} does not exist here; this server has {served!r}.",
@@ -42,23 +47,14 @@ class ModelNotFound(InvalidRequest):
         )
 
 
-class NotServed(InvalidRequest):
+class NotServed(NotFound):
     """There is no such endpoint here, though other servers have it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="not_found")
 
 
-class NotStored(InvalidRequest):
-    def __init__(self, response_id: str, field: str | None = None, code: str | None = None) -> None:
-        super().__init__(
-            f"The response {response_id!r} is not stored here: it never was, was deleted, or made room for newer ones.",
-            field=field,
-            code=code,
-        )
-
-
-class NotRunning(InvalidRequest):
+class NotRunning(NotFound):
     def __init__(self, request_id: str) -> None:
         super().__init__(
             f"No request {request_id!r} is running or waiting here: it never was, has ended, or is not yours.",
@@ -113,7 +109,7 @@ def status_of(error: Exception) -> int:
             return 401
         case Forbidden():
             return 403
-        case ModelNotFound() | NotServed() | NotStored() | NotRunning():
+        case NotFound():
             return 404
         case TooSlow():
             return 408
@@ -159,17 +155,39 @@ def error_object(error: Exception) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-Shape = Callable[[Exception], dict[str, Any]]
+class ErrorFields(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
 
-# For every path that begins so, how an error's body looks. An API whose clients expect other errors adds itself here.
-SHAPES: dict[str, Shape] = {}
+
+class Error(BaseModel):
+    """OpenAI's."""
+
+    error: ErrorFields
 
 
-def shape_of(path: str) -> Shape:
-    for prefix, shape in SHAPES.items():
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What an API's clients expect of HTTP."""
+
+    error_body: Callable[[Exception], dict[str, Any]]
+    error_model: type[BaseModel]  # the body, as /openapi.json describes it
+    id_headers: tuple[str, ...] = ("x-request-id",)  # where an answer carries the request's id
+
+
+DEFAULT = Dialect(error_object, Error)  # OpenAI's, which the server's own endpoints share
+
+# For every path that begins so. An API whose clients expect something else adds itself here.
+DIALECTS: dict[str, Dialect] = {}
+
+
+def dialect_of(path: str) -> Dialect:
+    for prefix, dialect in DIALECTS.items():
         if path == prefix or path.startswith(f"{prefix}/"):
-            return shape
-    return error_object
+            return dialect
+    return DEFAULT
 
 
 def error_response(error: Exception, path: str = "") -> JSONResponse:
@@ -182,7 +200,7 @@ def error_response(error: Exception, path: str = "") -> JSONResponse:
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="paceline"'
-    return JSONResponse(shape_of(path)(error), status_code=status, headers=headers)
+    return JSONResponse(dialect_of(path).error_body(error), status_code=status, headers=headers)
 
 
 def invalid_fields(error: ValidationError) -> InvalidRequest:

@@ -7,14 +7,15 @@ written as it is. The tests compare what is sent with what is said here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any, Literal
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from paceline.server.anthropic.errors import message_error
-from paceline.server.http.errors import shape_of
+from paceline.server.http.errors import DEFAULT, DIALECTS, dialect_of
 
 Answers = dict[int | str, dict[str, Any]]
 
@@ -41,6 +42,17 @@ def gives(model: type[BaseModel], *, streams: bool = False) -> Answers:
     return {200: {"model": model, **events}}
 
 
+def described_by(model: type[BaseModel]) -> dict[str, Any]:
+    """The body's part of /openapi.json, for routes that parse it themselves."""
+    schema = deepcopy(_schema_of(model))  # the document is put together in place
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(ref_template="#/components/schemas/{model}")
+
+
 class Application(FastAPI):
     """FastAPI, with a document that is true of requests which the routes read themselves."""
 
@@ -55,13 +67,12 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own 422, which here is a 400
         schemas.pop(unused, None)
     kinds: list[tuple[type[BaseModel], Literal["serialization"]]] = [
-        (Error, "serialization"),
-        (MessageError, "serialization"),
+        (dialect.error_model, "serialization") for dialect in (DEFAULT, *DIALECTS.values())
     ]
     _, errors = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
     schemas.update(errors["$defs"])
     for path, operations in document["paths"].items():
-        kind = "MessageError" if shape_of(path) is message_error else "Error"
+        kind = dialect_of(path).error_model.__name__
         content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}
         for operation in operations.values():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
@@ -73,307 +84,16 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-# -- what requests hold: described here, checked where it is read
+# -- schemas
 
 
-def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+def object_of(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
     return {"type": "object", "properties": required | optional, "required": list(required)}
 
 
-def _list(item: Any, **more: Any) -> dict[str, Any]:
+def list_of(item: Any, **more: Any) -> dict[str, Any]:
     return {"type": "array", "items": item, **more}
 
 
 TEXT: dict[str, Any] = {"type": "string"}
-NUMBERS = _list({"type": "integer"}, minItems=1)
-EVENT = _object({"data": TEXT}, event=TEXT)  # of a stream
-TEXT_PART = _object({"type": {"const": "text"}, "text": TEXT})
-OTHER_PART = _object({"type": TEXT})  # pictures, and in Anthropic's API tool calls and their results
-CONTENT = {"anyOf": [TEXT, _list(TEXT_PART), _list(OTHER_PART)]}
-PROMPT = {"anyOf": [TEXT, _list(TEXT, minItems=1), NUMBERS, _list(NUMBERS, minItems=1)]}
-TEXTS = {"anyOf": [TEXT, _list(TEXT)]}
-STOP = {"anyOf": [TEXT, _list(TEXT), {"type": "null"}]}
-ROLE = {"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
-MESSAGES = _list(_object({"role": ROLE}, content={"anyOf": [CONTENT, {"type": "null"}]}), minItems=1)
-TURNS = _list(_object({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
-ITEMS = {"anyOf": [TEXT, _list({"anyOf": [_object({"role": ROLE, "content": CONTENT}), OTHER_PART]}), {"type": "null"}]}
-
-
-# -- errors
-
-
-class ErrorFields(BaseModel):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class Error(BaseModel):
-    """OpenAI's."""
-
-    error: ErrorFields
-
-
-class MessageErrorFields(BaseModel):
-    type: str
-    message: str
-
-
-class MessageError(BaseModel):
-    """Anthropic's."""
-
-    type: Literal["error"]
-    error: MessageErrorFields
-    request_id: str
-
-
-# -- OpenAI's chat and completions
-
-
-class KeptTokens(BaseModel):
-    specprefill_kept_tokens: int = 0  # there only where the prompt was wanted sparsely
-
-
-class CachedTokens(KeptTokens):
-    cached_tokens: int
-
-
-class PredictedTokens(BaseModel):
-    accepted_prediction_tokens: int
-    rejected_prediction_tokens: int
-
-
-class Usage(BaseModel):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: CachedTokens
-    completion_tokens_details: PredictedTokens
-
-
-class CalledFunction(BaseModel):
-    name: str
-    arguments: str
-
-
-class ToolCall(BaseModel):
-    id: str
-    type: Literal["function"]
-    function: CalledFunction
-
-
-class ChatMessage(BaseModel):
-    role: Literal["assistant"]
-    content: str | None
-    refusal: None
-    reasoning_content: str = ""
-    tool_calls: list[ToolCall] = []
-
-
-class TopLogprob(BaseModel):
-    token: str
-    logprob: float
-    bytes: list[int] | None
-
-
-class TokenScore(TopLogprob):
-    top_logprobs: list[TopLogprob]
-
-
-class ChatLogprobs(BaseModel):
-    content: list[TokenScore]
-
-
-class Choice(BaseModel):
-    index: int
-    finish_reason: Literal["stop", "length", "tool_calls"]
-    stop_reason: str | int | None
-
-
-class ChatChoice(Choice):
-    message: ChatMessage
-    logprobs: ChatLogprobs | None
-
-
-class CompletionScores(BaseModel):
-    tokens: list[str]
-    token_logprobs: list[float | None]
-    top_logprobs: list[dict[str, float] | None] | None
-    text_offset: list[int]
-
-
-class CompletionChoice(Choice):
-    text: str
-    logprobs: CompletionScores | None
-
-
-class Head(BaseModel):
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
-    usage: Usage
-
-
-class ChatCompletion(Head):
-    object: Literal["chat.completion"]
-    choices: list[ChatChoice]
-
-
-class TextCompletion(Head):
-    object: Literal["text_completion"]
-    choices: list[CompletionChoice]
-
-
-# -- OpenAI's responses
-
-
-class Item(BaseModel):
-    """A message, a call, its result or reasoning."""
-
-    id: str
-    type: str
-
-
-class InputTokens(KeptTokens):
-    cached_tokens: int
-    cache_write_tokens: int
-
-
-class OutputTokens(BaseModel):
-    reasoning_tokens: int
-
-
-class ResponseUsage(BaseModel):
-    input_tokens: int
-    input_tokens_details: InputTokens
-    output_tokens: int
-    output_tokens_details: OutputTokens
-    total_tokens: int
-
-
-class ResponseError(BaseModel):
-    code: str
-    message: str
-
-
-class CutShort(BaseModel):
-    reason: str
-
-
-class ResponseObject(BaseModel):
-    id: str
-    object: Literal["response"]
-    created_at: int
-    completed_at: int | None
-    status: Literal["in_progress", "completed", "incomplete", "cancelled", "failed"]
-    error: ResponseError | None
-    incomplete_details: CutShort | None
-    instructions: str | None
-    metadata: dict[str, str]
-    model: str
-    output: list[Item]
-    parallel_tool_calls: bool
-    previous_response_id: str | None
-    store: bool
-    temperature: float
-    top_p: float
-    tools: list[dict[str, Any]]
-    tool_choice: str | dict[str, Any]
-    truncation: Literal["auto", "disabled"]
-    usage: ResponseUsage | None
-
-
-class ResponseInputTokens(BaseModel):
-    object: Literal["response.input_tokens"]
-    input_tokens: int
-
-
-class DeletedResponse(BaseModel):
-    id: str
-    object: Literal["response"]
-    deleted: Literal[True]
-
-
-class ItemList(BaseModel):
-    object: Literal["list"]
-    data: list[Item]
-    first_id: str
-    last_id: str
-    has_more: bool
-
-
-# -- Anthropic's messages
-
-
-class ContentBlock(BaseModel):
-    type: Literal["text", "thinking", "tool_use"]
-
-
-class MessageUsage(KeptTokens):
-    input_tokens: int
-    cache_creation_input_tokens: int
-    cache_read_input_tokens: int
-    output_tokens: int
-
-
-class AssistantMessage(BaseModel):
-    id: str
-    type: Literal["message"]
-    role: Literal["assistant"]
-    model: str
-    content: list[ContentBlock]
-    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
-    stop_sequence: str | None
-    usage: MessageUsage
-
-
-class InputTokenCount(BaseModel):
-    input_tokens: int
-
-
-# -- the server's own
-
-
-class State(BaseModel):
-    status: Literal["ok", "ready"]
-
-
-class Statistics(BaseModel):
-    running: int
-    waiting: int
-
-
-class ModelCard(BaseModel):
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-    max_model_len: int
-
-
-class ModelList(BaseModel):
-    object: Literal["list"]
-    data: list[ModelCard]
-
-
-class Tokens(BaseModel):
-    count: int
-    max_model_len: int
-    tokens: list[int]
-    token_strs: list[str] | None
-
-
-class Text(BaseModel):
-    prompt: str
-
-
-class CancelledRequest(BaseModel):
-    id: str
-    object: Literal["request"]
-    cancelled: Literal[True]
-
-
-class Cleared(BaseModel):
-    cleared: dict[str, Any]
+EVENT = object_of({"data": TEXT}, event=TEXT)  # of a stream

@@ -10,20 +10,27 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paceline.engine.request import RequestId
 from paceline.server.http.auth import is_admin
-from paceline.server.http.errors import NotRunning
+from paceline.server.http.errors import NotRunning, dialect_of
 from paceline.server.http.identity import Call, answering, current
-from paceline.server.http.openapi import CancelledRequest, gives
+from paceline.server.http.openapi import gives
 
 TAKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # of a client's own ids; others are not repeated to anybody
-ANTHROPIC = "/v1/messages"  # whose clients look for the id in another header
+
+
+class CancelledRequest(BaseModel):
+    id: str
+    object: Literal["request"]
+    cancelled: Literal[True]
 
 
 class Requests:
@@ -88,9 +95,7 @@ class Identified:
             return
         address = scope["client"][0] if scope.get("client") else ""
         call = Call(_given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address)
-        names = ["x-request-id"]
-        if scope["path"] == ANTHROPIC or scope["path"].startswith(f"{ANTHROPIC}/"):
-            names.append("request-id")
+        names = dialect_of(scope["path"]).id_headers
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

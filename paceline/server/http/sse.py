@@ -11,22 +11,15 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
-from paceline.server.common.deltas import unless_disconnected
-from paceline.server.http.errors import error_object
-from paceline.server.openai.envelope import encode_json
+from paceline.server.http.disconnect import unless_disconnected
 
-DONE = b"data: [DONE]\n\n"
 Events = AsyncGenerator[bytes, None]
 
 logger = logging.getLogger("paceline.server")
 
 
-def _openai_error(error: Exception) -> bytes:
-    return f"data: {encode_json(error_object(error))}\n\n".encode()
-
-
 async def start_stream(
-    receive: Receive, events: Events, *, failed: Callable[[Exception], bytes] = _openai_error, end: bytes = DONE
+    receive: Receive, events: Events, *, failed: Callable[[Exception], bytes], end: bytes = b""
 ) -> Response:
     """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
 

@@ -12,20 +12,23 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.engine.request import TokenLogprob
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import unless_disconnected
+from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.reasoning import other_words, thinking_options, verbosity_options
 from paceline.server.common.tools import toolbox
 from paceline.server.common.turn import Piece, Turn
-from paceline.server.http.body import described_by, read_body
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_long
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import ChatCompletion, gives
+from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import start_stream
-from paceline.server.openai.envelope import Envelope, encode_long
+from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
+from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.sampling import chat_sampling, choices
-from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody, refuse_unsupported
+from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
 from paceline.server.openai.structured import response_grammar
+from paceline.server.state import Serving
 from paceline.service import ChatRequest
 
 
@@ -42,7 +45,7 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         chat = Chat(serving, body, fields)
         if body.stream:
-            return await start_stream(request.receive, chat.events())
+            return await start_stream(request.receive, chat.events(), failed=failed, end=DONE)
         return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
 
     return router

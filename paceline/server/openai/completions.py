@@ -11,27 +11,21 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.engine.request import Delta, PromptInfo, RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import (
-    Collected,
-    Deltas,
-    Output,
-    Tally,
-    at_a_time,
-    collect,
-    follow,
-    merge,
-    unless_disconnected,
-)
-from paceline.server.http.body import described_by, read_body
+from paceline.server.common.deltas import Collected, Deltas, Output, Tally, at_a_time, collect, follow, merge
+from paceline.server.common.fields import refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_long
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import TextCompletion, gives
+from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import start_stream
-from paceline.server.openai.envelope import Envelope, encode_long
+from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
+from paceline.server.openai.objects import TextCompletion
 from paceline.server.openai.sampling import choices, completion_sampling
-from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody, refuse_unsupported
+from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.openai.structured import response_grammar
+from paceline.server.state import Serving
 from paceline.service import GenerateRequest
 
 MAX_PROMPTS = 2048
@@ -51,7 +45,7 @@ def routes(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         completions = Completions(serving, body, fields)
         if body.stream:
-            return await start_stream(request.receive, completions.events())
+            return await start_stream(request.receive, completions.events(), failed=failed, end=DONE)
         return Response(await unless_disconnected(request.receive, completions.whole()), media_type="application/json")
 
     return router

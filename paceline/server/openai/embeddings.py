@@ -15,13 +15,16 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import Tally, at_a_time, follow, merge, unless_disconnected
-from paceline.server.http.body import described_by, read_body
+from paceline.server.common.deltas import Tally, at_a_time, follow, merge
+from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_json
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import PROMPT, gives
-from paceline.server.openai.envelope import Envelope, encode_json
-from paceline.server.openai.schema import NOTHING, Lenient, Priority, prompts, refuse_unsupported
+from paceline.server.http.openapi import described_by, gives
+from paceline.server.openai.envelope import Envelope
+from paceline.server.openai.schema import PROMPT, prompts
+from paceline.server.state import Serving
 from paceline.service import EmbedRequest
 
 MAX_INPUTS = 2048  # OpenAI's

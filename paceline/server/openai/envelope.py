@@ -1,48 +1,18 @@
-"""What surrounds the choices of a response or of a chunk."""
+"""What surrounds the choices of a response or of a chunk, and the end of a stream."""
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from paceline import __version__
 from paceline.engine.request import RequestId
+from paceline.server.http.encoding import encode_json
+from paceline.server.http.errors import error_object
 
 FINGERPRINT = f"paceline-{__version__}"
-encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-PART = 4096  # elements of a list that are encoded in one call
-
-
-def encode_long(value: Any) -> bytes:
-    """As `encode_json`, for what may be long: the encoder holds the interpreter's lock for the whole of a call."""
-    return "".join(_encoded(value)).encode()
-
-
-def _encoded(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        separator = "{"
-        for key, item in value.items():
-            yield f"{separator}{encode_json(str(key))}:"
-            yield from _encoded(item)
-            separator = ","
-        yield "}" if value else "{}"
-    elif isinstance(value, list) and len(value) > PART and not isinstance(value[0], dict | list):
-        for begin in range(0, len(value), PART):
-            yield f"{',' if begin else '['}{encode_json(value[begin : begin + PART])[1:-1]}"
-        yield "]"
-    elif isinstance(value, list) and value and isinstance(value[0], dict | list):
-        separator = "["
-        for item in value:
-            yield separator
-            yield from _encoded(item)
-            separator = ","
-        yield "]"
-    else:
-        yield encode_json(value)
+DONE = b"data: [DONE]\n\n"  # the end of a stream of chunks
 
 
 class Envelope:
@@ -79,3 +49,8 @@ class ChunkEncoder:
     def __call__(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
         after = self._no_usage if usage is None else f',"usage":{encode_json(usage)}'
         return f"{self._before}{encode_json(choices)}{after}}}\n\n".encode()
+
+
+def failed(error: Exception) -> bytes:
+    """The event of a stream that breaks."""
+    return f"data: {encode_json(error_object(error))}\n\n".encode()

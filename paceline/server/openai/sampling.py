@@ -6,8 +6,8 @@ from typing import Any
 
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
+from paceline.server.state import Serving
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 

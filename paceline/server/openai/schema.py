@@ -1,23 +1,24 @@
-"""What clients send, field by field. What is not here is tolerated; what is, is honoured or refused.
-
-Types are strict (the string "0.5" is not a number), null means "not given", NaN and infinity are never valid.
-Ranges are not checked here but by the service, for every caller alike.
-"""
+"""What clients send, field by field. What is not here is tolerated; what is, is honoured or refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.engine.request import MOST_DRAFTED, Speculation
 from paceline.errors import InvalidRequest
-from paceline.server.http.openapi import MESSAGES, PROMPT, STOP
+from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority
+from paceline.server.http.openapi import TEXT, list_of, object_of
 
-Item = TypeVar("Item")
-Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
+# What requests hold, as /openapi.json describes it; it is checked where it is read.
+NUMBERS = list_of({"type": "integer"}, minItems=1)
+PROMPT = {"anyOf": [TEXT, list_of(TEXT, minItems=1), NUMBERS, list_of(NUMBERS, minItems=1)]}
+STOP = {"anyOf": [TEXT, list_of(TEXT), {"type": "null"}]}
+ROLE = {"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
+MESSAGES = list_of(object_of({"role": ROLE}, content={"anyOf": [CONTENT, {"type": "null"}]}), minItems=1)
 
 
 def one_or_many(value: Any) -> Any:
@@ -60,13 +61,6 @@ def _speculation(value: Any) -> Any:
 
 def _are_token_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
-
-
-Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where the policy goes by it
-
-
-class Lenient(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
 
 class StreamOptions(Lenient):
@@ -131,46 +125,6 @@ class CompletionBody(SamplingFields):
     user: str | None = None
 
 
-class TokenizeBody(Lenient):
-    """vLLM's: either a prompt or messages."""
-
-    model: str | None = None
-    prompt: str | None = None
-    messages: list[Any] | None = None
-    add_special_tokens: bool | None = None
-    add_generation_prompt: bool | None = None
-    return_token_strs: bool | None = None
-    chat_template_kwargs: TemplateOptions = None
-
-
-class DetokenizeBody(Lenient):
-    model: str | None = None
-    tokens: Many[int]
-
-
-# Known fields that are not built yet: each with the values that ask for nothing.
-NOTHING = (None, False)
-UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    "functions": (None, []),
-    "function_call": (None, "none", "auto"),
-    "audio": (None,),
-    "modalities": (None, ["text"]),
-    "prediction": (None,),
-    "web_search_options": (None,),
-    "suffix": (None, ""),
-    "use_beam_search": NOTHING,
-    "length_penalty": (None, 1),
-    "include_stop_str_in_output": NOTHING,
-    "allowed_token_ids": (None, []),
-    "bad_words": (None, []),
-    "logits_processors": (None, []),
-    "truncate_prompt_tokens": (None,),
-    "chat_template": (None,),
-    "documents": (None, []),
-    "continue_final_message": NOTHING,
-    "return_token_ids": NOTHING,
-    "return_tokens_as_token_ids": NOTHING,
-}
 # Fields that only one of the two endpoints knows.
 UNSUPPORTED_IN_CHAT: Mapping[str, tuple[Any, ...]] = {
     "echo": NOTHING,
@@ -187,25 +141,3 @@ UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
     "prompt_embeds": (None,),
     "add_special_tokens": (None, True),
 }
-
-
-# Why a field that is known elsewhere can mean nothing here.
-NO_EFFECT = dict.fromkeys(
-    ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
-)
-GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
-
-
-def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
-    """A field that would change the answer is refused by name: silence would be a wrong answer."""
-    for name, value in fields.items():
-        harmless = UNSUPPORTED.get(name, more.get(name))
-        if harmless is None and name.startswith("guided_") and name not in GUIDED:
-            harmless = (None,)
-        if harmless is not None and value not in harmless:
-            reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise InvalidRequest(
-                f"{name} {reason}; leave it out.",
-                field=name,
-                code="unsupported_parameter",
-            )

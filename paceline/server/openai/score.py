@@ -10,14 +10,16 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import unless_disconnected
-from paceline.server.http.body import described_by, read_body
-from paceline.server.http.openapi import TEXTS, gives
+from paceline.server.common.fields import Lenient, Many, Priority, refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.openapi import TEXT, described_by, gives, list_of
 from paceline.server.openai.embeddings import UNSUPPORTED_IN_EMBEDDINGS, PromptUsage, check_count, embed
 from paceline.server.openai.envelope import Envelope
-from paceline.server.openai.schema import Lenient, Many, Priority, one_or_many, refuse_unsupported
+from paceline.server.openai.schema import one_or_many
+from paceline.server.state import Serving
 
+TEXTS = {"anyOf": [TEXT, list_of(TEXT)]}
 Texts = Annotated[Many[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
 
 

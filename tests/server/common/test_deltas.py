@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
-from starlette.requests import ClientDisconnect
-from starlette.types import Message
 
 from paceline.engine.request import Delta, PromptInfo, Usage
-from paceline.server.common.deltas import Tally, merge, unless_disconnected
+from paceline.server.common.deltas import Tally, merge
 
 
 async def deltas(text: str, closed: list[str]) -> AsyncGenerator[Delta, None]:
@@ -47,66 +45,6 @@ async def test_closing_the_merge_closes_the_streams() -> None:
     await anext(merged)
     await merged.aclose()
     assert sorted(closed) == ["a?", "b?"]
-
-
-async def never() -> Message:
-    await asyncio.Event().wait()
-    raise AssertionError
-
-
-async def gone() -> Message:
-    return {"type": "http.disconnect"}
-
-
-async def test_work_is_done_while_the_client_stays() -> None:
-    assert await unless_disconnected(never, asyncio.sleep(0, "done")) == "done"
-
-
-async def test_work_that_fails_raises_its_own_error() -> None:
-    async def fail() -> None:
-        raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        await unless_disconnected(never, fail())
-
-
-async def test_work_is_cancelled_and_waited_for_when_the_client_goes() -> None:
-    ended = False
-
-    async def work() -> None:
-        nonlocal ended
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            ended = True
-
-    with pytest.raises(ClientDisconnect):
-        await unless_disconnected(gone, work())
-    assert ended
-
-
-async def test_work_is_cancelled_with_its_caller() -> None:
-    ended = asyncio.Event()
-
-    async def stream() -> AsyncIterator[None]:
-        try:
-            await asyncio.Event().wait()
-            yield
-        finally:
-            ended.set()
-
-    async def work() -> None:
-        async for _ in stream():
-            pass
-
-    caller = asyncio.create_task(unless_disconnected(never, work()))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    caller.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
-    assert ended.is_set()
 
 
 def test_a_tally_counts_prompts_once_and_choices_each() -> None:

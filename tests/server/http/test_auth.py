@@ -223,7 +223,7 @@ async def test_a_path_may_have_errors_of_its_own_shape(monkeypatch: pytest.Monke
     def shape(error: Exception) -> dict[str, Any]:
         return {"type": "error", "error": {"message": str(error)}}
 
-    monkeypatch.setitem(errors.SHAPES, "/v1/messages", shape)
+    monkeypatch.setitem(errors.DIALECTS, "/v1/messages", errors.Dialect(shape, errors.Error))
     async with asking(settings(KEY)) as http:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
             answer = await http.post(path)

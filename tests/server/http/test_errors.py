@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import httpx
 import pytest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -31,6 +32,7 @@ from paceline.server.http.errors import (
     invalid_fields,
 )
 from paceline.server.openai.schema import ChatBody
+from tests.server.harness import refused
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,8 @@ def test_a_validation_error_does_not_quote_what_the_client_said() -> None:
     error = invalid_fields(caught.value)
     assert error.field == "temperature"
     assert "private" not in str(error)
+
+
+def test_an_unknown_path_and_method_have_openais_error_object(http: httpx.Client) -> None:
+    refused(http.get("/v1/nothing"), 404, None)
+    refused(http.get("/v1/chat/completions"), 405, None)

@@ -70,3 +70,9 @@ def test_every_path_has_an_answer_with_a_schema_and_the_same_errors(http: httpx.
                 for content in answer["content"].values():
                     reference = content["schema"].get("$ref", "")
                     assert not reference or reference.rpartition("/")[2] in schemas, path
+
+
+def test_the_schema_describes_the_bodies(http: httpx.Client) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
+    schema = paths["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "temperature" in schema["properties"]

@@ -7,16 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from paceline.errors import InvalidRequest
 from paceline.server.http.errors import invalid_fields
-from paceline.server.openai.schema import (
-    UNSUPPORTED,
-    UNSUPPORTED_IN_CHAT,
-    UNSUPPORTED_IN_COMPLETIONS,
-    ChatBody,
-    CompletionBody,
-    refuse_unsupported,
-)
+from paceline.server.openai.schema import ChatBody, CompletionBody
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -65,18 +57,3 @@ def test_a_bad_cache_field_is_refused_by_name(
     error = invalid_fields(caught.value)
     assert error.field == field
     assert str(error).startswith(f"{field}: ") and words in str(error)
-
-
-@given(st.dictionaries(st.sampled_from(sorted({*UNSUPPORTED, *UNSUPPORTED_IN_CHAT, "guided_x"})), ANYTHING))
-def test_an_unsupported_field_is_harmless_or_refused_by_name(fields: dict[str, Any]) -> None:
-    try:
-        refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
-    except InvalidRequest as error:
-        assert error.field in fields and error.field in str(error)
-
-
-def test_every_harmless_value_is_accepted() -> None:
-    for table in (UNSUPPORTED, UNSUPPORTED_IN_CHAT, UNSUPPORTED_IN_COMPLETIONS):
-        for name, values in table.items():
-            for value in values:
-                refuse_unsupported({name: value}, table)

@@ -15,22 +15,24 @@ from fastapi.responses import JSONResponse
 
 from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
-from paceline.server.backend import Serving
-from paceline.server.common.deltas import unless_disconnected
+from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.turn import Piece, Turn
-from paceline.server.http.body import described_by, read_body
-from paceline.server.http.errors import Cancelled, NotServed, NotStored, error_object
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_json
+from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject, gives
+from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import start_stream
-from paceline.server.openai.envelope import encode_json
+from paceline.server.openai.envelope import failed
+from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.openai.responses.output import Event, Output
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
-from paceline.server.openai.responses.store import Item, Kept, ResponseStore, Segment
+from paceline.server.openai.responses.store import Item, Kept, NotStored, ResponseStore, Segment
 from paceline.server.openai.responses.tools import Tools, tools_of
-from paceline.server.openai.schema import refuse_unsupported
+from paceline.server.state import Serving
 from paceline.service import ChatRequest
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
@@ -78,7 +80,7 @@ def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
         responding = await desk.responding(request)
         if responding.body.stream:
             # The events tell their own errors, and the last of them is the end.
-            return await start_stream(request.receive, responding.events(), end=b"")
+            return await start_stream(request.receive, responding.events(), failed=failed)
         return JSONResponse(await unless_disconnected(request.receive, responding.whole()))
 
     @router.post(

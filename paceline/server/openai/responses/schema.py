@@ -10,13 +10,17 @@ from pydantic import Field, WithJsonSchema
 from paceline.conversation.grammar import GrammarSpec
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
-from paceline.server.backend import Serving
+from paceline.server.common.fields import CONTENT, NOTHING, OTHER_PART, Lenient, Many
 from paceline.server.common.reasoning import EFFORTS, thinking_options, verbosity_options
-from paceline.server.http.openapi import ITEMS
+from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling
-from paceline.server.openai.schema import NOTHING, ChatBody, Lenient, Many, SamplingFields, TemplateOptions
+from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
 from paceline.server.openai.structured import format_grammar, response_grammar
+from paceline.server.state import Serving
 
+ITEMS = {
+    "anyOf": [TEXT, list_of({"anyOf": [object_of({"role": ROLE, "content": CONTENT}), OTHER_PART]}), {"type": "null"}]
+}
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 # What else may be asked for belongs to items that this server never makes, or gives anyway.

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.server.openai.envelope import encode_json
+from paceline.server.http.encoding import encode_json
+from paceline.server.http.errors import NotFound
 
 Item = Mapping[str, Any]
 MOST_RESPONSES = 1024
@@ -34,6 +35,15 @@ class Kept:
     @property
     def input(self) -> list[Item]:
         return [item for segment in self.segments[:-1] for item in segment.items]
+
+
+class NotStored(NotFound):
+    def __init__(self, response_id: str, field: str | None = None, code: str | None = None) -> None:
+        super().__init__(
+            f"The response {response_id!r} is not stored here: it never was, was deleted, or made room for newer ones.",
+            field=field,
+            code=code,
+        )
 
 
 class ResponseStore:
