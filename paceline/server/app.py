@@ -17,7 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import absent, cache, status
+from paceline.server import cache, not_implemented, status
 from paceline.server.anthropic import messages
 from paceline.server.backend import Backend
 from paceline.server.http import errors, limits, requests
@@ -37,7 +37,19 @@ from paceline.settings import Settings
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
 # In the order of /openapi.json.
-ENDPOINTS = (chat, completions, responses, messages, embeddings, score, cache, status, models, tokenize, absent)
+ENDPOINTS = (
+    chat,
+    completions,
+    responses,
+    messages,
+    embeddings,
+    score,
+    cache,
+    status,
+    models,
+    tokenize,
+    not_implemented,
+)
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")

@@ -14,7 +14,7 @@ from paceline.server.state import Serving
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 # By the first part of the path below /v1: what it would be.
-ABSENT: Mapping[str, str] = {
+NOT_IMPLEMENTED: Mapping[str, str] = {
     "audio": "Speech and transcription are not served here",
     "images": "Pictures are not generated here; to ask about one, send it in a chat message",
     "videos": "Videos are not generated here; to ask about one, send it in a chat message",
@@ -49,10 +49,10 @@ def routes(serving: Serving) -> APIRouter:
             }
         )
 
-    for name, reason in ABSENT.items():
+    for name, reason in NOT_IMPLEMENTED.items():
         _refuse(router, name, reason)
     for path in ("/rerank", "/v2/rerank"):
-        _refuse_path(router, path, ABSENT["rerank"])
+        _refuse_path(router, path, NOT_IMPLEMENTED["rerank"])
     return router
 
 
