@@ -31,7 +31,7 @@ from paceline.server.http.unread import UnreadBody
 from paceline.server.metrics import Metrics
 from paceline.server.openai import chat, completions, embeddings, models, score, tokenize
 from paceline.server.openai.responses import endpoint as responses
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -95,7 +95,7 @@ def create_app(
     gate = gate or Gate()
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
-    serving = Serving(backend, settings, metrics, gate, inside)
+    state = AppState(backend, settings, metrics, gate, inside)
     app.add_middleware(
         BodyLimit,
         max_bytes=settings.max_body_mb * 2**20,
@@ -122,7 +122,7 @@ def create_app(
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     app.include_router(requests.routes(inside))
     for endpoint in ENDPOINTS:
-        app.include_router(endpoint.routes(serving))
+        app.include_router(endpoint.routes(state))
     return app
 
 

@@ -10,20 +10,20 @@ from pydantic import BaseModel
 
 from paceline.server.http.auth import check_admin
 from paceline.server.http.openapi import gives
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 
 class Cleared(BaseModel):
     cleared: dict[str, Any]
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/cache/clear", responses=gives(Cleared))
     async def clear_cache(request: Request) -> Response:
         check_admin(request)
-        serving.check_ready()
-        return JSONResponse({"cleared": dict(await serving.backend.clear_cache())})
+        state.check_ready()
+        return JSONResponse({"cleared": dict(await state.backend.clear_cache())})
 
     return router

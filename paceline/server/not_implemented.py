@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from paceline import __version__
 from paceline.server.http.errors import NotServed
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -31,7 +31,7 @@ NOT_IMPLEMENTED: Mapping[str, str] = {
 }
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -40,8 +40,8 @@ def routes(serving: Serving) -> APIRouter:
         return JSONResponse(
             {
                 "server": f"paceline {__version__}",
-                "model": serving.model_name,
-                "ready": serving.backend.ready and serving.backend.failure is None,
+                "model": state.model_name,
+                "ready": state.backend.ready and state.backend.failure is None,
                 "openai": "/v1",
                 "anthropic": "/v1/messages",
                 "health": "/health",

@@ -14,7 +14,7 @@ from paceline.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class AppState:
     backend: Backend
     settings: Settings
     metrics: Metrics

@@ -14,7 +14,7 @@ from paceline.errors import EngineUnavailable
 from paceline.server.http.auth import is_admin
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import gives
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 
 class State(BaseModel):
@@ -26,9 +26,9 @@ class Statistics(BaseModel):
     waiting: int
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
-    backend = serving.backend
+    backend = state.backend
 
     @router.get("/health", responses=gives(State))
     async def health() -> Response:
@@ -39,15 +39,15 @@ def routes(serving: Serving) -> APIRouter:
 
     @router.get("/ready", responses=gives(State))
     async def ready() -> Response:
-        serving.check_ready()
-        if serving.gate.closed:
+        state.check_ready()
+        if state.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
     @router.get("/v1/status", responses=gives(Statistics))
     async def status(request: Request) -> Response:
-        stats = {**backend.stats(), "refused": dict(serving.metrics.refused)}
-        owners, mine = serving.requests.owners(), current().owner
+        stats = {**backend.stats(), "refused": dict(state.metrics.refused)}
+        owners, mine = state.requests.owners(), current().owner
         everybodys = is_admin(request)
 
         def shown(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +64,6 @@ def routes(serving: Serving) -> APIRouter:
 
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        return Response(serving.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+        return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -35,11 +35,11 @@ from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import start_stream
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
@@ -48,9 +48,9 @@ def routes(serving: Serving) -> APIRouter:
     async def create_message(request: Request) -> Response:
         body, fields = await read_body(request, MessagesBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        serving.check_ready()
-        serving.check_model(body.model)
-        message = Message(serving, body)
+        state.check_ready()
+        state.check_model(body.model)
+        message = Message(state, body)
         if body.stream:
             return await start_stream(request.receive, message.events(), failed=failed)
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
@@ -59,22 +59,22 @@ def routes(serving: Serving) -> APIRouter:
     async def count_tokens(request: Request) -> Response:
         body, fields = await read_body(request, CountBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        serving.check_ready()
-        serving.check_model(body.model)
+        state.check_ready()
+        state.check_model(body.model)
         # In a thread: a long text would hold up every stream.
-        return JSONResponse({"input_tokens": await asyncio.to_thread(counted, serving, body)})
+        return JSONResponse({"input_tokens": await asyncio.to_thread(counted, state, body)})
 
     return router
 
 
-def counted(serving: Serving, body: CountBody) -> int:
+def counted(state: AppState, body: CountBody) -> int:
     """The tokens of the prompt that the same request would make."""
     check_context_management(body.context_management)
     grammar_of(body)
-    said = conversation(body.system, body.messages, takes_images=serving.backend.takes_images)
+    said = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
     box = toolbox_of(body.tools, body.tool_choice)
     try:
-        return len(serving.backend.render(said.messages, box.offered, **template_options(body, serving)))
+        return len(state.backend.render(said.messages, box.offered, **template_options(body, state)))
     except InvalidRequest as error:
         raise said.told(error) from None
 
@@ -82,12 +82,12 @@ def counted(serving: Serving, body: CountBody) -> int:
 class Message:
     """One request to the endpoint."""
 
-    def __init__(self, serving: Serving, body: MessagesBody) -> None:
+    def __init__(self, state: AppState, body: MessagesBody) -> None:
         self.body = body
         self.id = RequestId(f"msg_{uuid.uuid4().hex}")
-        self.model = serving.model_name
+        self.model = state.model_name
         check_context_management(body.context_management)
-        self.conversation = conversation(body.system, body.messages, takes_images=serving.backend.takes_images)
+        self.conversation = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
         if body.messages[-1]["role"] == "assistant":
             raise InvalidRequest(
                 "messages must end with a user's message: this server does not continue what the assistant has begun.",
@@ -97,8 +97,8 @@ class Message:
         self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)
         request = ChatRequest(
             messages=self.conversation.messages,
-            sampling=sampling_of(body, serving),
-            template_options=template_options(body, serving),
+            sampling=sampling_of(body, state),
+            template_options=template_options(body, state),
             request_id=self.id,
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
@@ -106,7 +106,7 @@ class Message:
             tenant=current().tenant(user_of(body)),
             priority=body.priority or 0,
         )
-        self.turn = Turn(serving, request, box)
+        self.turn = Turn(state, request, box)
 
     async def whole(self) -> dict[str, Any]:
         end = Piece(0)

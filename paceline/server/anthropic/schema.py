@@ -16,7 +16,7 @@ from paceline.server.common.fields import CONTENT, Lenient, Many, Priority
 from paceline.server.common.reasoning import thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 TURNS = list_of(object_of({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
 
@@ -78,9 +78,9 @@ def user_of(body: MessagesBody) -> str | None:
     return user
 
 
-def sampling_of(body: MessagesBody, serving: Serving) -> Sampling:
+def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
     stops = body.stop_sequences or []
-    most = serving.settings.max_stop_strings
+    most = state.settings.max_stop_strings
     if len(stops) > most:
         raise InvalidRequest(
             f"stop_sequences has {len(stops)} strings; at most {most} are taken.", field="stop_sequences"
@@ -96,7 +96,7 @@ def sampling_of(body: MessagesBody, serving: Serving) -> Sampling:
         "specprefill": body.specprefill,
         "specprefill_keep": body.specprefill_keep_pct,
         # Clients must send one, and know nothing of our context: more than that is as far as it goes.
-        "max_tokens": min(body.max_tokens, serving.backend.context_length),
+        "max_tokens": min(body.max_tokens, state.backend.context_length),
         "stop": tuple(stops),
     }
     return Sampling(**{name: value for name, value in given.items() if value is not None})
@@ -129,15 +129,15 @@ def thinking_of(given: Mapping[str, Any] | None) -> Thinking:
     return Thinking(kinds[kind], display == "omitted")
 
 
-def template_options(body: CountBody, serving: Serving) -> dict[str, Any]:
+def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
     effort = (body.output_config or {}).get("effort")
     if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
         raise InvalidRequest(
             f"output_config.effort is {effort!r}; it must be one of {', '.join(EFFORTS)}.", field="output_config.effort"
         )
     # Agents send it to every model: where the template knows no levels, the model has but one.
-    known = "reasoning_effort" in (serving.backend.tokenizer.chat_template or "")
-    return thinking_options(serving, EFFORTS[effort] if effort and known else None, thinking_of(body.thinking).enabled)
+    known = "reasoning_effort" in (state.backend.tokenizer.chat_template or "")
+    return thinking_options(state, EFFORTS[effort] if effort and known else None, thinking_of(body.thinking).enabled)
 
 
 # -- the answer's format

@@ -12,24 +12,24 @@ from paceline.engine.request import Delta, FinishReason, PromptInfo, RequestId, 
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.http.errors import Cancelled
 from paceline.server.http.identity import current
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 AT_A_TIME = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
 async def follow(
-    serving: Serving, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
+    state: AppState, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
     call = current()
-    watch = serving.metrics.watch(choices)
+    watch = state.metrics.watch(choices)
     refused = False
     try:
         async with aclosing(stream):
             if call.cancelled:
                 raise Cancelled
-            with serving.requests.row(call, request_id):
+            with state.requests.row(call, request_id):
                 async for delta in stream:
                     watch.see(delta)
                     if delta.finish_reason == "error":
@@ -42,15 +42,15 @@ async def follow(
     except (InvalidRequest, EngineUnavailable, Refused) as error:
         refused = isinstance(error, Refused) or watch.unfinished == choices
         if isinstance(error, NeverFits | Refused):
-            serving.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
+            state.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
         raise
     finally:
         watch.end(refused=refused)
 
 
-def at_a_time(serving: Serving) -> int:
+def at_a_time(state: AppState) -> int:
     """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
-    return min(AT_A_TIME, max(serving.settings.max_queue, 1))
+    return min(AT_A_TIME, max(state.settings.max_queue, 1))
 
 
 async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = AT_A_TIME) -> Deltas:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline.errors import InvalidRequest
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 VERBOSITIES = ("low", "medium", "high")
 SWITCHES = {"enabled": True, "disabled": False, "auto": None}  # of `thinking`, as GLM and DeepSeek have it
 
 
-def thinking_options(serving: Serving, effort: str | None, enabled: bool | None) -> dict[str, Any]:
+def thinking_options(state: AppState, effort: str | None, enabled: bool | None) -> dict[str, Any]:
     """The template's options for `reasoning_effort` and `enable_thinking`; what it has no word for is refused."""
-    template = serving.backend.tokenizer.chat_template or ""
+    template = state.backend.tokenizer.chat_template or ""
     options: dict[str, Any] = {}
     if enabled is not None:
         options["enable_thinking"] = enabled
@@ -36,10 +36,10 @@ def thinking_options(serving: Serving, effort: str | None, enabled: bool | None)
     return options
 
 
-def verbosity_options(serving: Serving, verbosity: str | None, field: str) -> dict[str, Any]:
+def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dict[str, Any]:
     if verbosity is not None and verbosity not in VERBOSITIES:
         raise InvalidRequest(f"{field} is {verbosity!r}; it must be one of {', '.join(VERBOSITIES)}.", field=field)
-    if verbosity is not None and "verbosity" in (serving.backend.tokenizer.chat_template or ""):
+    if verbosity is not None and "verbosity" in (state.backend.tokenizer.chat_template or ""):
         return {"verbosity": verbosity}
     if verbosity not in (None, "medium"):
         raise InvalidRequest(f"{field}: this model's chat template knows no levels of it; leave it out.", field=field)

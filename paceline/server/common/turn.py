@@ -15,7 +15,7 @@ from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
 from paceline.server.common.deltas import Tally, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
 
@@ -39,13 +39,13 @@ class Piece:
 class Turn:
     """`tally` counts while `pieces` is read."""
 
-    serving: Serving
+    state: AppState
     request: ChatRequest
     toolbox: Toolbox = field(default_factory=Toolbox)
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
-        format = self.serving.backend.answer_format
+        format = self.state.backend.answer_format
         calls = calls_grammar(self.toolbox, format)
         if calls is not None and self.request.grammar is not None:
             if self.toolbox.forced:
@@ -59,18 +59,18 @@ class Turn:
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """Where calls may not be parallel, a choice ends before its second one; when all have ended, so do the rows."""
-        stream = self.serving.backend.stream_chat(self.request)
+        stream = self.state.backend.stream_chat(self.request)
         parsers: dict[int, AnswerParser] = {}
         calling: set[int] = set()
         over: set[int] = set()
         thinking = False
-        async with aclosing(follow(self.serving, stream, self.request.n, self.request.request_id)) as deltas:
+        async with aclosing(follow(self.state, stream, self.request.n, self.request.request_id)) as deltas:
             async for delta in deltas:
                 if delta.index in over:
                     continue
                 self.tally.add(0, delta)
                 if delta.prompt is not None:
-                    thinking = opens_reasoning(delta.prompt.tail, self.serving.backend.answer_format)
+                    thinking = opens_reasoning(delta.prompt.tail, self.state.backend.answer_format)
                 first = delta.index not in parsers
                 if first:
                     parsers[delta.index] = self._parser(thinking)
@@ -91,7 +91,7 @@ class Turn:
                     return
 
     def _parser(self, thinking: bool) -> AnswerParser:
-        format = calls_format(self.toolbox, self.serving.backend.answer_format)
+        format = calls_format(self.toolbox, self.state.backend.answer_format)
         offered = self.toolbox.offered
         return AnswerParser(format, offered, calls=offered is not None, starts_in_reasoning=thinking)
 

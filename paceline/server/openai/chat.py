@@ -28,11 +28,11 @@ from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.sampling import chat_sampling, choices
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
 from paceline.server.openai.structured import response_grammar
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
@@ -41,9 +41,9 @@ def routes(serving: Serving) -> APIRouter:
     async def create_chat_completion(request: Request) -> Response:
         body, fields = await read_body(request, ChatBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
-        serving.check_ready()
-        serving.check_model(body.model)
-        chat = Chat(serving, body, fields)
+        state.check_ready()
+        state.check_model(body.model)
+        chat = Chat(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, chat.events(), failed=failed, end=DONE)
         return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
@@ -63,20 +63,20 @@ class _Output:
 class Chat:
     """One request to the endpoint."""
 
-    def __init__(self, serving: Serving, body: ChatBody, fields: dict[str, Any]) -> None:
-        self.serving = serving
+    def __init__(self, state: AppState, body: ChatBody, fields: dict[str, Any]) -> None:
+        self.state = state
         self.body = body
-        self.envelope = Envelope("chatcmpl", serving.model_name)
+        self.envelope = Envelope("chatcmpl", state.model_name)
         effort, enabled = other_words(fields)
         options = thinking_options(
-            serving,
+            state,
             effort if body.reasoning_effort is None else body.reasoning_effort,
             enabled if body.enable_thinking is None else body.enable_thinking,
         )
-        options |= verbosity_options(serving, body.verbosity, "verbosity")
+        options |= verbosity_options(state, body.verbosity, "verbosity")
         request = ChatRequest(
             messages=fields["messages"],  # as the client wrote them: the template may use more than we check
-            sampling=chat_sampling(body, serving),
+            sampling=chat_sampling(body, state),
             n=choices(body),
             template_options={**options, **(body.chat_template_kwargs or {})},
             request_id=self.envelope.id,
@@ -87,7 +87,7 @@ class Chat:
             priority=body.priority or 0,
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
-        self.turn = Turn(serving, request, box)
+        self.turn = Turn(state, request, box)
 
     async def whole(self) -> bytes:
         outputs: dict[int, _Output] = {}
@@ -153,7 +153,7 @@ class Chat:
         return chunks
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
-        return chat_logprobs(self.serving.backend.tokenizer, entries)
+        return chat_logprobs(self.state.backend.tokenizer, entries)
 
 
 def _delta(event: Event) -> dict[str, Any] | None:

@@ -25,14 +25,14 @@ from paceline.server.openai.objects import TextCompletion
 from paceline.server.openai.sampling import choices, completion_sampling
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.openai.structured import response_grammar
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import GenerateRequest
 
 MAX_PROMPTS = 2048
 KIND = "text_completion"  # OpenAI has one name for the response and its chunks
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
@@ -41,9 +41,9 @@ def routes(serving: Serving) -> APIRouter:
     async def create_completion(request: Request) -> Response:
         body, fields = await read_body(request, CompletionBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
-        serving.check_ready()
-        serving.check_model(body.model)
-        completions = Completions(serving, body, fields)
+        state.check_ready()
+        state.check_model(body.model)
+        completions = Completions(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, completions.events(), failed=failed, end=DONE)
         return Response(await unless_disconnected(request.receive, completions.whole()), media_type="application/json")
@@ -54,10 +54,10 @@ def routes(serving: Serving) -> APIRouter:
 class Completions:
     """One request to the endpoint. Choice i of prompt p has the index p * n + i."""
 
-    def __init__(self, serving: Serving, body: CompletionBody, fields: Mapping[str, Any]) -> None:
-        self.serving = serving
+    def __init__(self, state: AppState, body: CompletionBody, fields: Mapping[str, Any]) -> None:
+        self.state = state
         self.body = body
-        self.envelope = Envelope("cmpl", serving.model_name)
+        self.envelope = Envelope("cmpl", state.model_name)
         call = current()
         call.goes_by(self.envelope.id)
         self.n = choices(body)
@@ -122,12 +122,12 @@ class Completions:
             yield encode([], tally.usage())
 
     def _deltas(self) -> Deltas:
-        stream = self.serving.backend.stream_generate
-        streams = [follow(self.serving, stream(asked), self.n, asked.request_id) for asked in self.requests]
-        return merge(streams, at_a_time(self.serving))
+        stream = self.state.backend.stream_generate
+        streams = [follow(self.state, stream(asked), self.n, asked.request_id) for asked in self.requests]
+        return merge(streams, at_a_time(self.state))
 
     def _printer(self, place: int, prompt: PromptInfo) -> Printer:
-        return Printer(self.serving, self.body, self.body.prompt[place], prompt)
+        return Printer(self.state, self.body, self.body.prompt[place], prompt)
 
     def _choice(self, place: int, index: int, output: Output, collected: Collected) -> dict[str, Any]:
         printer = self._printer(place, collected.prompts[place])
@@ -151,8 +151,8 @@ class Completions:
 class Printer:
     """Text and logprobs of one choice, in front of them the prompt where it is echoed."""
 
-    def __init__(self, serving: Serving, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:
-        tokenizer = serving.backend.tokenizer
+    def __init__(self, state: AppState, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:
+        tokenizer = state.backend.tokenizer
         self.prompt = prompt
         self.echo = ""
         if body.echo:

@@ -24,7 +24,7 @@ from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
 from paceline.server.openai.envelope import Envelope
 from paceline.server.openai.schema import PROMPT, prompts
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import EmbedRequest
 
 MAX_INPUTS = 2048  # OpenAI's
@@ -71,31 +71,29 @@ class EmbeddingList(BaseModel):
     usage: PromptUsage
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/embeddings", openapi_extra=described_by(EmbeddingBody), responses=gives(EmbeddingList))
     async def create_embeddings(request: Request) -> Response:
         body, fields = await read_body(request, EmbeddingBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
-        serving.check_ready()
-        serving.check_model(body.model)
+        state.check_ready()
+        state.check_model(body.model)
         check_count("input", len(body.input))
-        size = _checked_size(serving, body.dimensions)
-        request_id = Envelope("embd", serving.model_name).id
-        embedding = embed(
-            serving, request_id, [("input", given) for given in body.input], body.user, body.priority or 0
-        )
+        size = _checked_size(state, body.dimensions)
+        request_id = Envelope("embd", state.model_name).id
+        embedding = embed(state, request_id, [("input", given) for given in body.input], body.user, body.priority or 0)
         vectors, usage = await unless_disconnected(request.receive, embedding)
         # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
-        written = await asyncio.to_thread(_response, serving.model_name, vectors, usage, size, body.encoding_format)
+        written = await asyncio.to_thread(_response, state.model_name, vectors, usage, size, body.encoding_format)
         return Response(written, media_type="application/json")
 
     return router
 
 
 async def embed(
-    serving: Serving,
+    state: AppState,
     request_id: RequestId,
     inputs: Sequence[tuple[str, str | list[int]]],
     user: str | None,
@@ -112,11 +110,11 @@ async def embed(
         EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
         for place, (field, given) in enumerate(inputs)
     ]
-    stream = serving.backend.stream_embed
-    streams = [follow(serving, stream(asked), 1, asked.request_id) for asked in requests]
+    stream = state.backend.stream_embed
+    streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
     vectors: dict[int, Vector] = {}
     tally = Tally()
-    async with aclosing(merge(streams, at_a_time(serving))) as deltas:
+    async with aclosing(merge(streams, at_a_time(state))) as deltas:
         async for place, delta in deltas:
             tally.add(place, delta)
             if delta.vector is not None:
@@ -133,8 +131,8 @@ def check_count(field: str, count: int) -> None:
         raise InvalidRequest(f"{field} holds {count} texts, and at most {MAX_INPUTS} are allowed.", field=field)
 
 
-def _checked_size(serving: Serving, dimensions: int | None) -> int | None:
-    most = serving.backend.embedding_size
+def _checked_size(state: AppState, dimensions: int | None) -> int | None:
+    most = state.backend.embedding_size
     if dimensions is not None and most is not None and not 1 <= dimensions <= most:
         raise InvalidRequest(
             f"dimensions is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}.",

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from paceline.server.http.openapi import gives
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 
 class ModelCard(BaseModel):
@@ -26,23 +26,23 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     started = int(time.time())
 
     def model_card() -> dict[str, Any]:
-        card = {"id": serving.model_name, "object": "model", "created": started, "owned_by": "paceline"}
-        return {**card, "max_model_len": serving.backend.context_length}
+        card = {"id": state.model_name, "object": "model", "created": started, "owned_by": "paceline"}
+        return {**card, "max_model_len": state.backend.context_length}
 
     @router.get("/v1/models", responses=gives(ModelList))
     async def list_models() -> Response:
-        serving.check_ready()
+        state.check_ready()
         return JSONResponse({"object": "list", "data": [model_card()]})
 
     @router.get("/v1/models/{name:path}", responses=gives(ModelCard))
     async def retrieve_model(name: str) -> Response:
-        serving.check_ready()
-        serving.check_model(name)
+        state.check_ready()
+        state.check_model(name)
         return JSONResponse(model_card())
 
     return router

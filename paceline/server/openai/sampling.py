@@ -7,21 +7,21 @@ from typing import Any
 from paceline.engine.request import Sampling
 from paceline.errors import InvalidRequest
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 
 
-def chat_sampling(body: ChatBody, serving: Serving) -> Sampling:
+def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs: true.", field="top_logprobs")
     max_tokens = body.max_tokens
     # Two fields go by another name in the engine: checked here, so that the client reads the name it wrote.
     if body.max_completion_tokens is not None:
         max_tokens = body.max_completion_tokens
-        _within(max_tokens, 1, serving.backend.context_length, "max_completion_tokens")
+        _within(max_tokens, 1, state.backend.context_length, "max_completion_tokens")
     if body.top_logprobs is not None:
-        _within(body.top_logprobs, 0, serving.settings.max_logprobs, "top_logprobs")
+        _within(body.top_logprobs, 0, state.settings.max_logprobs, "top_logprobs")
     return _sampling(body, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None)
 
 

@@ -17,7 +17,7 @@ from paceline.server.http.openapi import TEXT, described_by, gives, list_of
 from paceline.server.openai.embeddings import UNSUPPORTED_IN_EMBEDDINGS, PromptUsage, check_count, embed
 from paceline.server.openai.envelope import Envelope
 from paceline.server.openai.schema import one_or_many
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 TEXTS = {"anyOf": [TEXT, list_of(TEXT)]}
 Texts = Annotated[Many[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
@@ -46,15 +46,15 @@ class ScoreList(BaseModel):
     usage: PromptUsage
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/score", openapi_extra=described_by(ScoreBody), responses=gives(ScoreList))
     async def create_score(request: Request) -> Response:
         body, fields = await read_body(request, ScoreBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
-        serving.check_ready()
-        serving.check_model(body.model)
+        state.check_ready()
+        state.check_model(body.model)
         ones, others = body.text_1, body.text_2
         check_count("text_1 and text_2", len(ones) + len(others))
         for field, given in (("text_1", ones), ("text_2", others)):
@@ -64,9 +64,9 @@ def routes(serving: Serving) -> APIRouter:
             raise InvalidRequest(
                 f"text_1 holds {len(ones)} texts for {len(others)} in text_2; give one, or as many.", field="text_1"
             )
-        envelope = Envelope("score", serving.model_name)
+        envelope = Envelope("score", state.model_name)
         texts = [*(("text_1", text) for text in ones), *(("text_2", text) for text in others)]
-        embedding = embed(serving, envelope.id, texts, body.user, body.priority or 0)
+        embedding = embed(state, envelope.id, texts, body.user, body.priority or 0)
         vectors, usage = await unless_disconnected(request.receive, embedding)
         first, second = np.stack(vectors[: len(ones)]), np.stack(vectors[len(ones) :])
         scores = np.einsum("ij,ij->i", np.broadcast_to(first, second.shape), second)

@@ -14,7 +14,7 @@ from paceline.server.http.body import read_body
 from paceline.server.http.encoding import encode_long
 from paceline.server.http.openapi import described_by, gives
 from paceline.server.openai.schema import TemplateOptions
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 
 class TokenizeBody(Lenient):
@@ -45,38 +45,38 @@ class Text(BaseModel):
     prompt: str
 
 
-def routes(serving: Serving) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post("/tokenize", openapi_extra=described_by(TokenizeBody), responses=gives(Tokens))
     async def tokenize(request: Request) -> Response:
         body, fields = await read_body(request, TokenizeBody)
         refuse_unsupported(fields, {})
-        serving.check_ready()
-        serving.check_model(body.model)
+        state.check_ready()
+        state.check_model(body.model)
         # In a thread: a long text would hold up every stream.
-        return Response(await asyncio.to_thread(_tokenized, serving, body, fields), media_type="application/json")
+        return Response(await asyncio.to_thread(_tokenized, state, body, fields), media_type="application/json")
 
     @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody), responses=gives(Text))
     async def detokenize(request: Request) -> Response:
         body, _ = await read_body(request, DetokenizeBody)
-        serving.check_ready()
-        serving.check_model(body.model)
-        return Response(await asyncio.to_thread(_detokenized, serving, body), media_type="application/json")
+        state.check_ready()
+        state.check_model(body.model)
+        return Response(await asyncio.to_thread(_detokenized, state, body), media_type="application/json")
 
     return router
 
 
-def _tokenized(serving: Serving, body: TokenizeBody, fields: dict[str, Any]) -> bytes:
-    backend = serving.backend
-    ids = _tokens_of(serving, body, fields)
+def _tokenized(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> bytes:
+    backend = state.backend
+    ids = _tokens_of(state, body, fields)
     strings = list(map(backend.tokenizer.token_text, ids)) if body.return_token_strs else None
     head = {"count": len(ids), "max_model_len": backend.context_length}
     return encode_long({**head, "tokens": ids, "token_strs": strings})
 
 
-def _detokenized(serving: Serving, body: DetokenizeBody) -> bytes:
-    tokenizer = serving.backend.tokenizer
+def _detokenized(state: AppState, body: DetokenizeBody) -> bytes:
+    tokenizer = state.backend.tokenizer
     unknown = next((token_id for token_id in body.tokens if not 0 <= token_id < tokenizer.vocab_size), None)
     if unknown is not None:
         raise InvalidRequest(
@@ -85,12 +85,12 @@ def _detokenized(serving: Serving, body: DetokenizeBody) -> bytes:
     return encode_long({"prompt": tokenizer.decode(body.tokens, False)})
 
 
-def _tokens_of(serving: Serving, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
+def _tokens_of(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
     if (body.prompt is None) == (body.messages is None):
         raise InvalidRequest("Give either prompt or messages.", field="prompt")
     if body.prompt is not None:
-        return serving.backend.tokenize(body.prompt, body.add_special_tokens is not False)
+        return state.backend.tokenize(body.prompt, body.add_special_tokens is not False)
     options = dict(body.chat_template_kwargs or {})
     if body.add_generation_prompt is not None:
         options["add_generation_prompt"] = body.add_generation_prompt
-    return serving.backend.render(fields["messages"], **options)
+    return state.backend.render(fields["messages"], **options)

@@ -32,7 +32,7 @@ from paceline.server.openai.responses.output import Event, Output
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
 from paceline.server.openai.responses.store import Item, Kept, NotStored, ResponseStore, Segment
 from paceline.server.openai.responses.tools import Tools, tools_of
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
@@ -44,7 +44,7 @@ logger = logging.getLogger("paceline.server")
 class Desk:
     """What the requests to this API share."""
 
-    serving: Serving
+    state: AppState
     store: ResponseStore = field(default_factory=ResponseStore)
     running: dict[str, Responding] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)  # tools whose absence is in the log
@@ -59,8 +59,8 @@ class Desk:
         body, fields = await read_body(request, ResponsesBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
         schema.refuse_deep(fields)
-        self.serving.check_ready()
-        self.serving.check_model(body.model)
+        self.state.check_ready()
+        self.state.check_model(body.model)
         previous = None
         if body.previous_response_id is not None:
             previous = self.store.get(body.previous_response_id)
@@ -69,9 +69,9 @@ class Desk:
         return Responding(self, body, fields, previous)
 
 
-def routes(serving: Serving, store: ResponseStore | None = None) -> APIRouter:
+def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     router = APIRouter()
-    desk = Desk(serving, ResponseStore() if store is None else store)
+    desk = Desk(state, ResponseStore() if store is None else store)
 
     @router.post(
         "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
@@ -175,7 +175,7 @@ class Responding:
         self.cancelled = False
         self.status, self.error = "in_progress", ""
         self.history = () if previous is None else previous.segments
-        serving = desk.serving
+        state = desk.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
         desk.leave_out(self.tools.left_out)
         self.given = Segment(input_items(body.input, desk.store.item))
@@ -190,7 +190,7 @@ class Responding:
             raise InvalidRequest("input is missing: there is nothing to respond to.", field="input")
         self.summary = thoughts.summary or thoughts.generate_summary
         self.output = Output(
-            serving.backend.tokenizer,
+            state.backend.tokenizer,
             self.tools.called,
             logprobs=schema.wants_logprobs(body),
             summary=self.summary is not None,
@@ -198,8 +198,8 @@ class Responding:
         )
         self.request = ChatRequest(
             messages=self.talk.messages,
-            sampling=schema.sampling(body, fields, serving),
-            template_options=schema.template_settings(body, serving),
+            sampling=schema.sampling(body, fields, state),
+            template_options=schema.template_settings(body, state),
             request_id=self.id,
             cache=body.cache is not False,
             cache_salt=body.cache_salt or "",
@@ -217,12 +217,12 @@ class Responding:
     def cancel(self) -> None:
         """From another connection. The row leaves at its next step."""
         self.cancelled = True
-        self.desk.serving.backend.abort(self.id)
+        self.desk.state.backend.abort(self.id)
 
     def input_tokens(self) -> int:
         """The tokens of the prompt that this request would make."""
         try:
-            render = self.desk.serving.backend.render
+            render = self.desk.state.backend.render
             return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
         except InvalidRequest as error:
             raise self.talk.renamed(error) from None
@@ -306,7 +306,7 @@ class Responding:
                 raise self.talk.renamed(error) from None
 
     def _turn(self, talk: Conversation) -> Turn:
-        return Turn(self.desk.serving, replace(self.request, messages=talk.messages), self.tools.box)
+        return Turn(self.desk.state, replace(self.request, messages=talk.messages), self.tools.box)
 
     def _keep(self) -> None:
         if not self.stored:
@@ -336,7 +336,7 @@ class Responding:
             "max_output_tokens": body.max_output_tokens,
             "max_tool_calls": body.max_tool_calls,
             "metadata": body.metadata or {},
-            "model": self.desk.serving.model_name,
+            "model": self.desk.state.model_name,
             "output": self.output.so_far(),
             "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": body.previous_response_id,

@@ -16,7 +16,7 @@ from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling
 from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
 from paceline.server.openai.structured import format_grammar, response_grammar
-from paceline.server.state import Serving
+from paceline.server.state import AppState
 
 ITEMS = {
     "anyOf": [TEXT, list_of({"anyOf": [object_of({"role": ROLE, "content": CONTENT}), OTHER_PART]}), {"type": "null"}]
@@ -122,7 +122,7 @@ def wants_logprobs(body: ResponsesBody) -> bool:
     return bool(body.top_logprobs) or LOGPROBS in includes(body)
 
 
-def sampling(body: ResponsesBody, fields: Mapping[str, Any], serving: Serving) -> Sampling:
+def sampling(body: ResponsesBody, fields: Mapping[str, Any], state: AppState) -> Sampling:
     options = fields.get("stream_options")
     if isinstance(options, Mapping) and options.get("include_obfuscation"):
         raise InvalidRequest(
@@ -130,14 +130,14 @@ def sampling(body: ResponsesBody, fields: Mapping[str, Any], serving: Serving) -
             field="stream_options.include_obfuscation",
             code="unsupported_parameter",
         )
-    most, context = body.max_output_tokens, serving.backend.context_length
+    most, context = body.max_output_tokens, state.backend.context_length
     if most is not None and not 1 <= most <= context:
         raise InvalidRequest(
             f"max_output_tokens is {most}; it must lie between 1 and {context}.", field="max_output_tokens"
         )
     shared = {name: getattr(body, name) for name in SamplingFields.model_fields}
     shared |= {"max_tokens": most, "logprobs": wants_logprobs(body), "top_logprobs": body.top_logprobs}
-    return chat_sampling(ChatBody.model_construct(messages=[], **shared), serving)
+    return chat_sampling(ChatBody.model_construct(messages=[], **shared), state)
 
 
 def grammar(body: ResponsesBody, fields: Mapping[str, Any]) -> GrammarSpec | None:
@@ -148,9 +148,9 @@ def grammar(body: ResponsesBody, fields: Mapping[str, Any]) -> GrammarSpec | Non
     return asked or other
 
 
-def template_settings(body: ResponsesBody, serving: Serving) -> dict[str, Any]:
+def template_settings(body: ResponsesBody, state: AppState) -> dict[str, Any]:
     """The template's options. An effort that it has no levels for is no error here: agents always send one."""
-    template = serving.backend.tokenizer.chat_template or ""
+    template = state.backend.tokenizer.chat_template or ""
     effort = body.reasoning.effort if body.reasoning else None
     if effort is not None and effort not in EFFORTS:
         raise InvalidRequest(
@@ -158,6 +158,6 @@ def template_settings(body: ResponsesBody, serving: Serving) -> dict[str, Any]:
         )
     if "reasoning_effort" not in template and "enable_thinking" not in template:
         effort = None
-    options = thinking_options(serving, effort, body.enable_thinking)
-    options |= verbosity_options(serving, body.text.verbosity if body.text else None, "text.verbosity")
+    options = thinking_options(state, effort, body.enable_thinking)
+    options |= verbosity_options(state, body.text.verbosity if body.text else None, "text.verbosity")
     return {**options, **(body.chat_template_kwargs or {})}
