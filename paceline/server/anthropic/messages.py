@@ -28,8 +28,8 @@ from paceline.server.anthropic.schema import (
     toolbox_of,
     user_of,
 )
+from paceline.server.common.chat_run import ChatRun, Piece
 from paceline.server.common.fields import refuse_unsupported
-from paceline.server.common.turn import Piece, Turn
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
@@ -106,7 +106,7 @@ class Message:
             tenant=current().tenant(user_of(body)),
             priority=body.priority or 0,
         )
-        self.turn = Turn(state, request, box)
+        self.run = ChatRun(state, request, box)
 
     async def whole(self) -> dict[str, Any]:
         end = Piece(0)
@@ -129,7 +129,7 @@ class Message:
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
         try:
-            async with aclosing(self.turn.pieces()) as pieces:
+            async with aclosing(self.run.pieces()) as pieces:
                 async for piece in pieces:
                     yield piece
         except InvalidRequest as error:
@@ -156,7 +156,7 @@ class Message:
         return {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
 
     def _usage(self) -> dict[str, Any]:
-        usage = self.turn.tally.usage()
+        usage = self.run.tally.usage()
         details = usage["prompt_tokens_details"]
         cached = details.pop("cached_tokens")
         return {

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.engine.request import TokenLogprob
+from paceline.server.common.chat_run import ChatRun, Piece
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.reasoning import other_words, thinking_options, verbosity_options
 from paceline.server.common.tools import toolbox
-from paceline.server.common.turn import Piece, Turn
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_long
@@ -87,11 +87,11 @@ class Chat:
             priority=body.priority or 0,
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
-        self.turn = Turn(state, request, box)
+        self.run = ChatRun(state, request, box)
 
     async def whole(self) -> bytes:
         outputs: dict[int, _Output] = {}
-        async with aclosing(self.turn.pieces()) as pieces:
+        async with aclosing(self.run.pieces()) as pieces:
             async for piece in pieces:
                 output = outputs.setdefault(piece.index, _Output())
                 output.events += piece.events
@@ -101,21 +101,21 @@ class Chat:
 
     def _written(self, outputs: dict[int, _Output]) -> bytes:
         made = [self._choice(index, output) for index, output in sorted(outputs.items())]
-        return encode_long(self.envelope.response("chat.completion", made, self.turn.tally.usage()))
+        return encode_long(self.envelope.response("chat.completion", made, self.run.tally.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
-        async with aclosing(self.turn.pieces()) as pieces:
+        async with aclosing(self.run.pieces()) as pieces:
             async for piece in pieces:
-                usage = self.turn.tally.usage() if running_usage else None
+                usage = self.run.tally.usage() if running_usage else None
                 event = b"".join(encode([chunk], usage) for chunk in self._chunks(piece))
                 if event:
                     yield event
         if include_usage:
-            yield encode([], self.turn.tally.usage())
+            yield encode([], self.run.tally.usage())
 
     def _choice(self, index: int, output: _Output) -> dict[str, Any]:
         answer = merge(output.events)

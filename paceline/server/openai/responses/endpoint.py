@@ -15,8 +15,8 @@ from fastapi.responses import JSONResponse
 
 from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
+from paceline.server.common.chat_run import ChatRun, Piece
 from paceline.server.common.fields import refuse_unsupported
-from paceline.server.common.turn import Piece, Turn
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_json
@@ -207,7 +207,7 @@ class Responding:
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
         )
-        self.turn = self._turn(self.talk)
+        self.run = self._run(self.talk)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
 
     @property
@@ -257,7 +257,7 @@ class Responding:
                             output.event("response.created", response=self.so_far("in_progress")),
                             output.event("response.in_progress", response=self.so_far("in_progress")),
                         ]
-                    count = self.turn.tally.usage()["completion_tokens"]
+                    count = self.run.tally.usage()["completion_tokens"]
                     yield output.push(piece, count - counted)
                     counted = count
                     if piece.finish_reason is not None:
@@ -285,11 +285,11 @@ class Responding:
         yield [*made, output.event(f"response.{end}", response=response)]
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
-        """The turn's pieces, with a conversation that is short enough where the client lets us shorten it."""
+        """The run's pieces, with a conversation that is short enough where the client lets us shorten it."""
         attempt = 0
         while True:
             try:
-                async with aclosing(self.turn.pieces()) as pieces:
+                async with aclosing(self.run.pieces()) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
@@ -301,12 +301,12 @@ class Responding:
                     raise self.talk.renamed(error) from None
                 attempt += 1
                 self.talk = shorter
-                self.turn = self._turn(shorter)
+                self.run = self._run(shorter)
             except InvalidRequest as error:
                 raise self.talk.renamed(error) from None
 
-    def _turn(self, talk: Conversation) -> Turn:
-        return Turn(self.desk.state, replace(self.request, messages=talk.messages), self.tools.box)
+    def _run(self, talk: Conversation) -> ChatRun:
+        return ChatRun(self.desk.state, replace(self.request, messages=talk.messages), self.tools.box)
 
     def _keep(self) -> None:
         if not self.stored:
@@ -357,7 +357,7 @@ class Responding:
         }
 
     def _usage(self) -> dict[str, Any]:
-        usage = self.turn.tally.usage()
+        usage = self.run.tally.usage()
         details = usage["prompt_tokens_details"]
         return {
             "input_tokens": usage["prompt_tokens"],

@@ -12,7 +12,7 @@ from typing import Any
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Tokenizer
-from paceline.server.common.turn import Piece
+from paceline.server.common.chat_run import Piece
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed
 from paceline.server.openai.responses.tools import INPUT, Called

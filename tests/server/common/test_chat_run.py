@@ -1,4 +1,4 @@
-"""One turn under three APIs: what each tells of calls that are one too many, cut off, or broken off."""
+"""One chat run under three APIs: what each tells of calls that are one too many, cut off, or broken off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One assistant's turn, for every API alike: a checked request in, parsed pieces of its answers out.
+"""A chat run, for every API alike: a checked request in, parsed pieces of its answers out.
 
 The three APIs differ in how a request is written and in how an answer is told. In between there is one thing: a
 conversation with tools, rules for the answer, and events (text, reasoning, calls) as the model writes them.
@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Turn:
+class ChatRun:
     """`tally` counts while `pieces` is read."""
 
     state: AppState
