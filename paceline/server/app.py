@@ -23,7 +23,7 @@ from paceline.server.backend import Backend
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import Auth, Keys, is_loopback
 from paceline.server.http.body import BodyLimit, body_memory
-from paceline.server.http.drain import DrainingServer, Gate, GateKeeper
+from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.hosts import KnownHosts, guarded
 from paceline.server.http.openapi import Application
 from paceline.server.http.paths import WithoutTrailingSlash
@@ -58,7 +58,7 @@ Started = Callable[[Exception | None], None]
 
 
 def create_app(
-    backend: Backend, settings: Settings, *, gate: Gate | None = None, started: Started | None = None
+    backend: Backend, settings: Settings, *, gate: DrainGate | None = None, started: Started | None = None
 ) -> FastAPI:
     """The routes over a backend that the app starts and stops.
 
@@ -92,7 +92,7 @@ def create_app(
     app = Application(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    gate = gate or Gate()
+    gate = gate or DrainGate()
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     state = AppState(backend, settings, metrics, gate, inside)
@@ -102,7 +102,7 @@ def create_app(
         memory=body_memory(settings),
         on_refusal=lambda: metrics.refuse("bodies"),
     )
-    app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
+    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
     keys = Keys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):
@@ -145,7 +145,7 @@ def run(backend: Backend, settings: Settings) -> None:
             failures.append(failure)
             server.should_exit = True
 
-    gate = Gate()
+    gate = DrainGate()
     config = configured(create_app(backend, settings, gate=gate, started=started), settings)
     limits.allow_files_for(settings.max_connections)
     if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from paceline.errors import EngineUnavailable
 from paceline.server.backend import Backend
-from paceline.server.http.drain import Gate
+from paceline.server.http.drain import DrainGate
 from paceline.server.http.errors import ModelNotFound
 from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
@@ -18,7 +18,7 @@ class AppState:
     backend: Backend
     settings: Settings
     metrics: Metrics
-    gate: Gate
+    gate: DrainGate
     requests: Requests
 
     @property

@@ -25,7 +25,7 @@ GRACE_SECONDS = 2.0  # between the engine's failure and the process's end
 logger = logging.getLogger("paceline.server")
 
 
-class Gate:
+class DrainGate:
     """Counts the requests inside. A closed gate lets nobody in, and everybody out."""
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class Gate:
         return True
 
 
-class GateKeeper:
+class DrainMiddleware:
     """ASGI middleware: work (every POST) passes the gate; a look at the server's state always may."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, on_refusal: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: ASGIApp, gate: DrainGate, on_refusal: Callable[[], None] = lambda: None) -> None:
         self.app = app
         self.gate = gate
         self.on_refusal = on_refusal
@@ -101,7 +101,7 @@ class DrainingServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        gate: Gate,
+        gate: DrainGate,
         drain_seconds: float,
         stop: Callable[[], Awaitable[None]],
         failure: Callable[[], str | None] = lambda: None,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from paceline.server.http.drain import Gate
+from paceline.server.http.drain import DrainGate
 from tests.server.harness import post_chat, refused, user
 from tests.waiting import WAIT, until
 
@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server_with_its_reason() -> None
 
 
 async def test_a_gate_is_emptied_when_the_last_one_leaves() -> None:
-    gate = Gate()
+    gate = DrainGate()
     assert await gate.emptied(0)
     gate.enter()
     gate.enter()
@@ -133,7 +133,7 @@ async def test_a_gate_is_emptied_when_the_last_one_leaves() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 0.001])
 async def test_waiting_for_a_gate_ends_in_time(seconds: float) -> None:
-    gate = Gate()
+    gate = DrainGate()
     gate.enter()
     assert not await gate.emptied(seconds)
 

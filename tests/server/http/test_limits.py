@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from paceline.preflight import listen
 from paceline.server.app import access_line, configured, create_app
 from paceline.server.http import limits
-from paceline.server.http.drain import Gate
+from paceline.server.http.drain import DrainGate
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused
@@ -34,7 +34,7 @@ WHOLE = HEAD + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
 
 
 class Running:
-    def __init__(self, server: uvicorn.Server, gate: Gate, address: tuple[str, int]) -> None:
+    def __init__(self, server: uvicorn.Server, gate: DrainGate, address: tuple[str, int]) -> None:
         self.server = server
         self.gate = gate
         self.address = address
@@ -55,7 +55,7 @@ class Running:
 def running(**options: Any) -> Iterator[Running]:
     settings = Settings(**{"port": 0, "log_level": "error", **options})
     listener = listen(settings)
-    started, gate = threading.Event(), Gate()
+    started, gate = threading.Event(), DrainGate()
     app = create_app(FakeService(settings), settings, gate=gate, started=lambda failure: started.set())
     server = uvicorn.Server(configured(app, settings))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
