@@ -12,6 +12,7 @@ from typing import Any, Literal
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.anthropic.errors import message_error
 from paceline.server.http.encoding import encode_json
+from paceline.server.http.sse import named_events
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it
@@ -171,10 +172,6 @@ def _object(text: str) -> dict[str, Any] | None:
 # -- the stream
 
 
-def encoded(events: Iterable[StreamEvent]) -> bytes:
-    return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
-
-
 def failed(error: Exception) -> bytes:
     """A stream that breaks ends with an error event."""
-    return encoded([message_error(error)])
+    return named_events([message_error(error)])

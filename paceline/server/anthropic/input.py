@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,14 @@ class Conversation:
         if place is None:
             return error
         return InvalidRequest(str(error).replace(str(error.field), place), field=place, code=error.code)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Errors of what is done inside are `told`."""
+        try:
+            yield
+        except InvalidRequest as error:
+            raise self.told(error) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 
 from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.anthropic.events import Blocks, StreamEvent, encoded, failed
+from paceline.server.anthropic.events import Blocks, StreamEvent, failed
 from paceline.server.anthropic.input import conversation
 from paceline.server.anthropic.objects import AssistantMessage, InputTokenCount
 from paceline.server.anthropic.schema import (
@@ -34,7 +34,7 @@ from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.sse import named_events, start_stream
 from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
@@ -73,10 +73,8 @@ def counted(state: AppState, body: CountBody) -> int:
     grammar_of(body)
     said = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
     box = toolbox_of(body.tools, body.tool_choice)
-    try:
+    with said.telling():
         return len(state.backend.render(said.messages, box.offered, **template_options(body, state)))
-    except InvalidRequest as error:
-        raise said.told(error) from None
 
 
 class Message:
@@ -110,30 +108,24 @@ class Message:
 
     async def whole(self) -> dict[str, Any]:
         end = Piece(0)
-        async with aclosing(self._pieces()) as pieces:
-            async for end in pieces:
-                self.blocks.push(end.events)
+        with self.conversation.telling():
+            async with aclosing(self.run.pieces()) as pieces:
+                async for end in pieces:
+                    self.blocks.push(end.events)
         content = self.blocks.content()
         calls = any(block["type"] == "tool_use" for block in content)
         return {**self._head(), "content": content, **self._stop(end, calls), "usage": self._usage(), **self._edits()}
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                events = self._start() if piece.first else []
-                events += self.blocks.push(piece.events)
-                if piece.finish_reason is not None:
-                    events += [*self.blocks.finish(), self._end(piece), {"type": "message_stop"}]
-                if events:
-                    yield encoded(events)
-
-    async def _pieces(self) -> AsyncGenerator[Piece, None]:
-        try:
+        with self.conversation.telling():
             async with aclosing(self.run.pieces()) as pieces:
                 async for piece in pieces:
-                    yield piece
-        except InvalidRequest as error:
-            raise self.conversation.told(error) from None
+                    events = self._start() if piece.first else []
+                    events += self.blocks.push(piece.events)
+                    if piece.finish_reason is not None:
+                        events += [*self.blocks.finish(), self._end(piece), {"type": "message_stop"}]
+                    if events:
+                        yield named_events(events)
 
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "type": "message", "role": "assistant", "model": self.model}

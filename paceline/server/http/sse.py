@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
+from typing import Any
 
 from fastapi import Response
 from starlette.requests import ClientDisconnect
@@ -12,10 +13,16 @@ from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
 from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_json
 
 Events = AsyncGenerator[bytes, None]
 
 logger = logging.getLogger("paceline.server")
+
+
+def named_events(events: Iterable[Mapping[str, Any]]) -> bytes:
+    """Events that say in `type` what they are, as /v1/responses and /v1/messages have them."""
+    return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
 
 
 async def start_stream(
@@ -57,19 +64,19 @@ class EventStream(Response):
     async def _send_all(self, send: Send) -> None:
         async with aclosing(self.rest):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async with aclosing(self._events()) as events:
-                async for event in events:
-                    await send({"type": "http.response.body", "body": event, "more_body": True})
+            event: bytes | None = self.first
+            while event is not None:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+                event = await self._next()
+            if self.end:
+                await send({"type": "http.response.body", "body": self.end, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
-    async def _events(self) -> Events:
-        yield self.first
+    async def _next(self) -> bytes | None:
+        """The next event; after a failure one that tells of it, and then no more: a generator that raised has ended."""
         try:
-            async for event in self.rest:
-                yield event
+            return await anext(self.rest, None)
         except Exception as error:
             if not isinstance(error, PacelineError):
                 logger.exception("a stream failed")
-            yield self.failed(error)
-        if self.end:
-            yield self.end
+            return self.failed(error)

@@ -19,11 +19,10 @@ from paceline.server.common.chat_run import ChatRun, Piece
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_json
 from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.sse import named_events, start_stream
 from paceline.server.openai.envelope import failed
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
@@ -230,18 +229,12 @@ class Responding:
     # -- running
 
     async def whole(self) -> dict[str, Any]:
-        async with aclosing(self._steps()) as steps:
-            async for _ in steps:
+        async with aclosing(self.events()) as events:
+            async for _ in events:
                 pass
         return self.so_far(self.status)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._steps()) as steps:
-            async for made in steps:
-                if made:
-                    yield b"".join(_encoded(event) for event in made)
-
-    async def _steps(self) -> AsyncGenerator[list[Event], None]:
         """The stream's events as they come. What fails before the first token is raised; later it is told."""
         output, body = self.output, self.body
         self.desk.running[self.id] = self
@@ -253,12 +246,12 @@ class Responding:
                 async for piece in pieces:
                     if not begun:
                         begun = True
-                        yield [
-                            output.event("response.created", response=self.so_far("in_progress")),
-                            output.event("response.in_progress", response=self.so_far("in_progress")),
-                        ]
+                        created = output.event("response.created", response=self.so_far("in_progress"))
+                        in_progress = output.event("response.in_progress", response=self.so_far("in_progress"))
+                        yield self._written([created, in_progress])
                     count = self.run.tally.usage()["completion_tokens"]
-                    yield output.push(piece, count - counted)
+                    if made := output.push(piece, count - counted):
+                        yield self._written(made)
                     counted = count
                     if piece.finish_reason is not None:
                         self.status = "incomplete" if piece.finish_reason == "length" else "completed"
@@ -282,7 +275,11 @@ class Responding:
         response = self.so_far(self.status)
         self._keep()
         end = "incomplete" if self.status == "cancelled" else self.status
-        yield [*made, output.event(f"response.{end}", response=response)]
+        yield self._written([*made, output.event(f"response.{end}", response=response)])
+
+    def _written(self, events: list[Event]) -> bytes:
+        """Without a stream nobody reads them."""
+        return named_events(events) if self.body.stream else b""
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
         """The run's pieces, with a conversation that is short enough where the client lets us shorten it."""
@@ -366,7 +363,3 @@ class Responding:
             "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
             "total_tokens": usage["total_tokens"],
         }
-
-
-def _encoded(event: Event) -> bytes:
-    return f"event: {event['type']}\ndata: {encode_json(event)}\n\n".encode()
