@@ -28,7 +28,7 @@ from paceline.server.anthropic.schema import (
     toolbox_of,
     user_of,
 )
-from paceline.server.common.chat_run import ChatRun, Piece
+from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
@@ -107,10 +107,10 @@ class Message:
         self.run = ChatRun(state, request, box)
 
     async def whole(self) -> dict[str, Any]:
-        end = Piece(0)
+        end = ChatDelta(0)
         with self.conversation.telling():
-            async with aclosing(self.run.pieces()) as pieces:
-                async for end in pieces:
+            async with aclosing(self.run.deltas()) as deltas:
+                async for end in deltas:
                     self.blocks.push(end.events)
         content = self.blocks.content()
         calls = any(block["type"] == "tool_use" for block in content)
@@ -118,12 +118,12 @@ class Message:
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         with self.conversation.telling():
-            async with aclosing(self.run.pieces()) as pieces:
-                async for piece in pieces:
-                    events = self._start() if piece.first else []
-                    events += self.blocks.push(piece.events)
-                    if piece.finish_reason is not None:
-                        events += [*self.blocks.finish(), self._end(piece), {"type": "message_stop"}]
+            async with aclosing(self.run.deltas()) as deltas:
+                async for delta in deltas:
+                    events = self._start() if delta.first else []
+                    events += self.blocks.push(delta.events)
+                    if delta.finish_reason is not None:
+                        events += [*self.blocks.finish(), self._end(delta), {"type": "message_stop"}]
                     if events:
                         yield named_events(events)
 
@@ -135,11 +135,11 @@ class Message:
         message = {**self._head(), **nothing, "usage": self._usage()}
         return [{"type": "message_start", "message": message}, {"type": "ping"}]
 
-    def _end(self, piece: Piece) -> StreamEvent:
-        stop = self._stop(piece, self.blocks.calls)
+    def _end(self, delta: ChatDelta) -> StreamEvent:
+        stop = self._stop(delta, self.blocks.calls)
         return {"type": "message_delta", "delta": stop, "usage": self._usage(), **self._edits()}
 
-    def _stop(self, end: Piece, calls: bool) -> dict[str, Any]:
+    def _stop(self, end: ChatDelta, calls: bool) -> dict[str, Any]:
         if end.finish_reason == "length":
             whole = self._usage()["output_tokens"] >= self.body.max_tokens
             return {"stop_reason": "max_tokens" if whole else "model_context_window_exceeded", "stop_sequence": None}

@@ -1,4 +1,4 @@
-"""A chat run, for every API alike: a checked request in, parsed pieces of its answers out.
+"""A chat run, for every API alike: a checked request in, parsed deltas of its answers out.
 
 The three APIs differ in how a request is written and in how an answer is told. In between there is one thing: a
 conversation with tools, rules for the answer, and events (text, reasoning, calls) as the model writes them.
@@ -20,8 +20,8 @@ from paceline.service import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one choice has produced since its last piece. `finish_reason` is OpenAI's, with the last one.
+class ChatDelta:
+    """What one choice has produced since its last delta. `finish_reason` is OpenAI's, with the last one.
 
     A call counts when it has ended. One that never ended is `CallBroken`, and `cut` where the answer's length did it:
     that one is told as far as it came, beside the reason "length"; what the model itself broke off is text.
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(slots=True)
 class ChatRun:
-    """`tally` counts while `pieces` is read."""
+    """`tally` counts while `deltas` is read."""
 
     state: AppState
     request: ChatRequest
@@ -57,7 +57,7 @@ class ChatRun:
             self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
         )
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
+    async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
         """Where calls may not be parallel, a choice ends before its second one; when all have ended, so do the rows."""
         stream = self.state.backend.stream_chat(self.request)
         parsers: dict[int, AnswerParser] = {}
@@ -86,7 +86,7 @@ class ChatRun:
                 if reason == "stop" and delta.index in calling:
                     reason = "tool_calls"
                 stop = delta.stop_reason if second is None else None
-                yield Piece(delta.index, events, delta.logprobs, reason, stop, first)
+                yield ChatDelta(delta.index, events, delta.logprobs, reason, stop, first)
                 if len(over) == self.request.n:
                     return
 

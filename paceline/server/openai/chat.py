@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.engine.request import TokenLogprob
-from paceline.server.common.chat_run import ChatRun, Piece
+from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.reasoning import other_words, thinking_options, verbosity_options
 from paceline.server.common.tools import toolbox
@@ -57,7 +57,7 @@ class _Output:
 
     events: list[Event] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    last: Piece | None = None
+    last: ChatDelta | None = None
 
 
 class Chat:
@@ -91,12 +91,12 @@ class Chat:
 
     async def whole(self) -> bytes:
         outputs: dict[int, _Output] = {}
-        async with aclosing(self.run.pieces()) as pieces:
-            async for piece in pieces:
-                output = outputs.setdefault(piece.index, _Output())
-                output.events += piece.events
-                output.logprobs += piece.logprobs
-                output.last = piece
+        async with aclosing(self.run.deltas()) as deltas:
+            async for delta in deltas:
+                output = outputs.setdefault(delta.index, _Output())
+                output.events += delta.events
+                output.logprobs += delta.logprobs
+                output.last = delta
         return await asyncio.to_thread(self._written, outputs)  # scores of every token may be many
 
     def _written(self, outputs: dict[int, _Output]) -> bytes:
@@ -108,10 +108,10 @@ class Chat:
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
-        async with aclosing(self.run.pieces()) as pieces:
-            async for piece in pieces:
+        async with aclosing(self.run.deltas()) as deltas:
+            async for delta in deltas:
                 usage = self.run.tally.usage() if running_usage else None
-                event = b"".join(encode([chunk], usage) for chunk in self._chunks(piece))
+                event = b"".join(encode([chunk], usage) for chunk in self._chunks(delta))
                 if event:
                     yield event
         if include_usage:
@@ -137,19 +137,19 @@ class Chat:
             "stop_reason": None if last is None else last.stop_reason,
         }
 
-    def _chunks(self, piece: Piece) -> list[dict[str, Any]]:
-        deltas = [_delta(event) for event in piece.events]
-        chunks = [_chunk(piece.index, delta) for delta in deltas if delta is not None]
-        if piece.first:
-            chunks.insert(0, _chunk(piece.index, {"role": "assistant", "content": ""}))
-        scores = self._logprobs(piece.logprobs) if self.body.logprobs and piece.logprobs else None
-        if piece.finish_reason is not None or (scores is not None and len(chunks) == piece.first):
-            chunks.append(_chunk(piece.index, {}))  # the end, or tokens whose text is still to come
+    def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
+        contents = [_delta(event) for event in delta.events]
+        chunks = [_chunk(delta.index, content) for content in contents if content is not None]
+        if delta.first:
+            chunks.insert(0, _chunk(delta.index, {"role": "assistant", "content": ""}))
+        scores = self._logprobs(delta.logprobs) if self.body.logprobs and delta.logprobs else None
+        if delta.finish_reason is not None or (scores is not None and len(chunks) == delta.first):
+            chunks.append(_chunk(delta.index, {}))  # the end, or tokens whose text is still to come
         if scores is not None:
-            chunks[int(piece.first)]["logprobs"] = scores
-        if piece.finish_reason is not None:
-            chunks[-1]["finish_reason"] = piece.finish_reason
-            chunks[-1]["stop_reason"] = piece.stop_reason
+            chunks[int(delta.first)]["logprobs"] = scores
+        if delta.finish_reason is not None:
+            chunks[-1]["finish_reason"] = delta.finish_reason
+            chunks[-1]["stop_reason"] = delta.stop_reason
         return chunks
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:

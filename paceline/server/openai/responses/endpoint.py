@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 
 from paceline.engine.request import RequestId
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
-from paceline.server.common.chat_run import ChatRun, Piece
+from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
@@ -242,19 +242,19 @@ class Responding:
         counted = 0
         begun = False
         try:
-            async with aclosing(self._pieces()) as pieces:
-                async for piece in pieces:
+            async with aclosing(self._deltas()) as deltas:
+                async for delta in deltas:
                     if not begun:
                         begun = True
                         created = output.event("response.created", response=self.so_far("in_progress"))
                         in_progress = output.event("response.in_progress", response=self.so_far("in_progress"))
                         yield self._written([created, in_progress])
                     count = self.run.tally.usage()["completion_tokens"]
-                    if made := output.push(piece, count - counted):
+                    if made := output.push(delta, count - counted):
                         yield self._written(made)
                     counted = count
-                    if piece.finish_reason is not None:
-                        self.status = "incomplete" if piece.finish_reason == "length" else "completed"
+                    if delta.finish_reason is not None:
+                        self.status = "incomplete" if delta.finish_reason == "length" else "completed"
                         break
         except Exception as error:
             given_up = self.cancelled and isinstance(error, EngineUnavailable | Cancelled)
@@ -281,14 +281,14 @@ class Responding:
         """Without a stream nobody reads them."""
         return named_events(events) if self.body.stream else b""
 
-    async def _pieces(self) -> AsyncGenerator[Piece, None]:
-        """The run's pieces, with a conversation that is short enough where the client lets us shorten it."""
+    async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:
+        """The run's deltas, with a conversation that is short enough where the client lets us shorten it."""
         attempt = 0
         while True:
             try:
-                async with aclosing(self.run.pieces()) as pieces:
-                    async for piece in pieces:
-                        yield piece
+                async with aclosing(self.run.deltas()) as deltas:
+                    async for delta in deltas:
+                        yield delta
                 return
             except PromptTooLong as error:
                 room = error.context_length * AFTER_TRUNCATION

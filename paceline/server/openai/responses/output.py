@@ -12,7 +12,7 @@ from typing import Any
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.engine.request import TokenLogprob
 from paceline.server.backend import Tokenizer
-from paceline.server.common.chat_run import Piece
+from paceline.server.common.chat_run import ChatDelta
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed
 from paceline.server.openai.responses.tools import INPUT, Called
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 class Output:
-    """Grows while pieces are pushed. `items` are whole; the one that is being written is in `so_far` only."""
+    """Grows while deltas are pushed. `items` are whole; the one that is being written is in `so_far` only."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Output:
         self._number += 1
         return {"type": type, "sequence_number": self._number - 1, **fields}
 
-    def push(self, piece: Piece, tokens: int) -> list[Event]:
-        """The piece's events; `tokens`: how many it has."""
+    def push(self, delta: ChatDelta, tokens: int) -> list[Event]:
+        """The delta's events; `tokens`: how many it has."""
         made: list[Event] = []
         self._tokens += tokens
-        self._logprobs += piece.logprobs
-        last_content = max((i for i, event in enumerate(piece.events) if isinstance(event, Content)), default=None)
-        for index, event in enumerate(piece.events):
+        self._logprobs += delta.logprobs
+        last_content = max((i for i, event in enumerate(delta.events) if isinstance(event, Content)), default=None)
+        for index, event in enumerate(delta.events):
             match event:
                 case Reasoning(text):
                     made += self._reason(text)
@@ -72,8 +72,8 @@ class Output:
                 case CallBroken(_, text, cut):
                     made += self.close(whole=False)
                     made += [] if cut else self._say(text, False)
-        if piece.events:
-            if isinstance(piece.events[-1], Reasoning):
+        if delta.events:
+            if isinstance(delta.events[-1], Reasoning):
                 self.reasoning_tokens += self._tokens
             self._tokens = 0
             self._logprobs = []
