@@ -52,8 +52,8 @@ def routes(state: AppState) -> APIRouter:
 
         def shown(row: Mapping[str, Any]) -> dict[str, Any]:
             """Whoever knows an id may ask for its end: those of others are not shown."""
-            call = owners.get(row["id"])
-            if everybodys or (mine is not None and call is not None and call.owner == mine):
+            context = owners.get(row["id"])
+            if everybodys or (mine is not None and context is not None and context.owner == mine):
                 return dict(row)
             return {**row, "id": None}
 

@@ -22,20 +22,20 @@ async def follow(
     state: AppState, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
-    call = current()
+    context = current()
     watch = state.metrics.watch(choices)
     refused = False
     try:
         async with aclosing(stream):
-            if call.cancelled:
+            if context.cancelled:
                 raise Cancelled
-            with state.requests.row(call, request_id):
+            with state.requests.row(context, request_id):
                 async for delta in stream:
                     watch.see(delta)
                     if delta.finish_reason == "error":
                         raise RequestFailed(delta.error or "The request failed while it ran.")
                     if delta.finish_reason == "abort":
-                        if call.cancelled:
+                        if context.cancelled:
                             raise Cancelled
                         raise EngineUnavailable("The server ended this request before it was finished.")
                     yield delta

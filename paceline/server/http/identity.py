@@ -17,7 +17,7 @@ _SECRET = secrets.token_bytes(16)  # users' names and addresses could be guessed
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class RequestContext:
     """One HTTP request, while it is answered. `rows` are its requests to the engine."""
 
     id: str
@@ -67,18 +67,18 @@ def _hashed(name: str) -> str:
 
 
 # A task's context goes wherever the request's work is done.
-_call: ContextVar[Call | None] = ContextVar("call", default=None)
+_context: ContextVar[RequestContext | None] = ContextVar("context", default=None)
 
 
-def current() -> Call:
-    """The request that is being answered; outside of one, a call that nobody knows."""
-    return _call.get() or Call("")
+def current() -> RequestContext:
+    """The request that is being answered; outside of one, a context that nobody knows."""
+    return _context.get() or RequestContext("")
 
 
 @contextmanager
-def answering(call: Call) -> Iterator[None]:
-    token = _call.set(call)
+def answering(context: RequestContext) -> Iterator[None]:
+    token = _context.set(context)
     try:
         yield
     finally:
-        _call.reset(token)
+        _context.reset(token)

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from paceline.engine.request import RequestId
 from paceline.server.http.auth import is_admin
 from paceline.server.http.errors import NotRunning, dialect_of
-from paceline.server.http.identity import Call, answering, current
+from paceline.server.http.identity import RequestContext, answering, current
 from paceline.server.http.openapi import gives
 
 TAKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # of a client's own ids; others are not repeated to anybody
@@ -38,46 +38,47 @@ class Requests:
 
     def __init__(self, abort: Callable[[RequestId], None]) -> None:
         self._abort = abort
-        self._inside: dict[Call, None] = {}
+        self._inside: dict[RequestContext, None] = {}
 
     @contextmanager
-    def inside(self, call: Call) -> Iterator[None]:
-        self._inside[call] = None
+    def inside(self, context: RequestContext) -> Iterator[None]:
+        self._inside[context] = None
         try:
             yield
         finally:
-            self.leave(call)
+            self.leave(context)
 
-    def leave(self, call: Call) -> None:
-        self._inside.pop(call, None)
+    def leave(self, context: RequestContext) -> None:
+        self._inside.pop(context, None)
 
     @contextmanager
-    def row(self, call: Call, request_id: RequestId | None) -> Iterator[None]:
-        """The call has this request in the engine."""
+    def row(self, context: RequestContext, request_id: RequestId | None) -> Iterator[None]:
+        """The HTTP request has this one in the engine."""
         if request_id is not None:
-            call.rows.add(request_id)
+            context.rows.add(request_id)
         try:
             yield
         finally:
             if request_id is not None:
-                call.rows.discard(request_id)
+                context.rows.discard(request_id)
 
-    def owners(self) -> dict[RequestId, Call]:
+    def owners(self) -> dict[RequestId, RequestContext]:
         """Whose each request in the engine is."""
-        return {row: call for call in self._inside for row in call.rows}
+        return {row: context for context in self._inside for row in context.rows}
 
-    def cancel(self, request_id: str, allowed: Callable[[Call], bool]) -> bool:
+    def cancel(self, request_id: str, allowed: Callable[[RequestContext], bool]) -> bool:
         """Cancel what goes by this id, of those that are `allowed`. False: there is none."""
         known = [
-            call
-            for call in self._inside
-            if (call.id == request_id or request_id in call.names or request_id in call.rows) and allowed(call)
+            context
+            for context in self._inside
+            if (context.id == request_id or request_id in context.names or request_id in context.rows)
+            and allowed(context)
         ]
-        for call in known:
-            call.cancelled = True
-            for also in call.on_cancel:
+        for context in known:
+            context.cancelled = True
+            for also in context.on_cancel:
                 also()
-            for row in tuple(call.rows):
+            for row in tuple(context.rows):
                 self._abort(row)
         return bool(known)
 
@@ -94,20 +95,22 @@ class Identified:
             await self.app(scope, receive, send)
             return
         address = scope["client"][0] if scope.get("client") else ""
-        call = Call(_given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address)
+        context = RequestContext(
+            _given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address
+        )
         names = dialect_of(scope["path"]).id_headers
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name in names:
-                    headers[name] = call.id
+                    headers[name] = context.id
             elif not message.get("more_body"):
-                self.requests.leave(call)  # before the client can know that it is over
+                self.requests.leave(context)  # before the client can know that it is over
             await send(message)
 
         works = scope["method"] == "POST"  # who cancels is nobody to be cancelled
-        with answering(call), self.requests.inside(call) if works else nullcontext():
+        with answering(context), self.requests.inside(context) if works else nullcontext():
             await self.app(scope, receive, named)
 
 
@@ -126,7 +129,7 @@ def routes(requests: Requests) -> APIRouter:
     async def cancel_request(request: Request, request_id: str) -> Response:
         """Ends a request that runs or waits, for its owner's key or an administrator."""
         everybodys, owner = is_admin(request), current().owner
-        if not requests.cancel(request_id, lambda call: everybodys or call.owner == owner):
+        if not requests.cancel(request_id, lambda context: everybodys or context.owner == owner):
             raise NotRunning(request_id)
         return JSONResponse({"id": request_id, "object": "request", "cancelled": True})
 

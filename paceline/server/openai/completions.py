@@ -58,8 +58,8 @@ class Completions:
         self.state = state
         self.body = body
         self.envelope = Envelope("cmpl", state.model_name)
-        call = current()
-        call.goes_by(self.envelope.id)
+        context = current()
+        context.goes_by(self.envelope.id)
         self.n = choices(body)
         sampling = completion_sampling(body)
         if len(body.prompt) > MAX_PROMPTS:
@@ -78,7 +78,7 @@ class Completions:
                 cache=body.cache is not False,
                 cache_salt=body.cache_salt or "",
                 grammar=grammar,
-                tenant=call.tenant(body.user),
+                tenant=context.tenant(body.user),
                 priority=body.priority or 0,
             )
             for place, prompt in enumerate(prompts)

@@ -103,9 +103,9 @@ async def embed(
 
     Each input comes with the name of its field.
     """
-    call = current()
-    call.goes_by(request_id)
-    tenant = call.tenant(user)
+    context = current()
+    context.goes_by(request_id)
+    tenant = context.tenant(user)
     requests = [
         EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
         for place, (field, given) in enumerate(inputs)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paceline.server.http.identity import Call
+from paceline.server.http.identity import RequestContext
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused, serve, user
@@ -152,7 +152,7 @@ def test_priority_and_tenant_reach_the_engine(
     assert http.post(path, json={**body, **named, "priority": -5}).status_code == 200
     request = service.requests[-1]
     assert request.priority == -5
-    here = Call("", address="127.0.0.1")
+    here = RequestContext("", address="127.0.0.1")
     assert request.tenant == here.tenant("ann") != here.tenant("bob")
     assert "ann" not in request.tenant
     assert http.post(path, json=body).status_code == 200
@@ -189,7 +189,7 @@ def test_without_keys_a_name_divides_the_share_of_its_address_and_no_other(
 
 def test_a_client_with_many_ipv6_addresses_is_one_tenant() -> None:
     def tenant(address: str) -> str:
-        return Call("", address=address).tenant(None)
+        return RequestContext("", address=address).tenant(None)
 
     assert tenant("2001:db8::1") == tenant("2001:db8::ffff:2") != tenant("2001:db8:0:1::1")
     assert tenant("::ffff:192.0.2.1") == tenant("192.0.2.1") != tenant("192.0.2.2")
