@@ -21,7 +21,7 @@ from paceline.server import cache, not_implemented, status
 from paceline.server.anthropic import messages
 from paceline.server.backend import Backend
 from paceline.server.http import errors, limits, requests
-from paceline.server.http.auth import Auth, Keys, is_loopback
+from paceline.server.http.auth import ApiKeys, Auth, is_loopback
 from paceline.server.http.body import BodyLimit, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.hosts import KnownHosts, guarded
@@ -103,7 +103,7 @@ def create_app(
         on_refusal=lambda: metrics.refuse("bodies"),
     )
     app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
-    keys = Keys.of(settings)
+    keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):
         names = (settings.host.lower(), *settings.allowed_host)

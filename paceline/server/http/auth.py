@@ -31,7 +31,7 @@ class Access:
     keyed_admin: bool = False  # there are admin keys, so being on this machine is not enough
 
 
-class Keys:
+class ApiKeys:
     """The keys that are accepted. Only their hashes are kept."""
 
     def __init__(self, api: Iterable[str] = (), admin: Iterable[str] = ()) -> None:
@@ -39,7 +39,7 @@ class Keys:
         self._admin = [(_digest(key.encode()), f"admin-{place}") for place, key in enumerate(dict.fromkeys(admin), 1)]
 
     @classmethod
-    def of(cls, settings: Settings) -> Keys:
+    def of(cls, settings: Settings) -> ApiKeys:
         return cls(
             _collected(settings.api_key, settings.api_key_file),
             _collected(settings.admin_key, settings.admin_key_file),
@@ -66,7 +66,7 @@ class Auth:
     `request.state.user` is the name of the key, or None; `request.state.access` is for `check_admin`.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
         self.app = app
         self.keys = keys
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from paceline.server.http.auth import OPEN_PATHS, Keys, is_loopback
+from paceline.server.http.auth import OPEN_PATHS, ApiKeys, is_loopback
 from paceline.server.http.errors import Forbidden, error_response
 from paceline.settings import Settings
 
@@ -53,7 +53,7 @@ class KnownHosts:
         return is_loopback(host) or host in self.names
 
 
-def guarded(settings: Settings, keys: Keys) -> bool:
+def guarded(settings: Settings, keys: ApiKeys) -> bool:
     """Elsewhere the name that clients use is not known, and a key is what protects."""
     return not keys and is_loopback(settings.host)
 

@@ -14,7 +14,7 @@ from fastapi import Request
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
 from paceline.server.http import errors
-from paceline.server.http.auth import Access, Keys
+from paceline.server.http.auth import Access, ApiKeys
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import refused, serve, user
@@ -175,7 +175,7 @@ async def test_an_admin_key_opens_everything_and_alone_closes_nothing_else() -> 
 def test_keys_of_flags_and_files_are_all_accepted(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"# of the team\n\n  {OTHER}  \r\n{KEY}\nsk-third\n")
     (tmp_path / "admins").write_text(ADMIN)
-    keys = Keys.of(settings(KEY, api_key_file=str(tmp_path / "keys"), admin_key_file=str(tmp_path / "admins")))
+    keys = ApiKeys.of(settings(KEY, api_key_file=str(tmp_path / "keys"), admin_key_file=str(tmp_path / "admins")))
     assert keys.access([b"sk-third"]) == Access("key-3", False, True)
     assert keys.access([KEY.encode()]).user == "key-1" and keys.access([OTHER.encode()]).user == "key-2"
     assert keys.access([ADMIN.encode()]) == Access("admin-1", True, True)
@@ -216,7 +216,7 @@ async def test_keys_are_in_no_answer_and_no_log(caplog: pytest.LogCaptureFixture
                 assert response.status_code == 200 and "sk-" not in response.text
             await http.get("/v1/models", headers=bearer("sk-wrong"))
     assert "sk-" not in caplog.text
-    assert KEY not in repr(vars(Keys([KEY])))
+    assert KEY not in repr(vars(ApiKeys([KEY])))
 
 
 async def test_a_path_may_have_errors_of_its_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
