@@ -29,11 +29,11 @@ class LimitedProtocol(H11Protocol):
     """uvicorn's HTTP/1.1, but for clients that send slowly, too much, or come in too great number.
 
     uvicorn itself waits forever for the rest of a request, also where it was answered early. Here a timer
-    runs while the client owes bytes: it may pause for `patience` seconds, and must send on average at least
+    runs while the client owes bytes: it may pause for `timeout` seconds, and must send on average at least
     `SLOWEST_BYTES_A_SECOND`. What such a request holds is freed, for the app sees its client disconnect.
     """
 
-    patience: float
+    timeout: float
     most_connections: int
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -97,7 +97,7 @@ class LimitedProtocol(H11Protocol):
         elif self._timer is None:
             self._began = self._heard = self.loop.time()
             self._received = 0
-            self._timer = self.loop.call_later(self.patience, self._check)
+            self._timer = self.loop.call_later(self.timeout, self._check)
 
     def _stop_watching(self) -> None:
         if self._timer is not None:
@@ -108,14 +108,14 @@ class LimitedProtocol(H11Protocol):
         self._timer = None
         if not self._owes():
             return
-        paused = self._heard + self.patience
-        crawled = self._began + self.patience + self._received / SLOWEST_BYTES_A_SECOND
+        paused = self._heard + self.timeout
+        crawled = self._began + self.timeout + self._received / SLOWEST_BYTES_A_SECOND
         if (due := min(paused, crawled)) > self.loop.time():
             self._timer = self.loop.call_at(due, self._check)
         elif self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
             self.transport.close()  # it never began to ask
         else:
-            self._refuse(TooSlow(self.patience))
+            self._refuse(TooSlow(self.timeout))
 
     # -- the refusal
 
@@ -149,7 +149,7 @@ class LimitedProtocol(H11Protocol):
 
 def protocol_of(settings: Settings) -> type[LimitedProtocol]:
     class Protocol(LimitedProtocol):
-        patience = settings.body_timeout_seconds
+        timeout = settings.body_timeout_seconds
         most_connections = settings.max_connections
 
     return Protocol

@@ -101,12 +101,12 @@ class Loop(asyncio.SelectorEventLoop):
 class Client(asyncio.Transport):
     """A connection without a network: what the client sends, and what it hears."""
 
-    def __init__(self, loop: Loop, config: uvicorn.Config, patience: float) -> None:
+    def __init__(self, loop: Loop, config: uvicorn.Config, timeout: float) -> None:
         super().__init__()
         self.loop, self.state = loop, ServerState()
         self.answered, self.closed = asyncio.Event(), asyncio.Event()
         self.heard = b""
-        kind = limits.protocol_of(Settings(body_timeout_seconds=patience))
+        kind = limits.protocol_of(Settings(body_timeout_seconds=timeout))
         self.protocol = kind(config=config, server_state=self.state, app_state={}, _loop=loop)
         self.protocol.connection_made(self)
 
