@@ -29,7 +29,7 @@ from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.openai.responses.output import Event, Output
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
-from paceline.server.openai.responses.store import Item, Kept, NotStored, ResponseStore, Segment
+from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse
 from paceline.server.openai.responses.tools import Tools, tools_of
 from paceline.server.state import AppState
 from paceline.service import ChatRequest
@@ -165,7 +165,9 @@ def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
 class Responding:
     """One request to create a response, while it runs."""
 
-    def __init__(self, desk: Desk, body: ResponsesBody, fields: Mapping[str, Any], previous: Kept | None) -> None:
+    def __init__(
+        self, desk: Desk, body: ResponsesBody, fields: Mapping[str, Any], previous: StoredResponse | None
+    ) -> None:
         self.desk = desk
         self.body = body
         self.id = RequestId(new_id("resp"))
@@ -308,7 +310,7 @@ class Responding:
     def _keep(self) -> None:
         if not self.stored:
             return
-        kept = Kept(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
+        kept = StoredResponse(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
         if not self.desk.store.put(kept):
             logger.warning("responses: %s is too large to be kept", self.id)
 

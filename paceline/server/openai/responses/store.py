@@ -26,7 +26,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredResponse:
     """A finished response. `segments`: all the input that it saw, and last of all its output."""
 
     response: Mapping[str, Any]
@@ -53,14 +53,14 @@ class ResponseStore:
         self.most_responses = most_responses
         self.most_bytes = most_bytes
         self.bytes = 0
-        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()  # each with the bytes of its response
+        self._kept: OrderedDict[str, tuple[StoredResponse, int]] = OrderedDict()  # each with the bytes of its response
         self._holders: Counter[Segment] = Counter()
         self._items: dict[str, Item] = {}  # of all segments, by id; the first of an id counts
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def put(self, kept: Kept) -> bool:
+    def put(self, kept: StoredResponse) -> bool:
         """False: it alone is larger than all that may be kept."""
         id = kept.response["id"]
         own = len(encode_json({**kept.response, "output": []}).encode())
@@ -75,7 +75,7 @@ class ResponseStore:
             self.delete(next(iter(self._kept)))
         return True
 
-    def get(self, id: str) -> Kept | None:
+    def get(self, id: str) -> StoredResponse | None:
         if id not in self._kept:
             return None
         self._kept.move_to_end(id)

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.server.http.encoding import encode_json
-from paceline.server.openai.responses.store import Kept, ResponseStore, Segment
+from paceline.server.openai.responses.store import ResponseStore, Segment, StoredResponse
 
 
 def segment(id: str, size: int = 0) -> Segment:
     return Segment([{"id": f"item {id}", "text": "x" * size}])
 
 
-def kept(id: str, *segments: Segment) -> Kept:
-    return Kept({"id": id, "output": []}, segments)
+def kept(id: str, *segments: Segment) -> StoredResponse:
+    return StoredResponse({"id": id, "output": []}, segments)
 
 
 def test_the_least_recently_used_goes_first() -> None:
@@ -66,7 +66,7 @@ operations = st.tuples(
 @given(st.lists(operations, max_size=60), st.integers(1, 6), st.integers(100, 2000))
 def test_the_store_never_holds_more_than_it_may(lives: list[Any], most: int, bytes: int) -> None:
     store = ResponseStore(most, bytes)
-    alive: dict[str, Kept] = {}
+    alive: dict[str, StoredResponse] = {}
     for what, number, size, base in lives:
         id = str(number)
         if what == "put":
