@@ -40,12 +40,12 @@ logger = logging.getLogger("paceline.server")
 
 
 @dataclass(slots=True)
-class Desk:
+class ResponsesApi:
     """What the requests to this API share."""
 
     state: AppState
     store: ResponseStore = field(default_factory=ResponseStore)
-    running: dict[str, Responding] = field(default_factory=dict)
+    running: dict[str, ResponseRun] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)  # tools whose absence is in the log
 
     def leave_out(self, types: frozenset[str]) -> None:
@@ -53,7 +53,7 @@ class Desk:
             self.said.update(new)
             logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
 
-    async def responding(self, request: Request) -> Responding:
+    async def read(self, request: Request) -> ResponseRun:
         """A request, read and checked."""
         body, fields = await read_body(request, ResponsesBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
@@ -65,30 +65,30 @@ class Desk:
             previous = self.store.get(body.previous_response_id)
             if previous is None:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
-        return Responding(self, body, fields, previous)
+        return ResponseRun(self, body, fields, previous)
 
 
 def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     router = APIRouter()
-    desk = Desk(state, ResponseStore() if store is None else store)
+    api = ResponsesApi(state, ResponseStore() if store is None else store)
 
     @router.post(
         "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
     )
     async def create_response(request: Request) -> Response:
-        responding = await desk.responding(request)
-        if responding.body.stream:
+        run = await api.read(request)
+        if run.body.stream:
             # The events tell their own errors, and the last of them is the end.
-            return await start_stream(request.receive, responding.events(), failed=failed)
-        return JSONResponse(await unless_disconnected(request.receive, responding.whole()))
+            return await start_stream(request.receive, run.events(), failed=failed)
+        return JSONResponse(await unless_disconnected(request.receive, run.whole()))
 
     @router.post(
         "/v1/responses/input_tokens", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseInputTokens)
     )
     async def count_input_tokens(request: Request) -> Response:
-        responding = await desk.responding(request)
+        run = await api.read(request)
         # In a thread: a long text would hold up every stream.
-        count = await asyncio.to_thread(responding.input_tokens)
+        count = await asyncio.to_thread(run.input_tokens)
         return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
 
     @router.post("/v1/responses/compact", include_in_schema=False)
@@ -99,31 +99,31 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     async def retrieve_response(response_id: str, stream: bool = False) -> Response:
         if stream:
             raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
-        running = desk.running.get(response_id)
+        running = api.running.get(response_id)
         if running is not None and running.stored:
             return JSONResponse(running.so_far("in_progress"))
-        kept = desk.store.get(response_id)
+        kept = api.store.get(response_id)
         if kept is None:
             raise NotStored(response_id)
         return JSONResponse(dict(kept.response))
 
     @router.delete("/v1/responses/{response_id}", responses=gives(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
-        running = desk.running.get(response_id)
+        running = api.running.get(response_id)
         if running is not None and running.stored:
             running.stored = False
             running.cancel()
-        elif not desk.store.delete(response_id):
+        elif not api.store.delete(response_id):
             raise NotStored(response_id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     @router.post("/v1/responses/{response_id}/cancel", responses=gives(ResponseObject))
     async def cancel_response(response_id: str) -> Response:
-        running = desk.running.get(response_id)
+        running = api.running.get(response_id)
         if running is not None:
             running.cancel()
             return JSONResponse(running.so_far("cancelled"))
-        kept = desk.store.get(response_id)
+        kept = api.store.get(response_id)
         if kept is None:
             raise NotStored(response_id)
         if kept.response["status"] != "cancelled":
@@ -137,10 +137,10 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         order: Literal["asc", "desc"] = "desc",
         after: str | None = None,
     ) -> Response:
-        running = desk.running.get(response_id)
+        running = api.running.get(response_id)
         if running is not None and running.stored:
             items = running.input
-        elif (kept := desk.store.get(response_id)) is not None:
+        elif (kept := api.store.get(response_id)) is not None:
             items = kept.input
         else:
             raise NotStored(response_id)
@@ -162,13 +162,13 @@ def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
     return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}
 
 
-class Responding:
+class ResponseRun:
     """One request to create a response, while it runs."""
 
     def __init__(
-        self, desk: Desk, body: ResponsesBody, fields: Mapping[str, Any], previous: StoredResponse | None
+        self, api: ResponsesApi, body: ResponsesBody, fields: Mapping[str, Any], previous: StoredResponse | None
     ) -> None:
-        self.desk = desk
+        self.api = api
         self.body = body
         self.id = RequestId(new_id("resp"))
         self.created = int(time.time())
@@ -176,10 +176,10 @@ class Responding:
         self.cancelled = False
         self.status, self.error = "in_progress", ""
         self.history = () if previous is None else previous.segments
-        state = desk.state
+        state = api.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
-        desk.leave_out(self.tools.left_out)
-        self.given = Segment(input_items(body.input, desk.store.item))
+        api.leave_out(self.tools.left_out)
+        self.given = Segment(input_items(body.input, api.store.item))
         thoughts = body.reasoning or schema.ReasoningField()
         self.talk = conversation(
             body.instructions,
@@ -218,12 +218,12 @@ class Responding:
     def cancel(self) -> None:
         """From another connection. The row leaves at its next step."""
         self.cancelled = True
-        self.desk.state.backend.abort(self.id)
+        self.api.state.backend.abort(self.id)
 
     def input_tokens(self) -> int:
         """The tokens of the prompt that this request would make."""
         try:
-            render = self.desk.state.backend.render
+            render = self.api.state.backend.render
             return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
         except InvalidRequest as error:
             raise self.talk.renamed(error) from None
@@ -239,7 +239,7 @@ class Responding:
     async def events(self) -> AsyncGenerator[bytes, None]:
         """The stream's events as they come. What fails before the first token is raised; later it is told."""
         output, body = self.output, self.body
-        self.desk.running[self.id] = self
+        self.api.running[self.id] = self
         current().on_cancel.append(self.cancel)
         counted = 0
         begun = False
@@ -267,7 +267,7 @@ class Responding:
                 logger.exception("a stream failed")
             self.error = error_object(error)["error"]["message"]
         finally:
-            del self.desk.running[self.id]
+            del self.api.running[self.id]
             if self.status == "in_progress":  # nobody reads any more
                 self.status = "cancelled"
                 output.finish(whole=False)
@@ -305,13 +305,13 @@ class Responding:
                 raise self.talk.renamed(error) from None
 
     def _run(self, talk: Conversation) -> ChatRun:
-        return ChatRun(self.desk.state, replace(self.request, messages=talk.messages), self.tools.box)
+        return ChatRun(self.api.state, replace(self.request, messages=talk.messages), self.tools.box)
 
     def _keep(self) -> None:
         if not self.stored:
             return
         kept = StoredResponse(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
-        if not self.desk.store.put(kept):
+        if not self.api.store.put(kept):
             logger.warning("responses: %s is too large to be kept", self.id)
 
     # -- telling
@@ -335,7 +335,7 @@ class Responding:
             "max_output_tokens": body.max_output_tokens,
             "max_tool_calls": body.max_tool_calls,
             "metadata": body.metadata or {},
-            "model": self.desk.state.model_name,
+            "model": self.api.state.model_name,
             "output": self.output.so_far(),
             "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": body.previous_response_id,
