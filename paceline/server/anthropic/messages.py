@@ -148,7 +148,7 @@ class Message:
         return {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
 
     def _usage(self) -> dict[str, Any]:
-        usage = self.run.tally.usage()
+        usage = self.run.counter.usage()
         details = usage["prompt_tokens_details"]
         cached = details.pop("cached_tokens")
         return {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
 from paceline.engine.request import Delta, TokenLogprob
 from paceline.errors import InvalidRequest
-from paceline.server.common.deltas import Tally, follow
+from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
 from paceline.server.state import AppState
 from paceline.service import ChatRequest
@@ -37,12 +37,12 @@ class ChatDelta:
 
 @dataclass(slots=True)
 class ChatRun:
-    """`tally` counts while `deltas` is read."""
+    """`counter` counts while `deltas` is read."""
 
     state: AppState
     request: ChatRequest
     toolbox: Toolbox = field(default_factory=Toolbox)
-    tally: Tally = field(default_factory=Tally)
+    counter: UsageCounter = field(default_factory=UsageCounter)
 
     def __post_init__(self) -> None:
         format = self.state.backend.answer_format
@@ -68,7 +68,7 @@ class ChatRun:
             async for delta in deltas:
                 if delta.index in over:
                     continue
-                self.tally.add(0, delta)
+                self.counter.add(0, delta)
                 if delta.prompt is not None:
                     thinking = opens_reasoning(delta.prompt.tail, self.state.backend.answer_format)
                 first = delta.index not in parsers

@@ -104,7 +104,7 @@ class Output:
         return "".join(self.texts)
 
 
-class Tally:
+class UsageCounter:
     """A request's usage: every prompt once, and the tokens of all its choices."""
 
     def __init__(self) -> None:
@@ -154,14 +154,14 @@ class Collected:
 
     outputs: dict[tuple[int, int], Output] = field(default_factory=dict)  # by prompt and choice
     prompts: dict[int, PromptInfo] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    counter: UsageCounter = field(default_factory=UsageCounter)
 
 
 async def collect(deltas: Deltas) -> Collected:
     collected = Collected()
     async with aclosing(deltas):
         async for place, delta in deltas:
-            collected.tally.add(place, delta)
+            collected.counter.add(place, delta)
             if delta.prompt is not None:
                 collected.prompts.setdefault(place, delta.prompt)
             output = collected.outputs.setdefault((place, delta.index), Output())

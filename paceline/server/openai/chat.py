@@ -101,7 +101,7 @@ class Chat:
 
     def _written(self, outputs: dict[int, _Output]) -> bytes:
         made = [self._choice(index, output) for index, output in sorted(outputs.items())]
-        return encode_long(self.envelope.response("chat.completion", made, self.run.tally.usage()))
+        return encode_long(self.envelope.response("chat.completion", made, self.run.counter.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
@@ -110,12 +110,12 @@ class Chat:
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
-                usage = self.run.tally.usage() if running_usage else None
+                usage = self.run.counter.usage() if running_usage else None
                 event = b"".join(encode([chunk], usage) for chunk in self._chunks(delta))
                 if event:
                     yield event
         if include_usage:
-            yield encode([], self.run.tally.usage())
+            yield encode([], self.run.counter.usage())
 
     def _choice(self, index: int, output: _Output) -> dict[str, Any]:
         answer = merge(output.events)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.engine.request import Delta, PromptInfo, RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.common.deltas import Collected, Deltas, Output, Tally, at_a_time, collect, follow, merge
+from paceline.server.common.deltas import Collected, Deltas, Output, UsageCounter, at_a_time, collect, follow, merge
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
@@ -92,19 +92,19 @@ class Completions:
             self._choice(place, index, output, collected)
             for (place, index), output in sorted(collected.outputs.items())
         ]
-        return encode_long(self.envelope.response(KIND, choices, collected.tally.usage()))
+        return encode_long(self.envelope.response(KIND, choices, collected.counter.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
-        tally = Tally()
+        counter = UsageCounter()
         prompts: dict[int, PromptInfo] = {}
         printers: dict[tuple[int, int], Printer] = {}
         async with aclosing(self._deltas()) as deltas:
             async for place, delta in deltas:
-                tally.add(place, delta)
+                counter.add(place, delta)
                 if delta.prompt is not None:
                     prompts.setdefault(place, delta.prompt)
                 printer = printers.get((place, delta.index))
@@ -112,14 +112,14 @@ class Completions:
                 if printer is None:
                     printer = printers[place, delta.index] = self._printer(place, prompts[place])
                 if first or delta.text or delta.logprobs or delta.finish_reason:
-                    usage = tally.usage() if running_usage else None
+                    usage = counter.usage() if running_usage else None
                     if first and printer.echoes:  # scores of a whole prompt may be many
                         chunk = await asyncio.to_thread(self._chunk, place, delta, printer, first)
                         yield await asyncio.to_thread(encode, [chunk], usage)
                     else:
                         yield encode([self._chunk(place, delta, printer, first)], usage)
         if include_usage:
-            yield encode([], tally.usage())
+            yield encode([], counter.usage())
 
     def _deltas(self) -> Deltas:
         stream = self.state.backend.stream_generate

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.engine.request import RequestId
 from paceline.errors import InvalidRequest
-from paceline.server.common.deltas import Tally, at_a_time, follow, merge
+from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
 from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
@@ -113,13 +113,13 @@ async def embed(
     stream = state.backend.stream_embed
     streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
     vectors: dict[int, Vector] = {}
-    tally = Tally()
+    counter = UsageCounter()
     async with aclosing(merge(streams, at_a_time(state))) as deltas:
         async for place, delta in deltas:
-            tally.add(place, delta)
+            counter.add(place, delta)
             if delta.vector is not None:
                 vectors[place] = delta.vector
-    usage = tally.usage()
+    usage = counter.usage()
     return [vectors[place] for place in range(len(inputs))], {
         "prompt_tokens": usage["prompt_tokens"],
         "total_tokens": usage["total_tokens"],

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from paceline.engine.request import Delta, PromptInfo, Usage
-from paceline.server.common.deltas import Tally, merge
+from paceline.server.common.deltas import UsageCounter, merge
 
 
 async def deltas(text: str, closed: list[str]) -> AsyncGenerator[Delta, None]:
@@ -47,13 +47,13 @@ async def test_closing_the_merge_closes_the_streams() -> None:
     assert sorted(closed) == ["a?", "b?"]
 
 
-def test_a_tally_counts_prompts_once_and_choices_each() -> None:
-    tally = Tally()
+def test_a_counter_counts_prompts_once_and_choices_each() -> None:
+    counter = UsageCounter()
     for place in (0, 1):
         for index in (0, 1, 2):
-            tally.add(place, Delta(token_ids=(1, 2), index=index))
-            tally.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4, 2, 1), finish_reason="stop"))
-    assert tally.usage() == {
+            counter.add(place, Delta(token_ids=(1, 2), index=index))
+            counter.add(place, Delta(token_ids=(3,), index=index, usage=Usage(10, 3, 4, 2, 1), finish_reason="stop"))
+    assert counter.usage() == {
         "prompt_tokens": 20,
         "completion_tokens": 18,
         "total_tokens": 38,
@@ -62,35 +62,35 @@ def test_a_tally_counts_prompts_once_and_choices_each() -> None:
     }
 
 
-def test_a_tally_knows_the_cached_tokens_from_the_first_delta_on() -> None:
-    tally = Tally()
-    tally.add(0, Delta(token_ids=(1,), prompt=PromptInfo((7, 8, 9), cached_tokens=2)))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 2}
-    tally.add(1, Delta(token_ids=(1,), prompt=PromptInfo((7, 8), cached_tokens=1)))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
-    tally.add(0, Delta(finish_reason="stop", usage=Usage(3, 1, 2)))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+def test_a_counter_knows_the_cached_tokens_from_the_first_delta_on() -> None:
+    counter = UsageCounter()
+    counter.add(0, Delta(token_ids=(1,), prompt=PromptInfo((7, 8, 9), cached_tokens=2)))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 2}
+    counter.add(1, Delta(token_ids=(1,), prompt=PromptInfo((7, 8), cached_tokens=1)))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
+    counter.add(0, Delta(finish_reason="stop", usage=Usage(3, 1, 2)))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 3}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_tally_tells_what_was_kept_of_each_prompt_once_and_nothing_where_nobody_wanted_fewer(
+def test_a_counter_tells_what_was_kept_of_each_prompt_once_and_nothing_where_nobody_wanted_fewer(
     order: tuple[int, int],
 ) -> None:
-    tally = Tally()
-    tally.add(0, Delta(usage=Usage(9, 1), finish_reason="stop"))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
+    counter = UsageCounter()
+    counter.add(0, Delta(usage=Usage(9, 1), finish_reason="stop"))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
     for place in (1, 2):
         for index in order:
             usage = Usage(9, 1, kept_tokens=3 * place + index)
-            tally.add(place, Delta(index=index, usage=usage, finish_reason="stop"))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0, "specprefill_kept_tokens": 3 + 6}
-    assert tally.usage()["prompt_tokens"] == 27  # as long as they were written
+            counter.add(place, Delta(index=index, usage=usage, finish_reason="stop"))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 0, "specprefill_kept_tokens": 3 + 6}
+    assert counter.usage()["prompt_tokens"] == 27  # as long as they were written
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_what_a_choice_found_of_its_own_request_is_not_counted_as_cached(order: tuple[int, int]) -> None:
-    tally = Tally()
+    counter = UsageCounter()
     for index in order:
-        tally.add(0, Delta(index=index, prompt=PromptInfo((7, 8, 9), cached_tokens=2 * index)))
-        tally.add(0, Delta(index=index, usage=Usage(3, 1, 2 * index), finish_reason="stop"))
-    assert tally.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
+        counter.add(0, Delta(index=index, prompt=PromptInfo((7, 8, 9), cached_tokens=2 * index)))
+        counter.add(0, Delta(index=index, usage=Usage(3, 1, 2 * index), finish_reason="stop"))
+    assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 0}

@@ -251,7 +251,7 @@ class ResponseRun:
                         created = output.event("response.created", response=self.so_far("in_progress"))
                         in_progress = output.event("response.in_progress", response=self.so_far("in_progress"))
                         yield self._written([created, in_progress])
-                    count = self.run.tally.usage()["completion_tokens"]
+                    count = self.run.counter.usage()["completion_tokens"]
                     if made := output.push(delta, count - counted):
                         yield self._written(made)
                     counted = count
@@ -356,7 +356,7 @@ class ResponseRun:
         }
 
     def _usage(self) -> dict[str, Any]:
-        usage = self.run.tally.usage()
+        usage = self.run.counter.usage()
         details = usage["prompt_tokens_details"]
         return {
             "input_tokens": usage["prompt_tokens"],
