@@ -117,7 +117,7 @@ def create_app(
             expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id"),
         )
     errors.install(app)
-    app.add_middleware(requests.Identified, requests=inside)
+    app.add_middleware(requests.RequestIdMiddleware, requests=inside)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     app.include_router(requests.routes(inside))

@@ -83,7 +83,7 @@ class Requests:
         return bool(known)
 
 
-class Identified:
+class RequestIdMiddleware:
     """ASGI middleware: every request has an id, which its answer carries, and work can be cancelled by it."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
