@@ -30,8 +30,8 @@ class Backend(Protocol):
 
     `model_name` and `stats` can be read at any time; `tokenizer`, `context_length`, `takes_images` and
     `takes_chat` once `ready`. A stream raises what is wrong with its request from its first `__anext__`, and
-    closing it frees its rows. `clear_cache` says what it freed; rows that run are none the worse for it. `stop`
-    ends what runs with finish reason "abort"; a second one does nothing.
+    closing it frees its sequences. `clear_cache` says what it freed; running sequences do not notice. `stop` ends what
+    runs with finish reason "abort"; a second one does nothing.
     """
 
     @property

@@ -58,7 +58,7 @@ class ChatRun:
         )
 
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
-        """Where calls may not be parallel, a choice ends before its second one; when all have ended, so do the rows."""
+        """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
         stream = self.state.backend.stream_chat(self.request)
         parsers: dict[int, AnswerParser] = {}
         calling: set[int] = set()

@@ -21,7 +21,7 @@ Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its p
 async def follow(
     state: AppState, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
 ) -> AsyncGenerator[Delta, None]:
-    """One engine request's deltas. A failed row raises; closing this generator frees the rows."""
+    """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
     context = current()
     watch = state.metrics.watch(choices)
     refused = False
@@ -29,7 +29,7 @@ async def follow(
         async with aclosing(stream):
             if context.cancelled:
                 raise Cancelled
-            with state.requests.row(context, request_id):
+            with state.requests.in_engine(context, request_id):
                 async for delta in stream:
                     watch.see(delta)
                     if delta.finish_reason == "error":

@@ -18,12 +18,12 @@ _SECRET = secrets.token_bytes(16)  # users' names and addresses could be guessed
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """One HTTP request, while it is answered. `rows` are its requests to the engine."""
+    """One HTTP request, while it is answered. `engine_ids` are its requests in the engine."""
 
     id: str
     state: dict[str, Any] = field(default_factory=dict)  # the ASGI scope's: who asks is known after it has begun
     names: set[str] = field(default_factory=set)
-    rows: set[RequestId] = field(default_factory=set)
+    engine_ids: set[RequestId] = field(default_factory=set)
     cancelled: bool = False
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
     address: str = ""  # the client's

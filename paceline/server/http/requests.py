@@ -52,34 +52,34 @@ class Requests:
         self._inside.pop(context, None)
 
     @contextmanager
-    def row(self, context: RequestContext, request_id: RequestId | None) -> Iterator[None]:
+    def in_engine(self, context: RequestContext, request_id: RequestId | None) -> Iterator[None]:
         """The HTTP request has this one in the engine."""
         if request_id is not None:
-            context.rows.add(request_id)
+            context.engine_ids.add(request_id)
         try:
             yield
         finally:
             if request_id is not None:
-                context.rows.discard(request_id)
+                context.engine_ids.discard(request_id)
 
     def owners(self) -> dict[RequestId, RequestContext]:
         """Whose each request in the engine is."""
-        return {row: context for context in self._inside for row in context.rows}
+        return {id: context for context in self._inside for id in context.engine_ids}
 
     def cancel(self, request_id: str, allowed: Callable[[RequestContext], bool]) -> bool:
         """Cancel what goes by this id, of those that are `allowed`. False: there is none."""
         known = [
             context
             for context in self._inside
-            if (context.id == request_id or request_id in context.names or request_id in context.rows)
+            if (context.id == request_id or request_id in context.names or request_id in context.engine_ids)
             and allowed(context)
         ]
         for context in known:
             context.cancelled = True
             for also in context.on_cancel:
                 also()
-            for row in tuple(context.rows):
-                self._abort(row)
+            for id in tuple(context.engine_ids):
+                self._abort(id)
         return bool(known)
 
 

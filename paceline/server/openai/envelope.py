@@ -40,7 +40,7 @@ class Envelope:
 
 
 class ChunkEncoder:
-    """Chunks as SSE events. The head is encoded once: this runs for every token of every row."""
+    """Chunks as SSE events. The head is encoded once: this runs for every token of every sequence."""
 
     def __init__(self, head: dict[str, Any], nullable_usage: bool) -> None:
         self._before = f'data: {encode_json(head)[:-1]},"choices":'

@@ -89,7 +89,7 @@ def test_chat_ends_before_a_second_call_where_one_is_allowed(
     said = chat(http, parallel_tool_calls=False)
     [choice] = said.choices
     assert (choice.finish_reason, choice.message.content, len(choice.message.tool_calls)) == ("tool_calls", "Look:", 1)
-    assert said.usage.completion_tokens < len(f"Look:\n{CALL}\n{CALL}".encode()), "the row ended there"
+    assert said.usage.completion_tokens < len(f"Look:\n{CALL}\n{CALL}".encode()), "the sequence ended there"
     calls, text, reason = chat_stream(http, parallel_tool_calls=False)
     assert (calls, text, reason) == ([["weather", '{"city": "Zürich"}']], "Look:", "tool_calls")
     assert len(chat(http).choices[0].message.tool_calls) == 2, "and without the field there are two"

@@ -216,7 +216,7 @@ class ResponseRun:
         return [item for segment in (*self.history, self.given) for item in segment.items]
 
     def cancel(self) -> None:
-        """From another connection. The row leaves at its next step."""
+        """From another connection. The sequence leaves at its next step."""
         self.cancelled = True
         self.api.state.backend.abort(self.id)
 
