@@ -26,8 +26,10 @@ WITHOUT = {
     "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/anthropic/schema": "server/anthropic/test_messages.py sends every field",
     "server/backend": "types",
+    "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",
+    "server/common/tools": "server/openai/test_tools.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
-    "server/openai/structured": "server/common/test_tools.py, on a real engine",
+    "server/openai/structured": "server/openai/test_tools.py, on a real engine",
     "server/state": "every test of an endpoint",
 }
 

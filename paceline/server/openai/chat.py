@@ -14,8 +14,7 @@ from paceline.conversation.answers import CallArguments, CallBroken, CallStart, 
 from paceline.engine.request import TokenLogprob
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
-from paceline.server.common.reasoning import other_words, thinking_options, verbosity_options
-from paceline.server.common.tools import toolbox
+from paceline.server.common.reasoning import thinking_options
 from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_long
@@ -25,9 +24,11 @@ from paceline.server.http.sse import start_stream
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
+from paceline.server.openai.reasoning import other_words, verbosity_options
 from paceline.server.openai.sampling import chat_sampling, choices
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
 from paceline.server.openai.structured import response_grammar
+from paceline.server.openai.tools import toolbox
 from paceline.server.state import AppState
 from paceline.service import ChatRequest
 
