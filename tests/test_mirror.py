@@ -24,7 +24,6 @@ WITHOUT = {
     "errors": "types; server/http/test_errors.py has every one",
     "models/adapter": "models/test_check.py, for every family",
     "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
-    "server/anthropic/schema": "server/anthropic/test_messages.py sends every field",
     "server/backend": "types",
     "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",
     "server/common/tools": "server/openai/test_tools.py, on a real engine",

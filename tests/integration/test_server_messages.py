@@ -16,7 +16,7 @@ from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.integration.test_server_images import png
 from tests.prefixes import ENOUGH, SMALLEST
-from tests.server.anthropic.test_messages import events, message, picture, post, refused
+from tests.server.anthropic.harness import events, message, picture, post, refused
 from tests.server.harness import serve, user
 from tests.server.sdk_types import TypedClient
 

@@ -2,133 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import anthropic
 import httpx
 import pytest
-from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
-from pydantic import SecretStr, TypeAdapter
+from anthropic.types import Message, MessageTokensCount
+from pydantic import SecretStr
 
-from paceline.conversation.answers import choose
-from paceline.engine.request import Delta, PromptInfo, Sampling, Usage
-from paceline.models.synthetic_tokenizer import CHAT_TEMPLATE
-from paceline.service import ChatRequest
 from paceline.settings import Settings
 from tests.integration.test_server_images import png
+from tests.server.anthropic.harness import ASK, REST, TOOL, Scripted, events, message, picture, post, refused
 from tests.server.fake_service import REPLY, FakeService
-from tests.server.harness import Address, serve, user
-from tests.server.sdk_types import TypedClient
+from tests.server.harness import serve, user
 
 LENGTH = len(REPLY.encode()) + 1
-STREAM_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
-TOOL = {
-    "name": "look",
-    "description": "Looks.",
-    "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
-}
-REST = {"name": "rest", "input_schema": {"type": "object", "properties": {}}}
-ASK: dict[str, Any] = {"model": "fake/model", "max_tokens": 100, "messages": user("hi")}
-
-
-class Scripted(FakeService):
-    """Says what it is told to say, three characters a token; it thinks and calls tools like a Qwen."""
-
-    def __init__(self, settings: Settings | None = None) -> None:
-        super().__init__(settings)
-        self.answer_format = choose(CHAT_TEMPLATE)
-        self.tokenizer.chat_template = CHAT_TEMPLATE
-        self.says = "Hello"
-        self.ends: dict[str, Any] = {"finish_reason": "stop"}
-
-    def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
-        return self._answer(request)
-
-    async def _answer(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
-        prompt = tuple(self._conversation(request))
-        self.requests.append(request)
-        tail = "<think>\n" if request.template_options.get("enable_thinking") else ""
-        info: PromptInfo | None = PromptInfo(prompt, cached_tokens=1, tail=tail)
-        pieces = [self.says[at : at + 3] for at in range(0, len(self.says), 3)]
-        for piece in pieces:
-            yield Delta(text=piece, token_ids=(65,), prompt=info)
-            info = None
-        yield Delta(prompt=info, usage=Usage(len(prompt), len(pieces), 1), **self.ends)
-
-
-@pytest.fixture(scope="module")
-def scripted() -> Scripted:
-    return Scripted()
-
-
-@pytest.fixture(scope="module")
-def scripted_address(scripted: Scripted) -> Iterator[Address]:
-    with serve(scripted, scripted.settings) as address:
-        yield address
-
-
-@pytest.fixture
-def actor(scripted: Scripted) -> Scripted:
-    scripted.ends = {"finish_reason": "stop"}
-    return scripted
-
-
-@pytest.fixture(scope="module")
-def stage(scripted_address: Address) -> Iterator[httpx.Client]:
-    with TypedClient(base_url=scripted_address, timeout=120) as http:
-        yield http
-
-
-@pytest.fixture(scope="module")
-def claude(address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0, timeout=120) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def staged(scripted_address: Address) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=scripted_address, api_key="none", max_retries=0, timeout=120) as client:
-        yield client
-
-
-def post(http: httpx.Client, text: Any = "hi", **fields: Any) -> httpx.Response:
-    return http.post("/v1/messages", json={"max_tokens": 100, "messages": user(text), **fields})
-
-
-def message(response: httpx.Response) -> Message:
-    assert response.status_code == 200, response.text
-    return Message.model_validate(response.json(), strict=True)
-
-
-def events(response: httpx.Response) -> list[dict[str, Any]]:
-    """A stream's events but for pings, each checked with Anthropic's types."""
-    assert response.headers["content-type"].startswith("text/event-stream")
-    *parts, rest = response.text.split("\n\n")
-    assert rest == ""
-    found = []
-    for part in parts:
-        name, data = part.split("\n")
-        event = json.loads(data.removeprefix("data: "))
-        assert name == f"event: {event['type']}"
-        if event["type"] not in ("ping", "error"):
-            STREAM_EVENT.validate_python(event)
-        if event["type"] != "ping":
-            found.append(event)
-    return found
-
-
-def refused(response: httpx.Response, status: int, kind: str, *words: str) -> str:
-    assert response.status_code == status, response.text
-    body = response.json()
-    assert set(body) == {"type", "error", "request_id"} and set(body["error"]) == {"type", "message"}
-    assert (body["type"], body["error"]["type"]) == ("error", kind)
-    assert body["request_id"].startswith("req_")
-    for word in words:
-        assert word in body["error"]["message"]
-    return str(body["error"]["message"])
 
 
 # -- answers
@@ -255,82 +143,6 @@ def test_one_call_at_a_time_where_that_is_asked_for(stage: httpx.Client, actor: 
     assert answer.stop_reason == "tool_use"
 
 
-def test_tools_reach_the_template_in_openais_form(stage: httpx.Client, actor: Scripted) -> None:
-    examples = [{"at": "y"}]
-    mine = {
-        **TOOL,
-        "type": "custom",
-        "strict": True,
-        "input_examples": examples,
-        "cache_control": {},
-        "defer_loading": True,
-    }
-    typed = {**REST, "type": "bash_20250124", "allowed_callers": ["direct"]}
-    assert post(stage, tools=[mine, typed]).status_code == 200
-    request: Any = actor.requests[-1]
-    description = 'Looks.\nExamples of its input:\n{"at": "y"}'
-    look = {"name": "look", "description": description, "parameters": TOOL["input_schema"], "strict": True}
-    rest = {"name": "rest", "parameters": REST["input_schema"]}
-    assert list(request.tools) == [{"type": "function", "function": look}, {"type": "function", "function": rest}]
-
-
-@pytest.mark.parametrize(
-    ("choice", "offered", "forced"),
-    [
-        (None, True, False),
-        ({"type": "auto"}, True, False),
-        ({"type": "none"}, False, False),
-        ({"type": "any"}, True, True),
-        ({"type": "tool", "name": "rest"}, True, True),
-    ],
-)
-def test_a_choice_of_tool_is_honoured(
-    stage: httpx.Client, actor: Scripted, choice: Any, offered: bool, forced: bool
-) -> None:
-    assert post(stage, tools=[TOOL, REST], tool_choice=choice).status_code == 200
-    request: Any = actor.requests[-1]
-    assert (request.tools is not None, request.grammar is not None) == (offered, forced)
-
-
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"tools": ["look"]}, "tools[0]"),
-        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
-        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
-        ({"tools": [{"name": "look"}]}, "tools[0].input_schema"),
-        ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name"),
-        ({"tools": [TOOL, {**TOOL, "strict": "yes"}]}, "tools[1]"),
-        ({"tools": [TOOL, TOOL]}, "same name"),
-        ({"tools": [{**TOOL, "allowed_callers": ["code_execution_20250825"]}]}, "tools[0].allowed_callers"),
-        ({"tools": [{**TOOL, "input_examples": "x"}]}, "tools[0].input_examples"),
-        ({"tool_choice": {"type": "any"}}, "no tools"),
-        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "fly"}}, "fly"),
-        ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
-        ({"tools": [TOOL], "tool_choice": {"type": "required"}}, "required"),
-        ({"tools": [TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": 1}}, "disable_parallel"),
-        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
-    ],
-)
-def test_bad_tools_are_refused_and_named(http: httpx.Client, fields: dict[str, Any], word: str) -> None:
-    refused(post(http, **fields), 400, "invalid_request_error", word)
-
-
-@pytest.mark.parametrize(
-    ("thinking", "options"),
-    [
-        (None, {}),
-        ({"type": "adaptive"}, {}),
-        ({"type": "enabled", "budget_tokens": 2048}, {"enable_thinking": True}),
-        ({"type": "disabled"}, {"enable_thinking": False}),
-    ],
-)
-def test_thinking_is_told_to_the_template(stage: httpx.Client, actor: Scripted, thinking: Any, options: Any) -> None:
-    assert post(stage, thinking=thinking).status_code == 200
-    request: Any = actor.requests[-1]
-    assert request.template_options == options
-
-
 def test_thoughts_can_be_omitted_and_still_be_given_back(stage: httpx.Client, actor: Scripted) -> None:
     actor.says = "hm\n</think>\n\nSo."
     thinking = {"type": "enabled", "budget_tokens": 1024, "display": "omitted"}
@@ -342,127 +154,7 @@ def test_thoughts_can_be_omitted_and_still_be_given_back(stage: httpx.Client, ac
     assert request.messages[1] == {"role": "assistant", "content": "So.", "reasoning_content": "hm"}
 
 
-@pytest.mark.parametrize("template", ["", "{{ reasoning_effort }}"])
-def test_effort_is_for_templates_that_know_levels(
-    http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, template: str
-) -> None:
-    monkeypatch.setattr(service.tokenizer, "chat_template", template)
-    assert post(http, output_config={"effort": "max"}).status_code == 200
-    request: Any = service.requests[-1]
-    assert request.template_options == ({"reasoning_effort": "high"} if template else {})
-
-
-@pytest.mark.parametrize("place", ["output_config", "output_format"])
-def test_a_format_of_the_answer_is_a_grammar(http: httpx.Client, service: FakeService, place: str) -> None:
-    format = {"type": "json_schema", "schema": {"type": "object"}}
-    fields: dict[str, Any] = {"output_format": format} if place == "output_format" else {place: {"format": format}}
-    assert post(http, **fields).status_code == 200
-    request: Any = service.requests[-1]
-    assert request.grammar is not None and request.grammar.kind == "json_schema"
-
-
-# -- fields
-
-
-def test_every_sampling_field_reaches_the_engine(http: httpx.Client, service: FakeService) -> None:
-    fields = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "top_k": 40,
-        "max_tokens": 3,
-        "stop_sequences": ["x", "y"],
-        "seed": -1,
-        "speculation": 3,
-        "cache": False,
-        "cache_salt": "alice",
-    }
-    assert post(http, **fields).status_code == 200
-    request = service.requests[-1]
-    assert (request.cache, request.cache_salt) == (False, "alice")
-    assert request.sampling == Sampling(
-        temperature=0.5, top_p=0.9, top_k=40, max_tokens=3, stop=("x", "y"), seed=2**64 - 1, speculation=3
-    )
-
-
-def test_null_is_the_same_as_not_given(http: httpx.Client, service: FakeService) -> None:
-    names = (
-        "model system tools tool_choice thinking output_config output_format context_management metadata "
-        "stop_sequences stream temperature top_p top_k seed speculation cache cache_salt container mcp_servers "
-        "specprefill specprefill_keep_pct"
-    )
-    assert post(http, **dict.fromkeys(names.split())).status_code == 200
-    assert service.requests[-1].sampling == Sampling(max_tokens=100)
-
-
-def test_fields_that_ask_for_nothing_are_tolerated(http: httpx.Client) -> None:
-    fields = {
-        "metadata": {"user_id": "u"},
-        "service_tier": "auto",
-        "cache_control": {"type": "ephemeral"},
-        "speed": "standard",
-        "mcp_servers": [],
-        "invented": {"deeply": ["nested"]},
-    }
-    headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,b"}
-    body = {"max_tokens": 5, "messages": user("hi"), **fields}
-    response = http.post("/v1/messages?beta=true", json=body, headers=headers)
-    assert "context_management" not in response.json()
-    message(response)
-
-
-def test_edits_that_only_clear_are_taken_and_said_not_to_be_applied(http: httpx.Client) -> None:
-    edits = [{"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}]
-    edits += [{"type": "clear_thinking_20251015", "keep": "all"}]
-    response = post(http, context_management={"edits": edits})
-    assert response.json()["context_management"] == {"applied_edits": []}
-    last = events(post(http, context_management={"edits": edits}, stream=True))[-2]
-    assert last["context_management"] == {"applied_edits": []}
-
-
-@pytest.mark.parametrize(
-    ("fields", "name"),
-    [
-        ({"max_tokens": None}, "max_tokens"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"max_tokens": "5"}, "max_tokens"),
-        ({"messages": []}, "messages"),
-        ({"messages": None}, "messages"),
-        ({"messages": [*user("a"), {"role": "assistant", "content": "b"}]}, "messages"),
-        ({"temperature": -1}, "temperature"),
-        ({"top_p": 2}, "top_p"),
-        ({"top_k": -5}, "top_k"),
-        ({"stop_sequences": "x"}, "stop_sequences"),
-        ({"stop_sequences": ["x"] * 1000}, "stop_sequences"),
-        ({"stop_sequences": [""]}, "stop_sequences"),
-        ({"speculation": "much"}, "speculation"),
-        ({"speculation": []}, "speculation"),
-        ({"system": 5}, "system"),
-        ({"stream": "yes"}, "stream"),
-        ({"thinking": {"type": "between_tools"}}, "thinking.type"),
-        ({"thinking": {"type": ["enabled"]}}, "thinking.type"),
-        ({"thinking": {"type": "enabled", "budget_tokens": "many"}}, "thinking.budget_tokens"),
-        ({"thinking": {"type": "adaptive", "display": "loud"}}, "thinking.display"),
-        ({"output_config": {"effort": "extreme"}}, "output_config.effort"),
-        ({"output_config": {"format": {"type": "xml"}}}, "output_config.format"),
-        ({"output_config": {"task_budget": {"type": "tokens", "total": 5}}}, "output_config.task_budget"),
-        ({"output_format": {"type": "json_schema"}}, "output_format"),
-        ({"context_management": {"edits": [{"type": "compact_20260112"}]}}, "compact_20260112"),
-        ({"context_management": {"edits": {}}}, "context_management.edits"),
-        ({"container": "c"}, "container"),
-        ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
-        ({"speed": "fast"}, "speed"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_and_named(http: httpx.Client, fields: dict[str, Any], name: str) -> None:
-    refused(post(http, **fields), 400, "invalid_request_error", name)
-
-
 # -- pictures
-
-
-def picture(data: bytes, kind: str = "image/png") -> dict[str, Any]:
-    source = {"type": "base64", "media_type": kind, "data": base64.b64encode(data).decode()}
-    return {"type": "image", "source": source}
 
 
 def test_a_picture_is_accepted_also_in_a_tools_result(http: httpx.Client) -> None:

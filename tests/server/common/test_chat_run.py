@@ -15,7 +15,7 @@ from paceline.conversation.answers import AnswerFormat
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
 from tests.server.harness import events, post_chat, user
-from tests.server.responses import CALL, PARAMETERS, WEATHER, respond, response_of, stream_of
+from tests.server.openai.responses.harness import CALL, PARAMETERS, WEATHER, respond, response_of, stream_of
 from tests.waiting import WAIT
 
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}

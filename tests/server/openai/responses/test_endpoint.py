@@ -10,7 +10,7 @@ from openai.types.responses import ResponseItemList
 from paceline.service import ChatRequest
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import open_request, refused
-from tests.server.responses import CALL, WEATHER, kinds, parsed, respond, response_of, stream_of
+from tests.server.openai.responses.harness import CALL, WEATHER, kinds, parsed, respond, response_of, stream_of
 from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1

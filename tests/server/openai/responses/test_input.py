@@ -13,7 +13,7 @@ from paceline.server.openai.responses.input import conversation, input_items, se
 from tests.integration.test_server_images import png, url
 from tests.server.fake_service import FakeService
 from tests.server.harness import refused
-from tests.server.responses import respond, response_of
+from tests.server.openai.responses.harness import respond, response_of
 
 Item = dict[str, Any]
 

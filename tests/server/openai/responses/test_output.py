@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.server.fake_service import FakeService
-from tests.server.responses import CALL, WEATHER, kinds, respond, response_of, stream_of
+from tests.server.openai.responses.harness import CALL, WEATHER, kinds, respond, response_of, stream_of
 from tests.waiting import WAIT
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.server.harness import refused
-from tests.server.responses import WEATHER, respond
+from tests.server.openai.responses.harness import WEATHER, respond
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from tests.server.fake_service import FakeService
 from tests.server.harness import refused
+from tests.server.openai.responses.harness import CALL, WEATHER, kinds, respond, response_of, stream_of
 from tests.server.openai.responses.test_endpoint import asked, messages
-from tests.server.responses import CALL, WEATHER, kinds, respond, response_of, stream_of
 
 
 def test_free_text_tools_are_functions_to_the_model(
