@@ -21,7 +21,7 @@ class Conversation:
     messages: tuple[dict[str, Any], ...]
     places: Mapping[str, str]  # of the pictures: by where they stand here, where the client wrote them
 
-    def told(self, error: InvalidRequest) -> InvalidRequest:
+    def renamed(self, error: InvalidRequest) -> InvalidRequest:
         """The error as one about what the client wrote."""
         place = self.places.get(error.field or "")
         if place is None:
@@ -29,12 +29,12 @@ class Conversation:
         return InvalidRequest(str(error).replace(str(error.field), place), field=place, code=error.code)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Errors of what is done inside are `told`."""
+    def renaming_errors(self) -> Iterator[None]:
+        """Errors raised inside are about what the client wrote."""
         try:
             yield
         except InvalidRequest as error:
-            raise self.told(error) from None
+            raise self.renamed(error) from None
 
 
 @dataclass(frozen=True, slots=True)

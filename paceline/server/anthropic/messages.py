@@ -73,7 +73,7 @@ def counted(state: AppState, body: CountBody) -> int:
     grammar_of(body)
     said = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
     box = toolbox_of(body.tools, body.tool_choice)
-    with said.telling():
+    with said.renaming_errors():
         return len(state.backend.render(said.messages, box.offered, **template_options(body, state)))
 
 
@@ -108,7 +108,7 @@ class Message:
 
     async def whole(self) -> dict[str, Any]:
         end = ChatDelta(0)
-        with self.conversation.telling():
+        with self.conversation.renaming_errors():
             async with aclosing(self.run.deltas()) as deltas:
                 async for end in deltas:
                     self.blocks.push(end.events)
@@ -117,7 +117,7 @@ class Message:
         return {**self._head(), "content": content, **self._stop(end, calls), "usage": self._usage(), **self._edits()}
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        with self.conversation.telling():
+        with self.conversation.renaming_errors():
             async with aclosing(self.run.deltas()) as deltas:
                 async for delta in deltas:
                     events = self._start() if delta.first else []

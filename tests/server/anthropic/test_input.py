@@ -127,10 +127,10 @@ def test_a_picture_is_an_address() -> None:
         {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
     ]
     error = InvalidRequest("messages[1].content[2].image_url is remote", field="messages[1].content[2].image_url")
-    told = found.told(error)
+    told = found.renamed(error)
     assert (str(told), told.field) == ("messages[0].content[2].source is remote", "messages[0].content[2].source")
     other = InvalidRequest("messages is bad", field="messages")
-    assert found.told(other) is other
+    assert found.renamed(other) is other
 
 
 def test_pictures_in_results_are_shown_behind_them() -> None:
