@@ -85,7 +85,7 @@ clients: $(DEV)
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
-	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/test_document.py
+	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/http/test_openapi.py
 	PACELINE_TEST_FUZZ=600 $(BIN)/python -m pytest -n0 -s tests/hostile/test_fuzz.py
 
 mutate: $(DEV)

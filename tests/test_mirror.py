@@ -23,11 +23,15 @@ WITHOUT = {
     "engine/reuse": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/speculate": "integration/test_speculation*.py",
-    "errors": "types; server/test_errors.py has every one",
+    "errors": "types; server/http/test_errors.py has every one",
     "models/adapter": "models/test_check.py, for every family",
+    "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/backend": "types",
-    "server/messages_schema": "server/test_messages.py sends every field",
-    "server/structured": "server/test_tools.py, on a real engine",
+    "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",
+    "server/common/tools": "server/openai/test_tools.py, on a real engine",
+    "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
+    "server/openai/structured": "server/openai/test_tools.py, on a real engine",
+    "server/state": "every test of an endpoint",
 }
 
 

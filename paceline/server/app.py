@@ -17,33 +17,39 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import (
-    absent,
-    cache,
-    chat,
-    completions,
-    embeddings,
-    errors,
-    limits,
-    messages,
-    requests,
-    responses,
-    score,
-    status,
-)
-from paceline.server.auth import Auth, Keys, is_loopback
-from paceline.server.backend import Backend, Serving
-from paceline.server.body import BodyLimit, body_memory
-from paceline.server.document import Application
-from paceline.server.drain import DrainingServer, Gate, GateKeeper
-from paceline.server.hosts import KnownHosts, guarded
+from paceline.server import cache, not_implemented, status
+from paceline.server.anthropic import messages
+from paceline.server.backend import Backend
+from paceline.server.http import errors, limits, requests
+from paceline.server.http.auth import ApiKeys, Auth, is_loopback
+from paceline.server.http.body import BodyLimit, body_memory
+from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
+from paceline.server.http.hosts import KnownHosts, guarded
+from paceline.server.http.openapi import Application
+from paceline.server.http.paths import WithoutTrailingSlash
+from paceline.server.http.unread import UnreadBody
 from paceline.server.metrics import Metrics
-from paceline.server.paths import WithoutTrailingSlash
-from paceline.server.unread import UnreadBody
+from paceline.server.openai import chat, completions, embeddings, models, score, tokenize
+from paceline.server.openai.responses import endpoint as responses
+from paceline.server.state import AppState
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
+# In the order of /openapi.json.
+ENDPOINTS = (
+    chat,
+    completions,
+    responses,
+    messages,
+    embeddings,
+    score,
+    cache,
+    status,
+    models,
+    tokenize,
+    not_implemented,
+)
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
@@ -52,7 +58,7 @@ Started = Callable[[Exception | None], None]
 
 
 def create_app(
-    backend: Backend, settings: Settings, *, gate: Gate | None = None, started: Started | None = None
+    backend: Backend, settings: Settings, *, gate: DrainGate | None = None, started: Started | None = None
 ) -> FastAPI:
     """The routes over a backend that the app starts and stops.
 
@@ -86,18 +92,18 @@ def create_app(
     app = Application(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    gate = gate or Gate()
+    gate = gate or DrainGate()
     metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
-    serving = Serving(backend, settings, metrics, gate, inside)
+    state = AppState(backend, settings, metrics, gate, inside)
     app.add_middleware(
         BodyLimit,
         max_bytes=settings.max_body_mb * 2**20,
         memory=body_memory(settings),
         on_refusal=lambda: metrics.refuse("bodies"),
     )
-    app.add_middleware(GateKeeper, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
-    keys = Keys.of(settings)
+    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
+    keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):
         names = (settings.host.lower(), *settings.allowed_host)
@@ -111,12 +117,12 @@ def create_app(
             expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id"),
         )
     errors.install(app)
-    app.add_middleware(requests.Identified, requests=inside)
+    app.add_middleware(requests.RequestIdMiddleware, requests=inside)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     app.include_router(requests.routes(inside))
-    for room in (chat, completions, responses, messages, embeddings, score, cache, status, absent):
-        app.include_router(room.routes(serving))
+    for endpoint in ENDPOINTS:
+        app.include_router(endpoint.routes(state))
     return app
 
 
@@ -139,7 +145,7 @@ def run(backend: Backend, settings: Settings) -> None:
             failures.append(failure)
             server.should_exit = True
 
-    gate = Gate()
+    gate = DrainGate()
     config = configured(create_app(backend, settings, gate=gate, started=started), settings)
     limits.allow_files_for(settings.max_connections)
     if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):

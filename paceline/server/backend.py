@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paceline.conversation.answers import AnswerFormat
-from paceline.errors import EngineUnavailable
-from paceline.server.drain import Gate
-from paceline.server.errors import ModelNotFound
-from paceline.server.metrics import Metrics
-from paceline.server.requests import Requests
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
-from paceline.settings import Settings
 from paceline.types import Delta, RequestId
 
 
@@ -37,8 +30,8 @@ class Backend(Protocol):
 
     `model_name` and `stats` can be read at any time; `tokenizer`, `context_length`, `takes_images` and
     `takes_chat` once `ready`. A stream raises what is wrong with its request from its first `__anext__`, and
-    closing it frees its rows. `clear_cache` says what it freed; rows that run are none the worse for it. `stop`
-    ends what runs with finish reason "abort"; a second one does nothing.
+    closing it frees its sequences. `clear_cache` says what it freed; running sequences do not notice. `stop` ends what
+    runs with finish reason "abort"; a second one does nothing.
     """
 
     @property
@@ -71,30 +64,3 @@ class Backend(Protocol):
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> list[int]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What every route is given."""
-
-    backend: Backend
-    settings: Settings
-    metrics: Metrics
-    gate: Gate
-    requests: Requests
-
-    @property
-    def model_name(self) -> str:
-        """The name that clients see."""
-        return self.settings.served_model_name or self.backend.model_name
-
-    def check_ready(self) -> None:
-        if self.backend.failure is not None:
-            raise EngineUnavailable(self.backend.failure)
-        if not self.backend.ready:
-            raise EngineUnavailable("The model is still loading.")
-
-    def check_model(self, name: str | None) -> None:
-        """A request may leave the model out; one that names another model is not ours to answer."""
-        if name is not None and name not in (self.model_name, self.backend.model_name):
-            raise ModelNotFound(name, self.model_name)

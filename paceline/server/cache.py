@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
-from paceline.server.auth import check_admin
-from paceline.server.backend import Serving
-from paceline.server.document import Cleared, gives
+from paceline.server.http.auth import check_admin
+from paceline.server.http.openapi import gives
+from paceline.server.state import AppState
 
 
-def routes(serving: Serving) -> APIRouter:
+class Cleared(BaseModel):
+    cleared: dict[str, Any]
+
+
+def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/cache/clear", responses=gives(Cleared))
     async def clear_cache(request: Request) -> Response:
         check_admin(request)
-        serving.check_ready()
-        return JSONResponse({"cleared": dict(await serving.backend.clear_cache())})
+        state.check_ready()
+        return JSONResponse({"cleared": dict(await state.backend.clear_cache())})
 
     return router

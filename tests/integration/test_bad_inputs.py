@@ -40,12 +40,12 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "test_without_the_hook_of_the_tests_a_redirect_to_this_machine_is_refused",
     ),
     "tests/conversation/test_media.py": ("test_a_decompression_bomb_does_not_go_off",),
-    "tests/server/test_limits.py": (
+    "tests/server/http/test_limits.py": (
         "test_a_header_of_10_mb_is_refused_while_it_arrives",
         "test_a_half_sent_request_times_out_and_nothing_is_held",
         "test_a_client_that_drips_is_cut_off_although_it_never_pauses",
     ),
-    "tests/server/test_hosts.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
+    "tests/server/http/test_hosts.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
 }
 
 

@@ -19,8 +19,8 @@ from paceline.service import Service
 from paceline.settings import Settings
 from tests.integration.test_server_images import png, url
 from tests.server.harness import events, open_request, post_chat, post_completion, refused, serve, user
+from tests.server.openai.test_completions import lm_eval_parse, score
 from tests.server.sdk_types import TypedClient
-from tests.server.test_completions import lm_eval_parse, score
 from tests.waiting import until
 
 

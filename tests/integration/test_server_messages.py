@@ -16,9 +16,9 @@ from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.integration.test_server_images import png
 from tests.prefixes import ENOUGH, SMALLEST
+from tests.server.anthropic.harness import events, message, picture, post, refused
 from tests.server.harness import serve, user
 from tests.server.sdk_types import TypedClient
-from tests.server.test_messages import events, message, picture, post, refused
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -20,7 +20,7 @@ from tests.integration.test_server import until_idle
 from tests.integration.test_server_images import png, url
 from tests.prefixes import SMALLEST
 from tests.server.harness import serve
-from tests.server.responses import PARAMETERS, WEATHER, checked, respond, response_of, stream_of
+from tests.server.openai.responses.harness import PARAMETERS, WEATHER, checked, respond, response_of, stream_of
 from tests.server.sdk_types import TypedClient
 
 SCHEMA = {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,18 @@ import paceline.server
 from paceline.errors import LoadError, PacelineError
 from paceline.preflight import listen
 from paceline.server.app import announce, create_app, run
-from paceline.server.drain import DrainingServer
+from paceline.server.http.drain import DrainingServer
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
+
+LAYERS = (
+    ("app",),
+    ("openai", "anthropic", "status", "cache", "not_implemented"),
+    ("common",),
+    ("state",),
+    ("backend", "metrics"),
+    ("http",),
+)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
@@ -61,12 +71,30 @@ def test_a_host_that_is_not_ours_is_one_clear_line() -> None:
         listen(Settings(host="192.0.2.1", port=0))
 
 
-def test_no_file_of_the_server_imports_mlx() -> None:
-    for file in Path(paceline.server.__path__[0]).glob("*.py"):
+def imports() -> Iterator[tuple[Path, str]]:
+    """Every file of the server, relative to it, with each name that it imports."""
+    root = Path(paceline.server.__path__[0])
+    for file in root.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not any(name.startswith("mlx") for name in names), file
+            if isinstance(node, ast.Import):
+                yield from ((file.relative_to(root), alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from ((file.relative_to(root), f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def test_no_file_of_the_server_imports_mlx() -> None:
+    assert [found for found in imports() if found[1].startswith("mlx")] == []
+
+
+def test_every_layer_imports_only_those_below_it() -> None:
+    level = {name: number for number, names in enumerate(LAYERS) for name in names}
+    checked = 0
+    for file, name in imports():
+        if name.startswith("paceline.server."):
+            importing, imported = Path(file.parts[0]).stem, name.split(".")[2]
+            assert importing == imported or level[importing] < level[imported], (file, name)
+            checked += 1
+    assert checked > 100
 
 
 async def test_without_a_callback_the_app_listens_after_loading() -> None:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from paceline.server.app import create_app
-from paceline.server.auth import is_loopback
+from paceline.server.http.auth import is_loopback
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import refused, serve

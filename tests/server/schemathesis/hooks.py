@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What `tests/server/test_document.py` tells schemathesis: most requests should get to the model, but not for long."""
+"""What `tests/server/http/test_openapi.py` tells schemathesis: most requests should reach the model, not for long."""
 
 from __future__ import annotations
 

@@ -1,0 +1,252 @@
+"""What /v1/messages takes, field by field: honoured, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from paceline.conversation.grammar import GrammarSpec
+from paceline.errors import InvalidRequest
+from paceline.server.common.fields import CONTENT, Lenient, Many, Priority
+from paceline.server.common.reasoning import thinking_options
+from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
+from paceline.server.http.openapi import list_of, object_of
+from paceline.server.state import AppState
+from paceline.types import Sampling
+
+TURNS = list_of(object_of({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
+
+LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
+
+# Known fields that would change the answer, each with the values that ask for nothing.
+UNSUPPORTED_IN_MESSAGES: Mapping[str, tuple[Any, ...]] = {
+    "container": (None,),
+    "mcp_servers": (None, []),
+    "speed": (None, "standard"),
+    "inference_geo": (None, "global"),
+    "compaction": (None,),
+    "thread": (None,),
+}
+
+# Both only leave out what is old, to save tokens. Nothing is left out here: that would undo the prefix cache.
+CLEARING_EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015")
+
+# No template knows more than three.
+EFFORTS: Mapping[str, str] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+
+class CountBody(Lenient):
+    """/v1/messages/count_tokens."""
+
+    model: str | None = None
+    messages: Annotated[list[Any], WithJsonSchema(TURNS)]
+    system: Any = None
+    tools: list[Any] | None = None
+    tool_choice: dict[str, Any] | None = None
+    thinking: dict[str, Any] | None = None
+    output_config: dict[str, Any] | None = None
+    output_format: dict[str, Any] | None = None  # what output_config.format was called at first
+    context_management: dict[str, Any] | None = None
+
+
+class MessagesBody(CountBody):
+    max_tokens: Annotated[int, Field(ge=1)]
+    metadata: dict[str, Any] | None = None
+    stop_sequences: Many[str] | None = None
+    stream: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None  # ours, like the rest
+    speculation: Any = None  # the service knows what it may be
+    specprefill: bool | None = None
+    specprefill_keep_pct: float | None = None
+    cache: bool | None = None
+    cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    priority: Priority | None = None
+
+
+def user_of(body: MessagesBody) -> str | None:
+    """Whom the client names as its user."""
+    user = (body.metadata or {}).get("user_id")
+    if user is not None and not isinstance(user, str):
+        raise InvalidRequest("metadata.user_id must be text.", field="metadata.user_id")
+    return user
+
+
+def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
+    stops = body.stop_sequences or []
+    most = state.settings.max_stop_strings
+    if len(stops) > most:
+        raise InvalidRequest(
+            f"stop_sequences has {len(stops)} strings; at most {most} are taken.", field="stop_sequences"
+        )
+    if any(not 1 <= len(stop) <= LONGEST_STOP for stop in stops):
+        raise InvalidRequest(f"stop_sequences: each must have 1 to {LONGEST_STOP} characters.", field="stop_sequences")
+    given = {
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "top_k": body.top_k,
+        "seed": None if body.seed is None else body.seed % 2**64,
+        "speculation": body.speculation,
+        "specprefill": body.specprefill,
+        "specprefill_keep": body.specprefill_keep_pct,
+        # Clients must send one, and know nothing of our context: more than that is as far as it goes.
+        "max_tokens": min(body.max_tokens, state.backend.context_length),
+        "stop": tuple(stops),
+    }
+    return Sampling(**{name: value for name, value in given.items() if value is not None})
+
+
+# -- thinking and effort
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    enabled: bool | None = None  # None: the template decides
+    omitted: bool = False  # the client wants none of its text
+
+
+def thinking_of(given: Mapping[str, Any] | None) -> Thinking:
+    if given is None:
+        return Thinking()
+    kinds = {"enabled": True, "disabled": False, "adaptive": None}
+    kind, display, budget = given.get("type"), given.get("display"), given.get("budget_tokens")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InvalidRequest(f"thinking.type is {kind!r}; it must be one of {', '.join(kinds)}.", field="thinking.type")
+    if display not in (None, "summarized", "omitted"):
+        raise InvalidRequest(
+            f'thinking.display is {display!r}; it must be "summarized" or "omitted".', field="thinking.display"
+        )
+    if budget is not None and (type(budget) is not int or budget < 1):
+        raise InvalidRequest(
+            "thinking.budget_tokens must be a number of tokens, at least 1.", field="thinking.budget_tokens"
+        )
+    return Thinking(kinds[kind], display == "omitted")
+
+
+def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
+    effort = (body.output_config or {}).get("effort")
+    if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
+        raise InvalidRequest(
+            f"output_config.effort is {effort!r}; it must be one of {', '.join(EFFORTS)}.", field="output_config.effort"
+        )
+    # Agents send it to every model: where the template knows no levels, the model has but one.
+    known = "reasoning_effort" in (state.backend.tokenizer.chat_template or "")
+    return thinking_options(state, EFFORTS[effort] if effort and known else None, thinking_of(body.thinking).enabled)
+
+
+# -- the answer's format
+
+
+def grammar_of(body: CountBody) -> GrammarSpec | None:
+    config = body.output_config or {}
+    if config.get("task_budget") is not None:
+        raise InvalidRequest(
+            "output_config.task_budget is not supported by this server; leave it out.",
+            field="output_config.task_budget",
+            code="unsupported_parameter",
+        )
+    if config.get("format") is not None and body.output_format is not None:
+        raise InvalidRequest("output_config.format and output_format are the same: give one.", field="output_format")
+    field = "output_config.format" if body.output_format is None else "output_format"
+    format = config.get("format") if body.output_format is None else body.output_format
+    if format is None:
+        return None
+    schema = format.get("schema") if isinstance(format, Mapping) else None
+    if not isinstance(format, Mapping) or format.get("type") != "json_schema" or not isinstance(schema, Mapping | bool):
+        raise InvalidRequest(f'{field} must be {{"type": "json_schema", "schema": {{...}}}}.', field=field)
+    return GrammarSpec.json_schema(schema, field=field)
+
+
+# -- what is left out of the context
+
+
+def check_context_management(given: Mapping[str, Any] | None) -> None:
+    edits = (given or {}).get("edits")
+    if edits is not None and not isinstance(edits, list):
+        raise InvalidRequest("context_management.edits must be a list.", field="context_management.edits")
+    for index, edit in enumerate(edits or ()):
+        kind = edit.get("type") if isinstance(edit, Mapping) else None
+        if kind not in CLEARING_EDITS:
+            place = f"context_management.edits[{index}]"
+            raise InvalidRequest(
+                f"{place} has the type {kind!r}, which is not supported by this server; leave it out.",
+                field=place,
+                code="unsupported_parameter",
+            )
+
+
+# -- tools
+
+
+def toolbox_of(tools: list[Any] | None, choice: Mapping[str, Any] | None) -> Toolbox:
+    functions = [_function(tool, f"tools[{index}]") for index, tool in enumerate(tools or ())]
+    box = Toolbox(function_tools([{"type": "function", "function": function} for function in functions]))
+    if choice is None:
+        return box
+    single = choice.get("disable_parallel_tool_use")
+    if single is not None and not isinstance(single, bool):
+        field = "tool_choice.disable_parallel_tool_use"
+        raise InvalidRequest(f"{field} must be true or false.", field=field)
+    box = replace(box, parallel=not single)
+    match choice.get("type"):
+        case "auto":
+            return box
+        case "none":
+            return replace(box, choice="none")
+        case "any":
+            if not box.tools:
+                raise InvalidRequest("tool_choice is any, and there are no tools.", field="tool_choice")
+            return replace(box, choice="required")
+        case "tool":
+            name = choice.get("name")
+            if not isinstance(name, str):
+                raise InvalidRequest("tool_choice.name must be the name of a tool.", field="tool_choice.name")
+            return chosen(box, name)
+        case kind:
+            raise InvalidRequest(
+                f"tool_choice.type is {kind!r}; it must be one of auto, any, tool, none.", field="tool_choice.type"
+            )
+
+
+def _function(tool: Any, place: str) -> Mapping[str, Any]:
+    """A tool as OpenAI writes it."""
+    if not isinstance(tool, Mapping):
+        raise InvalidRequest(f"{place} must be an object.", field=place)
+    kind, schema = tool.get("type"), tool.get("input_schema")
+    if schema is None and kind not in (None, "custom"):
+        raise InvalidRequest(
+            f"{place} has the type {kind!r}, a tool that this server has not got. Leave it out, or describe it as a "
+            "tool of your own, with an input_schema.",
+            field=place,
+            code="unsupported_parameter",
+        )
+    if not isinstance(schema, Mapping):
+        raise InvalidRequest(f"{place}.input_schema must be a JSON schema.", field=f"{place}.input_schema")
+    callers = tool.get("allowed_callers")
+    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
+        raise InvalidRequest(
+            f"{place}.allowed_callers must have direct: there is no other caller here.",
+            field=f"{place}.allowed_callers",
+        )
+    function = {"name": tool.get("name"), "description": tool.get("description"), "parameters": schema}
+    if tool.get("strict") is not None:
+        function["strict"] = tool["strict"]
+    function = {name: value for name, value in function.items() if value is not None}
+    return _with_examples(checked_function(function, place), tool.get("input_examples"), place)
+
+
+def _with_examples(function: Mapping[str, Any], examples: Any, place: str) -> Mapping[str, Any]:
+    """The examples of a tool's input in its description: templates have no other place for them."""
+    if not examples:
+        return function
+    if not isinstance(examples, list):
+        raise InvalidRequest(f"{place}.input_examples must be a list.", field=f"{place}.input_examples")
+    lines = [json.dumps(example, ensure_ascii=False) for example in examples]
+    described = "\n".join([function.get("description", ""), "Examples of its input:", *lines]).strip()
+    return {**function, "description": described}

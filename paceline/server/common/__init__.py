@@ -1,0 +1,1 @@
+"""What more than one API uses: a chat run, its deltas and usage, tools, reasoning, fields of requests."""

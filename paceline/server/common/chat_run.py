@@ -1,0 +1,109 @@
+"""A chat run, for every API alike: a checked request in, parsed deltas of its answers out.
+
+The three APIs differ in how a request is written and in how an answer is told. In between there is one thing: a
+conversation with tools, rules for the answer, and events (text, reasoning, calls) as the model writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
+from paceline.errors import InvalidRequest
+from paceline.server.common.deltas import UsageCounter, follow
+from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
+from paceline.server.state import AppState
+from paceline.service import ChatRequest
+from paceline.types import Delta, TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDelta:
+    """What one choice has produced since its last delta. `finish_reason` is OpenAI's, with the last one.
+
+    A call counts when it has ended. One that never ended is `CallBroken`, and `cut` where the answer's length did it:
+    that one is told as far as it came, beside the reason "length"; what the model itself broke off is text.
+    """
+
+    index: int
+    events: tuple[Event, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None  # the stop string or token that ended it
+    first: bool = False  # of this choice
+
+
+@dataclass(slots=True)
+class ChatRun:
+    """`counter` counts while `deltas` is read."""
+
+    state: AppState
+    request: ChatRequest
+    toolbox: Toolbox = field(default_factory=Toolbox)
+    counter: UsageCounter = field(default_factory=UsageCounter)
+
+    def __post_init__(self) -> None:
+        format = self.state.backend.answer_format
+        calls = calls_grammar(self.toolbox, format)
+        if calls is not None and self.request.grammar is not None:
+            if self.toolbox.forced:
+                raise InvalidRequest(
+                    "A forced tool call and a format of the answer cannot be asked for together.", field="tool_choice"
+                )
+            calls = None  # an answer in the asked format calls nothing
+        self.request = replace(
+            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
+        )
+
+    async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
+        """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
+        stream = self.state.backend.stream_chat(self.request)
+        parsers: dict[int, AnswerParser] = {}
+        calling: set[int] = set()
+        over: set[int] = set()
+        thinking = False
+        async with aclosing(follow(self.state, stream, self.request.n, self.request.request_id)) as deltas:
+            async for delta in deltas:
+                if delta.index in over:
+                    continue
+                self.counter.add(0, delta)
+                if delta.prompt is not None:
+                    thinking = opens_reasoning(delta.prompt.tail, self.state.backend.answer_format)
+                first = delta.index not in parsers
+                if first:
+                    parsers[delta.index] = self._parser(thinking)
+                events = _parsed(parsers[delta.index], delta)
+                reason: str | None = delta.finish_reason
+                second = None if self.toolbox.parallel else _second_call(events)
+                if second is not None:
+                    events, reason = events[:second], "stop"
+                if any(isinstance(event, CallEnd) for event in events):
+                    calling.add(delta.index)
+                if reason is not None:
+                    over.add(delta.index)
+                if reason == "stop" and delta.index in calling:
+                    reason = "tool_calls"
+                stop = delta.stop_reason if second is None else None
+                yield ChatDelta(delta.index, events, delta.logprobs, reason, stop, first)
+                if len(over) == self.request.n:
+                    return
+
+    def _parser(self, thinking: bool) -> AnswerParser:
+        format = calls_format(self.toolbox, self.state.backend.answer_format)
+        offered = self.toolbox.offered
+        return AnswerParser(format, offered, calls=offered is not None, starts_in_reasoning=thinking)
+
+
+def _parsed(parser: AnswerParser, delta: Delta) -> tuple[Event, ...]:
+    events = parser.push(delta.text) if delta.text else []
+    if delta.finish_reason is not None:
+        events += parser.finish()
+    if delta.finish_reason == "length" and events and isinstance(events[-1], CallBroken):
+        events[-1] = replace(events[-1], cut=True)
+    return tuple(event for event in events if not isinstance(event, Content) or event.text)
+
+
+def _second_call(events: tuple[Event, ...]) -> int | None:
+    return next((place for place, event in enumerate(events) if isinstance(event, CallStart) and event.index), None)

@@ -1,0 +1,172 @@
+"""One HTTP request's work in the engine: its deltas, merged and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
+from paceline.server.http.errors import Cancelled
+from paceline.server.http.identity import current
+from paceline.server.state import AppState
+from paceline.types import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
+
+AT_A_TIME = 64
+Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
+
+
+async def follow(
+    state: AppState, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
+) -> AsyncGenerator[Delta, None]:
+    """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
+    context = current()
+    watch = state.metrics.watch(choices)
+    refused = False
+    try:
+        async with aclosing(stream):
+            if context.cancelled:
+                raise Cancelled
+            with state.requests.in_engine(context, request_id):
+                async for delta in stream:
+                    watch.see(delta)
+                    if delta.finish_reason == "error":
+                        raise RequestFailed(delta.error or "The request failed while it ran.")
+                    if delta.finish_reason == "abort":
+                        if context.cancelled:
+                            raise Cancelled
+                        raise EngineUnavailable("The server ended this request before it was finished.")
+                    yield delta
+    except (InvalidRequest, EngineUnavailable, Refused) as error:
+        refused = isinstance(error, Refused) or watch.unfinished == choices
+        if isinstance(error, NeverFits | Refused):
+            state.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
+        raise
+    finally:
+        watch.end(refused=refused)
+
+
+def at_a_time(state: AppState) -> int:
+    """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
+    return min(AT_A_TIME, max(state.settings.max_queue, 1))
+
+
+async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = AT_A_TIME) -> Deltas:
+    """The streams' deltas as they come, so many streams at a time. The first stream that fails ends them all."""
+    if len(streams) == 1:
+        async with aclosing(streams[0]) as only:
+            async for delta in only:
+                yield 0, delta
+        return
+    arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue()
+    turn = asyncio.Semaphore(together)
+
+    async def pump(place: int, stream: AsyncGenerator[Delta, None]) -> None:
+        end: Exception | None = None
+        try:
+            async with turn, aclosing(stream):
+                async for delta in stream:
+                    arrivals.put_nowait((place, delta))
+        except Exception as error:
+            end = error
+        arrivals.put_nowait(end)
+
+    pumps = [asyncio.create_task(pump(place, stream)) for place, stream in enumerate(streams)]
+    try:
+        running = len(pumps)
+        while running:
+            arrival = await arrivals.get()
+            if isinstance(arrival, Exception):
+                raise arrival
+            if arrival is None:
+                running -= 1
+            else:
+                yield arrival
+    finally:
+        for task in pumps:
+            task.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class Output:
+    """One choice as it grows."""
+
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class UsageCounter:
+    """A request's usage: every prompt once, and the tokens of all its choices."""
+
+    def __init__(self) -> None:
+        self._prompt: dict[int, int] = {}
+        self._cached: dict[int, int] = {}
+        self._kept: dict[int, int] = {}  # of prompts that were wanted sparsely; known when the first choice ends
+        self._completion: dict[tuple[int, int], int] = {}
+        self._accepted = self._rejected = 0  # drafted tokens; known when a choice ends
+
+    def add(self, place: int, delta: Delta) -> None:
+        choice = (place, delta.index)
+        self._completion[choice] = self._completion.get(choice, 0) + len(delta.token_ids)
+        if delta.prompt is not None:
+            self._prompt[place] = len(delta.prompt.token_ids)
+            self._find(place, delta.index, delta.prompt.cached_tokens)
+        if delta.usage is not None:
+            self._completion[choice] = delta.usage.completion_tokens
+            self._prompt[place] = delta.usage.prompt_tokens
+            self._find(place, delta.index, delta.usage.cached_tokens)
+            if delta.index == 0 and delta.usage.kept_tokens is not None:
+                self._kept[place] = delta.usage.kept_tokens
+            self._accepted += delta.usage.accepted_tokens
+            self._rejected += delta.usage.rejected_tokens
+
+    def usage(self) -> dict[str, Any]:
+        prompt, completion = sum(self._prompt.values()), sum(self._completion.values())
+        kept = {"specprefill_kept_tokens": sum(self._kept.values())} if self._kept else {}
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(self._cached.values()), **kept},
+            "completion_tokens_details": {
+                "accepted_prediction_tokens": self._accepted,
+                "rejected_prediction_tokens": self._rejected,
+            },
+        }
+
+    def _find(self, place: int, index: int, cached: int) -> None:
+        if index == 0:  # later choices may find what the first of this very request computed
+            self._cached[place] = cached
+
+
+@dataclass(slots=True)
+class Collected:
+    """A whole request, when nothing is streamed."""
+
+    outputs: dict[tuple[int, int], Output] = field(default_factory=dict)  # by prompt and choice
+    prompts: dict[int, PromptInfo] = field(default_factory=dict)
+    counter: UsageCounter = field(default_factory=UsageCounter)
+
+
+async def collect(deltas: Deltas) -> Collected:
+    collected = Collected()
+    async with aclosing(deltas):
+        async for place, delta in deltas:
+            collected.counter.add(place, delta)
+            if delta.prompt is not None:
+                collected.prompts.setdefault(place, delta.prompt)
+            output = collected.outputs.setdefault((place, delta.index), Output())
+            output.texts.append(delta.text)
+            output.logprobs.extend(delta.logprobs)
+            if delta.finish_reason is not None:
+                output.finish_reason, output.stop_reason = delta.finish_reason, delta.stop_reason
+    return collected

@@ -1,0 +1,78 @@
+"""Fields of requests and answers that the APIs share, and those that are known and refused.
+
+Types are strict (the string "0.5" is not a number), null means "not given", NaN and infinity are never valid.
+Ranges are not checked here but by the service, for every caller alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paceline.errors import InvalidRequest
+from paceline.server.http.openapi import TEXT, list_of, object_of
+
+Item = TypeVar("Item")
+Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
+Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where the policy goes by it
+
+
+class Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class KeptTokens(BaseModel):
+    specprefill_kept_tokens: int = 0  # there only where the prompt was wanted sparsely
+
+
+# What messages hold, as /openapi.json describes it; it is checked where it is read.
+TEXT_PART = object_of({"type": {"const": "text"}, "text": TEXT})
+OTHER_PART = object_of({"type": TEXT})  # pictures, and in Anthropic's API tool calls and their results
+CONTENT = {"anyOf": [TEXT, list_of(TEXT_PART), list_of(OTHER_PART)]}
+
+# Known fields that are not built yet: each with the values that ask for nothing.
+NOTHING = (None, False)
+UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
+    "functions": (None, []),
+    "function_call": (None, "none", "auto"),
+    "audio": (None,),
+    "modalities": (None, ["text"]),
+    "prediction": (None,),
+    "web_search_options": (None,),
+    "suffix": (None, ""),
+    "use_beam_search": NOTHING,
+    "length_penalty": (None, 1),
+    "include_stop_str_in_output": NOTHING,
+    "allowed_token_ids": (None, []),
+    "bad_words": (None, []),
+    "logits_processors": (None, []),
+    "truncate_prompt_tokens": (None,),
+    "chat_template": (None,),
+    "documents": (None, []),
+    "continue_final_message": NOTHING,
+    "return_token_ids": NOTHING,
+    "return_tokens_as_token_ids": NOTHING,
+}
+
+# Why a field that is known elsewhere can mean nothing here.
+NO_EFFECT = dict.fromkeys(
+    ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
+)
+GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+
+
+def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
+    """A field that would change the answer is refused by name: silence would be a wrong answer."""
+    for name, value in fields.items():
+        harmless = UNSUPPORTED.get(name, more.get(name))
+        if harmless is None and name.startswith("guided_") and name not in GUIDED:
+            harmless = (None,)
+        if harmless is not None and value not in harmless:
+            reason = NO_EFFECT.get(name, "is not supported by this server yet")
+            raise InvalidRequest(
+                f"{name} {reason}; leave it out.",
+                field=name,
+                code="unsupported_parameter",
+            )

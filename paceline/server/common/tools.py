@@ -1,0 +1,110 @@
+"""A request's tools: checked, in one form, with what the model may do with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paceline.conversation.answers import AnswerFormat
+from paceline.conversation.grammar import GrammarSpec, Tool, tool_call_spec
+from paceline.errors import InvalidRequest
+
+NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+MOST_TOOLS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """`tools` in OpenAI's chat form. `choice`: auto, none, required, or the name of the one that must be called."""
+
+    tools: tuple[Mapping[str, Any], ...] = ()
+    choice: str = "auto"
+    named: bool = False  # is `choice` a tool's name?
+    parallel: bool = True
+
+    @property
+    def offered(self) -> tuple[Mapping[str, Any], ...] | None:
+        """What the template is given: nothing where nothing may be called."""
+        return self.tools if self.tools and (self.named or self.choice != "none") else None
+
+    @property
+    def forced(self) -> bool:
+        return self.named or self.choice == "required"
+
+
+def function_tools(tools: Any, place: str = "tools") -> tuple[Mapping[str, Any], ...]:
+    """OpenAI's chat tools. Raises InvalidRequest."""
+    if tools is None:
+        return ()
+    if not isinstance(tools, list):
+        raise InvalidRequest(f"{place} must be a list.", field=place)
+    if len(tools) > MOST_TOOLS:
+        raise InvalidRequest(f"{place} has {len(tools)} tools; at most {MOST_TOOLS} are taken.", field=place)
+    checked = tuple(_function(tool, f"{place}[{index}]") for index, tool in enumerate(tools))
+    names = [tool["function"]["name"] for tool in checked]
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"{place} has two tools of the same name.", field=place)
+    return checked
+
+
+def _function(tool: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(tool, Mapping) or tool.get("type") != "function" or not isinstance(tool.get("function"), Mapping):
+        raise InvalidRequest(f'{place} must be {{"type": "function", "function": {{...}}}}.', field=place)
+    return {**tool, "function": checked_function(tool["function"], f"{place}.function")}
+
+
+def checked_function(function: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    name = function.get("name")
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise InvalidRequest(f"{place}.name must have 1 to 128 letters, digits or _ . : / -", field=f"{place}.name")
+    parameters = function.get("parameters")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InvalidRequest(f"{place}.parameters must be a JSON schema.", field=f"{place}.parameters")
+    if not isinstance(function.get("description"), str | None) or not isinstance(function.get("strict"), bool | None):
+        raise InvalidRequest(f"{place}: description must be text, and strict true or false.", field=place)
+    return function
+
+
+def chosen(box: Toolbox, name: str) -> Toolbox:
+    """One tool must be called."""
+    if name not in (tool["function"]["name"] for tool in box.tools):
+        raise InvalidRequest(f"tool_choice names {name!r}, which is not among the tools.", field="tool_choice")
+    return replace(box, choice=name, named=True)
+
+
+# How a call is written, where it is JSON in marks: what a forced call must look like. Others are forced as bare JSON.
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    "hermes": {"begin": "<tool_call>\n", "end": "\n</tool_call>"},
+    "qwen": {"begin": "<tool_call>\n", "end": "\n</tool_call>"},
+    "llama3_json": {"begin": "", "end": "", "between": "; ", "arguments": "parameters"},
+    "mistral": {"begin": "", "end": "", "between": ", ", "opening": "[TOOL_CALLS][", "closing": "]"},
+}
+_BARE = {"begin": "", "end": ""}
+
+
+def calls_grammar(box: Toolbox, format: AnswerFormat) -> GrammarSpec | None:
+    """What the answer must look like so that its calls are the tools'; None: nothing forces them."""
+    offered = box.offered
+    if offered is None:
+        return None
+    tools = [_tool(tool["function"]) for tool in offered]
+    form = _FORMS.get(format.tools, _BARE)
+    parallel = box.parallel and not box.named and format.tools in _FORMS
+    if box.forced:
+        return tool_call_spec(tools, box.choice, parallel=parallel, **form)
+    if any(tool.strict for tool in tools) and form["begin"]:
+        return tool_call_spec(tools, "auto", parallel=box.parallel, **form)
+    return None
+
+
+def calls_format(box: Toolbox, format: AnswerFormat) -> AnswerFormat:
+    """How the answer's calls are to be read: as they were forced, else as the model writes them."""
+    if box.forced and format.tools not in _FORMS:
+        return replace(format, tools="json")
+    return format
+
+
+def _tool(function: Mapping[str, Any]) -> Tool:
+    return Tool(function["name"], function.get("parameters"), bool(function.get("strict")))

@@ -1,0 +1,1 @@
+"""HTTP and ASGI: bodies, limits, keys, hosts, errors, request ids, streams, draining. Knows no API."""

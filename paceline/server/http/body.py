@@ -1,0 +1,148 @@
+"""A request's body: never larger than allowed, JSON as the standard has it, then a checked model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline import bounded_json
+from paceline.errors import InvalidRequest, Refused
+from paceline.host_memory import HostMemory
+from paceline.platform import memory_limit
+from paceline.server.http.errors import BodyTooLarge, HeadTooLarge, error_response, invalid_fields
+from paceline.server.http.limits import MAX_HEAD_BYTES
+from paceline.settings import Settings
+
+Body = TypeVar("Body", bound=BaseModel)
+SMALL = 64 << 10  # bytes of a body that is not counted
+BODY_SHARE = 8  # bodies may take one part in so many of the memory
+BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
+INLINE = 64 << 10  # bytes of a body that is parsed on the event loop; larger ones in a thread
+
+
+class TooManyBodies(Refused):
+    """Not now: other requests' bodies fill the memory for bodies."""
+
+    cause = "bodies"
+
+    def __init__(self) -> None:
+        super().__init__("The bodies of the requests that are here fill the memory for them.")
+
+
+def body_memory(settings: Settings) -> HostMemory:
+    """What all bodies may take together."""
+    if settings.memory_limit_gb is not None:
+        return HostMemory(int(settings.memory_limit_gb * 1e9) // BODY_SHARE)
+    return HostMemory(max(memory_limit("cpu").bytes // BODY_SHARE, 2 * BODY_BYTES * settings.max_body_mb << 20))
+
+
+class BodyLimit:
+    """ASGI middleware: refuses a body by its announced length, or as soon as it has grown too long; and one for which
+    the bodies that are here leave no memory, until then. A body counts until its request is answered, for messages are
+    held as long.
+
+    Headers too: h11 refuses too many while they arrive, but takes what comes in one piece.
+
+    What is left of it is read and dropped by `UnreadBody`, so that its client gets the answer.
+    """
+
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, memory: HostMemory, on_refusal: Callable[[], None] = lambda: None
+    ) -> None:
+        self.app = app
+        self.on_refusal = on_refusal
+        self.memory = memory
+        self.max_bytes = min(max_bytes, memory.limit // BODY_BYTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        too_large: Exception | None = None
+        if _head_length(scope) > MAX_HEAD_BYTES:
+            too_large = HeadTooLarge(MAX_HEAD_BYTES)
+        elif _announced_length(scope) > self.max_bytes:
+            too_large = BodyTooLarge(self.max_bytes)
+        if too_large is not None:
+            await error_response(too_large, scope["path"])(scope, receive, send)
+            return
+        received = held = 0
+
+        async def counted() -> Message:
+            nonlocal received, held
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.max_bytes:
+                raise BodyTooLarge(self.max_bytes)
+            # What has come, not what was announced: a few slow clients must not keep everybody out.
+            more = BODY_BYTES * received - held if received > SMALL else 0
+            if more and not self.memory.try_take(more):
+                self.on_refusal()
+                raise TooManyBodies
+            held += more
+            return message
+
+        try:
+            await self.app(scope, counted, send)
+        finally:
+            self.memory.give_back(held)
+
+
+async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
+    """The body as `model`, and as the plain object that the client sent."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("", "identity"):  # what it would grow to is not known
+        raise InvalidRequest(
+            f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
+        )
+    body = await request.body()
+    if len(body) <= INLINE:
+        return _checked(body, model)
+    return await asyncio.to_thread(_checked, body, model)
+
+
+def _checked(body: bytes, model: type[Body]) -> tuple[Body, dict[str, Any]]:
+    fields = parse_json(body)
+    if not isinstance(fields, dict):
+        raise InvalidRequest("The request's body must be a JSON object.")
+    try:
+        return model.model_validate(fields), fields
+    except ValidationError as error:
+        raise invalid_fields(error) from None
+
+
+def parse_json(body: bytes) -> Any:
+    try:
+        return bounded_json.loads(body)
+    except RecursionError:
+        raise InvalidRequest("The request's body is nested too deeply.", code="invalid_json") from None
+    except bounded_json.TooMuchStructure as error:
+        raise InvalidRequest(f"The request's body is refused: {error}.", code="invalid_json") from None
+    except ValueError as error:
+        what, field = str(error), None
+        if "set_int_max_str_digits" in what:  # advice for who writes Python, not for who writes JSON
+            most = sys.get_int_max_str_digits()
+            named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body[: bounded_json.DIRECT])
+            field = named[1].decode(errors="replace") if named else None
+            what = f"{field or 'a number'} has more than {most} digits"
+        said = f"The request's body is not valid JSON: {what}"
+        raise InvalidRequest(said, field=field, code="invalid_json") from None
+
+
+def _head_length(scope: Scope) -> int:
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return target + sum(len(name) + len(value) for name, value in scope["headers"])
+
+
+def _announced_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0

@@ -1,0 +1,284 @@
+"""Exceptions as HTTP statuses with OpenAI's error object, or in another dialect where a path has its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline.errors import (
+    DeadlineExceeded,
+    EngineUnavailable,
+    InvalidRequest,
+    PacelineError,
+    QueueFull,
+    Refused,
+)
+
+RETRY_AFTER_SECONDS = 5
+LONGEST_MESSAGE = 2000  # characters
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or somebody cancelled in its name
+KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
+
+logger = logging.getLogger("paceline.server")
+
+
+class NotFound(InvalidRequest):
+    """What the request names is not here."""
+
+
+class ModelNotFound(NotFound):
+    def __init__(self, asked: str, served: str) -> None:
+        super().__init__(
+            f"The model {asked!r} does not exist here; this server has {served!r}.",
+            field="model",
+            code="model_not_found",
+        )
+
+
+class NotServed(NotFound):
+    """There is no such endpoint here, though other servers have it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="not_found")
+
+
+class NotRunning(NotFound):
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"No request {request_id!r} is running or waiting here: it never was, has ended, or is not yours.",
+            code="request_not_found",
+        )
+
+
+class Cancelled(PacelineError):
+    """Somebody cancelled the request. Not a 5xx: clients would send it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The request was cancelled.")
+
+
+class Forbidden(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="forbidden")
+
+
+class Unauthorized(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="invalid_api_key")
+
+
+class TooSlow(InvalidRequest):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"The request did not arrive in time: the server waits {seconds:g} seconds for more of it.",
+            code="request_timeout",
+        )
+
+
+class HeadTooLarge(InvalidRequest):
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The request's address and headers are larger than the {max_bytes >> 10} KiB that are allowed.",
+            code="headers_too_large",
+        )
+
+
+class BodyTooLarge(InvalidRequest):
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The request's body is larger than the {max_bytes / 2**20:g} MiB that are allowed.",
+            code="request_too_large",
+        )
+
+
+def status_of(error: Exception) -> int:
+    match error:
+        case Unauthorized():
+            return 401
+        case Forbidden():
+            return 403
+        case NotFound():
+            return 404
+        case TooSlow():
+            return 408
+        case BodyTooLarge():
+            return 413
+        case HeadTooLarge():
+            return 431
+        case Cancelled():
+            return CLIENT_CLOSED_REQUEST
+        case InvalidRequest():
+            return 400
+        case QueueFull():
+            return 429
+        case DeadlineExceeded():
+            return 504
+        case EngineUnavailable() | Refused():
+            return 503
+        case HTTPException():
+            return error.status_code
+        case _:
+            return 500
+
+
+def error_object(error: Exception) -> dict[str, Any]:
+    """The body of an error response, and of an error inside a stream."""
+    status = status_of(error)
+    kind = KINDS.get(status, "invalid_request_error")
+    param = code = None
+    if isinstance(error, InvalidRequest):
+        message, param, code = str(error), error.field, error.code
+    elif isinstance(error, Refused):
+        message, code = str(error), error.cause
+    elif isinstance(error, Cancelled):
+        message, code = str(error), "request_cancelled"
+    elif isinstance(error, PacelineError):
+        message = str(error)
+    elif isinstance(error, HTTPException):
+        message = str(error.detail)
+    else:  # not raised on purpose: its text is for the log, not for the client
+        message = "The server failed on this request. Its log says why."
+    if len(message) > LONGEST_MESSAGE:  # what the client wrote is quoted, and may be anything
+        message = f"{message[:LONGEST_MESSAGE]}..."
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+class ErrorFields(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(BaseModel):
+    """OpenAI's."""
+
+    error: ErrorFields
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What an API's clients expect of HTTP."""
+
+    error_body: Callable[[Exception], dict[str, Any]]
+    error_model: type[BaseModel]  # the body, as /openapi.json describes it
+    id_headers: tuple[str, ...] = ("x-request-id",)  # where an answer carries the request's id
+
+
+DEFAULT = Dialect(error_object, Error)  # OpenAI's, which the server's own endpoints share
+
+# For every path that begins so. An API whose clients expect something else adds itself here.
+DIALECTS: dict[str, Dialect] = {}
+
+
+def dialect_of(path: str) -> Dialect:
+    for prefix, dialect in DIALECTS.items():
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return dialect
+    return DEFAULT
+
+
+def error_response(error: Exception, path: str = "") -> JSONResponse:
+    """The answer to a request for `path`."""
+    status = status_of(error)
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if isinstance(error, Refused):
+        headers["retry-after"] = str(error.retry_after)
+    elif status == 503:
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    if status == 401:
+        headers["www-authenticate"] = 'Bearer realm="paceline"'
+    return JSONResponse(dialect_of(path).error_body(error), status_code=status, headers=headers)
+
+
+def invalid_fields(error: ValidationError) -> InvalidRequest:
+    """The first thing that pydantic found wrong, named as a client would write it: `messages[0].role`."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = field_path(first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return InvalidRequest(f"{field}: {message[:1].lower()}{message[1:]}." if field else message, field=field or None)
+
+
+def field_path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+def install(app: FastAPI) -> None:
+    """Give the app one answer for each kind of error."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if status_of(error) == 500:
+            logger.error("%s %s failed: %s", request.method, request.url.path, error)
+        response = error_response(error, request.url.path)
+        if response.status_code == 405:  # Starlette names the methods of the first route with this path only
+            response.headers["allow"] = ", ".join(_methods_of(request))
+        return response
+
+    async def answer_nobody(request: Request, error: Exception) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def answer_validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        named = InvalidRequest(first["msg"], field=field_path(tuple(first["loc"])[1:]) or None)
+        return error_response(named, request.url.path)
+
+    app.add_exception_handler(PacelineError, answer)
+    app.add_exception_handler(HTTPException, answer)
+    app.add_exception_handler(ClientDisconnect, answer_nobody)
+    app.add_exception_handler(RequestValidationError, answer_validation)
+    app.add_middleware(LastResort)
+
+
+def _methods_of(request: Request) -> list[str]:
+    documented = request.app.openapi()["paths"].get(request.url.path)
+    if documented is not None:  # a path of its own, though it may look like an id of another
+        return [method for method in METHODS if method.lower() in documented]
+
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+    return [method for method in METHODS if taken(method)]
+
+
+class LastResort:
+    """ASGI middleware for what nobody raised on purpose.
+
+    Starlette's own handler for `Exception` raises it again after answering, and uvicorn then cuts the
+    connection, which a client may already be using for its next request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = False
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception as error:
+            if answered or scope["type"] != "http":
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            await error_response(error, scope["path"])(scope, receive, send)

@@ -1,0 +1,67 @@
+"""What clients of other servers may ask for and this one does not do: a 404 that says so, and the front page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from paceline import __version__
+from paceline.server.http.errors import NotServed
+from paceline.server.state import AppState
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+# By the first part of the path below /v1: what it would be.
+NOT_IMPLEMENTED: Mapping[str, str] = {
+    "audio": "Speech and transcription are not served here",
+    "images": "Pictures are not generated here; to ask about one, send it in a chat message",
+    "videos": "Videos are not generated here; to ask about one, send it in a chat message",
+    "moderations": "There is no moderation model here",
+    "fine_tuning": "Models are not trained here",
+    "files": "Files are not stored here; send their content in a message",
+    "uploads": "Files are not stored here; send their content in a message",
+    "vector_stores": "Files are not stored or searched here",
+    "batches": "There are no batch jobs here; send the requests themselves, together: they share one batch",
+    "rerank": "There is no reranking model here; /v1/score compares texts by their embeddings",
+    "realtime": "There are no realtime sessions here; chat answers can be streamed",
+    "assistants": "There are no assistants and threads here; use /v1/responses or /v1/chat/completions",
+    "threads": "There are no assistants and threads here; use /v1/responses or /v1/chat/completions",
+}
+
+
+def routes(state: AppState) -> APIRouter:
+    router = APIRouter()
+
+    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def front_page() -> Response:
+        """For who opens the address in a browser, and for clients that only look whether somebody answers."""
+        return JSONResponse(
+            {
+                "server": f"paceline {__version__}",
+                "model": state.model_name,
+                "ready": state.backend.ready and state.backend.failure is None,
+                "openai": "/v1",
+                "anthropic": "/v1/messages",
+                "health": "/health",
+                "docs": "/openapi.json",
+            }
+        )
+
+    for name, reason in NOT_IMPLEMENTED.items():
+        _refuse(router, name, reason)
+    for path in ("/rerank", "/v2/rerank"):
+        _refuse_path(router, path, NOT_IMPLEMENTED["rerank"])
+    return router
+
+
+def _refuse(router: APIRouter, name: str, reason: str) -> None:
+    _refuse_path(router, f"/v1/{name}", reason)
+    _refuse_path(router, f"/v1/{name}/{{rest:path}}", reason)
+
+
+def _refuse_path(router: APIRouter, path: str, reason: str) -> None:
+    @router.api_route(path, methods=METHODS, include_in_schema=False)
+    async def refuse(request: Request) -> Response:
+        raise NotServed(f"{reason} ({request.method} {request.url.path}).")

@@ -1,0 +1,1 @@
+"""OpenAI's endpoints, and those that vLLM has beside them."""

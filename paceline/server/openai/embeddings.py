@@ -1,0 +1,167 @@
+"""/v1/embeddings: one vector for each text, pooled from the served model's hidden states."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
+
+from paceline.errors import InvalidRequest
+from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
+from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.encoding import encode_json
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import described_by, gives
+from paceline.server.openai.envelope import Envelope
+from paceline.server.openai.schema import PROMPT, prompts
+from paceline.server.state import AppState
+from paceline.service import EmbedRequest
+from paceline.types import RequestId
+
+MAX_INPUTS = 2048  # OpenAI's
+Vector = NDArray[np.float32]
+
+# What other servers take beside OpenAI's fields, each with the values that ask for nothing.
+UNSUPPORTED_IN_EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
+    "messages": (None,),
+    "input_type": (None,),
+    "task": (None,),
+    "instruction": (None, ""),
+    "add_special_tokens": (None, True),
+    "normalize": (None, True),
+    "stream": NOTHING,
+    "specprefill": NOTHING,
+    "specprefill_keep_pct": (None,),
+}
+
+
+class EmbeddingBody(Lenient):
+    model: str | None = None
+    input: Annotated[list[str] | list[list[int]], BeforeValidator(prompts), WithJsonSchema(PROMPT)]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = None
+    user: str | None = None
+    priority: Priority | None = None
+
+
+class PromptUsage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingItem(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str  # base64: float32, little-endian
+
+
+class EmbeddingList(BaseModel):
+    object: Literal["list"]
+    data: list[EmbeddingItem]
+    model: str
+    usage: PromptUsage
+
+
+def routes(state: AppState) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/embeddings", openapi_extra=described_by(EmbeddingBody), responses=gives(EmbeddingList))
+    async def create_embeddings(request: Request) -> Response:
+        body, fields = await read_body(request, EmbeddingBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
+        state.check_ready()
+        state.check_model(body.model)
+        check_count("input", len(body.input))
+        size = _checked_size(state, body.dimensions)
+        request_id = Envelope("embd", state.model_name).id
+        embedding = embed(state, request_id, [("input", given) for given in body.input], body.user, body.priority or 0)
+        vectors, usage = await unless_disconnected(request.receive, embedding)
+        # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
+        written = await asyncio.to_thread(_response, state.model_name, vectors, usage, size, body.encoding_format)
+        return Response(written, media_type="application/json")
+
+    return router
+
+
+async def embed(
+    state: AppState,
+    request_id: RequestId,
+    inputs: Sequence[tuple[str, str | list[int]]],
+    user: str | None,
+    priority: int,
+) -> tuple[list[Vector], dict[str, Any]]:
+    """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
+
+    Each input comes with the name of its field.
+    """
+    context = current()
+    context.goes_by(request_id)
+    tenant = context.tenant(user)
+    requests = [
+        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
+        for place, (field, given) in enumerate(inputs)
+    ]
+    stream = state.backend.stream_embed
+    streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
+    vectors: dict[int, Vector] = {}
+    counter = UsageCounter()
+    async with aclosing(merge(streams, at_a_time(state))) as deltas:
+        async for place, delta in deltas:
+            counter.add(place, delta)
+            if delta.vector is not None:
+                vectors[place] = delta.vector
+    usage = counter.usage()
+    return [vectors[place] for place in range(len(inputs))], {
+        "prompt_tokens": usage["prompt_tokens"],
+        "total_tokens": usage["total_tokens"],
+    }
+
+
+def check_count(field: str, count: int) -> None:
+    if count > MAX_INPUTS:
+        raise InvalidRequest(f"{field} holds {count} texts, and at most {MAX_INPUTS} are allowed.", field=field)
+
+
+def _checked_size(state: AppState, dimensions: int | None) -> int | None:
+    most = state.backend.embedding_size
+    if dimensions is not None and most is not None and not 1 <= dimensions <= most:
+        raise InvalidRequest(
+            f"dimensions is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}.",
+            field="dimensions",
+        )
+    return dimensions
+
+
+def _response(
+    model: str, vectors: Sequence[Vector], usage: Mapping[str, int], size: int | None, form: str | None
+) -> bytes:
+    items = ",".join(
+        encode_json({"object": "embedding", "index": place, "embedding": _written(_cut(vector, size), form)})
+        for place, vector in enumerate(vectors)
+    )
+    rest = encode_json({"model": model, "usage": usage})
+    return f'{{"object":"list","data":[{items}],{rest[1:]}'.encode()
+
+
+def _cut(vector: Vector, size: int | None) -> Vector:
+    """The first numbers, of length 1 again."""
+    if size is None or size == len(vector):
+        return vector
+    cut = vector[:size].astype(np.float64)
+    return (cut / (np.linalg.norm(cut) or 1.0)).astype(np.float32)
+
+
+def _written(vector: Vector, form: str | None) -> str | list[float]:
+    if form == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    numbers: list[float] = vector.tolist()
+    return numbers

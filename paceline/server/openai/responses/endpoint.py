@@ -1,0 +1,367 @@
+"""/v1/responses: items in, items out, whole or as a stream of events, and what is kept of them for later turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
+from paceline.server.common.chat_run import ChatDelta, ChatRun
+from paceline.server.common.fields import refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.http.errors import Cancelled, NotServed, error_object
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.sse import named_events, start_stream
+from paceline.server.openai.envelope import failed
+from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
+from paceline.server.openai.responses import schema
+from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
+from paceline.server.openai.responses.output import Event, Output
+from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
+from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse
+from paceline.server.openai.responses.tools import Tools, tools_of
+from paceline.server.state import AppState
+from paceline.service import ChatRequest
+from paceline.types import RequestId
+
+AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
+
+logger = logging.getLogger("paceline.server")
+
+
+@dataclass(slots=True)
+class ResponsesApi:
+    """What the requests to this API share."""
+
+    state: AppState
+    store: ResponseStore = field(default_factory=ResponseStore)
+    running: dict[str, ResponseRun] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)  # tools whose absence is in the log
+
+    def leave_out(self, types: frozenset[str]) -> None:
+        if new := sorted(types - self.said):
+            self.said.update(new)
+            logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
+
+    async def read(self, request: Request) -> ResponseRun:
+        """A request, read and checked."""
+        body, fields = await read_body(request, ResponsesBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
+        schema.refuse_deep(fields)
+        self.state.check_ready()
+        self.state.check_model(body.model)
+        previous = None
+        if body.previous_response_id is not None:
+            previous = self.store.get(body.previous_response_id)
+            if previous is None:
+                raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
+        return ResponseRun(self, body, fields, previous)
+
+
+def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
+    router = APIRouter()
+    api = ResponsesApi(state, ResponseStore() if store is None else store)
+
+    @router.post(
+        "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
+    )
+    async def create_response(request: Request) -> Response:
+        run = await api.read(request)
+        if run.body.stream:
+            # The events tell their own errors, and the last of them is the end.
+            return await start_stream(request.receive, run.events(), failed=failed)
+        return JSONResponse(await unless_disconnected(request.receive, run.whole()))
+
+    @router.post(
+        "/v1/responses/input_tokens", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseInputTokens)
+    )
+    async def count_input_tokens(request: Request) -> Response:
+        run = await api.read(request)
+        # In a thread: a long text would hold up every stream.
+        count = await asyncio.to_thread(run.input_tokens)
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    @router.post("/v1/responses/compact", include_in_schema=False)
+    async def compact_response() -> Response:
+        raise NotServed("Conversations are not compacted here: ask the model for a summary, and go on from that.")
+
+    @router.get("/v1/responses/{response_id}", responses=gives(ResponseObject))
+    async def retrieve_response(response_id: str, stream: bool = False) -> Response:
+        if stream:
+            raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
+        running = api.running.get(response_id)
+        if running is not None and running.stored:
+            return JSONResponse(running.so_far("in_progress"))
+        kept = api.store.get(response_id)
+        if kept is None:
+            raise NotStored(response_id)
+        return JSONResponse(dict(kept.response))
+
+    @router.delete("/v1/responses/{response_id}", responses=gives(DeletedResponse))
+    async def delete_response(response_id: str) -> Response:
+        running = api.running.get(response_id)
+        if running is not None and running.stored:
+            running.stored = False
+            running.cancel()
+        elif not api.store.delete(response_id):
+            raise NotStored(response_id)
+        return JSONResponse({"id": response_id, "object": "response", "deleted": True})
+
+    @router.post("/v1/responses/{response_id}/cancel", responses=gives(ResponseObject))
+    async def cancel_response(response_id: str) -> Response:
+        running = api.running.get(response_id)
+        if running is not None:
+            running.cancel()
+            return JSONResponse(running.so_far("cancelled"))
+        kept = api.store.get(response_id)
+        if kept is None:
+            raise NotStored(response_id)
+        if kept.response["status"] != "cancelled":
+            raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
+        return JSONResponse(dict(kept.response))
+
+    @router.get("/v1/responses/{response_id}/input_items", responses=gives(ItemList))
+    async def list_input_items(
+        response_id: str,
+        limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        order: Literal["asc", "desc"] = "desc",
+        after: str | None = None,
+    ) -> Response:
+        running = api.running.get(response_id)
+        if running is not None and running.stored:
+            items = running.input
+        elif (kept := api.store.get(response_id)) is not None:
+            items = kept.input
+        else:
+            raise NotStored(response_id)
+        return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
+
+    return router
+
+
+def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
+    start = 0
+    if after is not None:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise InvalidRequest(f"after names the item {after!r}, which is not in this list.", field="after")
+        start = places[0] + 1
+    data = items[start : start + limit]
+    ids = [item["id"] for item in data] or [""]
+    more = start + limit < len(items)
+    return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}
+
+
+class ResponseRun:
+    """One request to create a response, while it runs."""
+
+    def __init__(
+        self, api: ResponsesApi, body: ResponsesBody, fields: Mapping[str, Any], previous: StoredResponse | None
+    ) -> None:
+        self.api = api
+        self.body = body
+        self.id = RequestId(new_id("resp"))
+        self.created = int(time.time())
+        self.stored = body.store is not False
+        self.cancelled = False
+        self.status, self.error = "in_progress", ""
+        self.history = () if previous is None else previous.segments
+        state = api.state
+        self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
+        api.leave_out(self.tools.left_out)
+        self.given = Segment(input_items(body.input, api.store.item))
+        thoughts = body.reasoning or schema.ReasoningField()
+        self.talk = conversation(
+            body.instructions,
+            [item for segment in self.history for item in segment.items],
+            self.given.items,
+            forget=thoughts.context == "current_turn",
+        )
+        if not self.talk.messages:
+            raise InvalidRequest("input is missing: there is nothing to respond to.", field="input")
+        self.summary = thoughts.summary or thoughts.generate_summary
+        self.output = Output(
+            state.backend.tokenizer,
+            self.tools.called,
+            logprobs=schema.wants_logprobs(body),
+            summary=self.summary is not None,
+            seal=schema.ENCRYPTED in schema.includes(body),
+        )
+        self.request = ChatRequest(
+            messages=self.talk.messages,
+            sampling=schema.sampling(body, fields, state),
+            template_options=schema.template_settings(body, state),
+            request_id=self.id,
+            cache=body.cache is not False,
+            cache_salt=body.cache_salt or "",
+            grammar=schema.grammar(body, fields),
+            tenant=current().tenant(body.user),
+            priority=body.priority or 0,
+        )
+        self.run = self._run(self.talk)
+        self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
+
+    @property
+    def input(self) -> list[Item]:
+        return [item for segment in (*self.history, self.given) for item in segment.items]
+
+    def cancel(self) -> None:
+        """From another connection. The sequence leaves at its next step."""
+        self.cancelled = True
+        self.api.state.backend.abort(self.id)
+
+    def input_tokens(self) -> int:
+        """The tokens of the prompt that this request would make."""
+        try:
+            render = self.api.state.backend.render
+            return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
+        except InvalidRequest as error:
+            raise self.talk.renamed(error) from None
+
+    # -- running
+
+    async def whole(self) -> dict[str, Any]:
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
+        return self.so_far(self.status)
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        """The stream's events as they come. What fails before the first token is raised; later it is told."""
+        output, body = self.output, self.body
+        self.api.running[self.id] = self
+        current().on_cancel.append(self.cancel)
+        counted = 0
+        begun = False
+        try:
+            async with aclosing(self._deltas()) as deltas:
+                async for delta in deltas:
+                    if not begun:
+                        begun = True
+                        created = output.event("response.created", response=self.so_far("in_progress"))
+                        in_progress = output.event("response.in_progress", response=self.so_far("in_progress"))
+                        yield self._written([created, in_progress])
+                    count = self.run.counter.usage()["completion_tokens"]
+                    if made := output.push(delta, count - counted):
+                        yield self._written(made)
+                    counted = count
+                    if delta.finish_reason is not None:
+                        self.status = "incomplete" if delta.finish_reason == "length" else "completed"
+                        break
+        except Exception as error:
+            given_up = self.cancelled and isinstance(error, EngineUnavailable | Cancelled)
+            self.status = "cancelled" if given_up else "failed"
+            if self.status == "failed" and not (begun and body.stream):
+                raise
+            if self.status == "failed" and not isinstance(error, PacelineError):
+                logger.exception("a stream failed")
+            self.error = error_object(error)["error"]["message"]
+        finally:
+            del self.api.running[self.id]
+            if self.status == "in_progress":  # nobody reads any more
+                self.status = "cancelled"
+                output.finish(whole=False)
+                if begun:
+                    self._keep()
+        made = output.finish(whole=self.status == "completed")
+        response = self.so_far(self.status)
+        self._keep()
+        end = "incomplete" if self.status == "cancelled" else self.status
+        yield self._written([*made, output.event(f"response.{end}", response=response)])
+
+    def _written(self, events: list[Event]) -> bytes:
+        """Without a stream nobody reads them."""
+        return named_events(events) if self.body.stream else b""
+
+    async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:
+        """The run's deltas, with a conversation that is short enough where the client lets us shorten it."""
+        attempt = 0
+        while True:
+            try:
+                async with aclosing(self.run.deltas()) as deltas:
+                    async for delta in deltas:
+                        yield delta
+                return
+            except PromptTooLong as error:
+                room = error.context_length * AFTER_TRUNCATION
+                share = (error.prompt_tokens - room) / error.prompt_tokens
+                shorter = shortened(self.talk, share, 2**attempt) if self.body.truncation == "auto" else None
+                if shorter is None:
+                    raise self.talk.renamed(error) from None
+                attempt += 1
+                self.talk = shorter
+                self.run = self._run(shorter)
+            except InvalidRequest as error:
+                raise self.talk.renamed(error) from None
+
+    def _run(self, talk: Conversation) -> ChatRun:
+        return ChatRun(self.api.state, replace(self.request, messages=talk.messages), self.tools.box)
+
+    def _keep(self) -> None:
+        if not self.stored:
+            return
+        kept = StoredResponse(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
+        if not self.api.store.put(kept):
+            logger.warning("responses: %s is too large to be kept", self.id)
+
+    # -- telling
+
+    def so_far(self, status: str) -> dict[str, Any]:
+        body = self.body
+        error = {"code": "server_error", "message": self.error} if status == "failed" else None
+        cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        verbosity = body.text.verbosity if body.text else None
+        effort = body.reasoning.effort if body.reasoning else None
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "status": status,
+            "background": False,
+            "error": error,
+            "incomplete_details": cut,
+            "instructions": body.instructions,
+            "max_output_tokens": body.max_output_tokens,
+            "max_tool_calls": body.max_tool_calls,
+            "metadata": body.metadata or {},
+            "model": self.api.state.model_name,
+            "output": self.output.so_far(),
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
+            "previous_response_id": body.previous_response_id,
+            "prompt_cache_key": body.prompt_cache_key,
+            "reasoning": {"effort": effort, "summary": self.summary},
+            "safety_identifier": body.safety_identifier,
+            "service_tier": "default",
+            "store": self.stored,
+            "temperature": 1.0 if body.temperature is None else body.temperature,
+            "text": {"format": self.text_format, "verbosity": verbosity or "medium"},
+            "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,
+            "tools": list(self.tools.served),
+            "top_logprobs": body.top_logprobs or 0,
+            "top_p": 1.0 if body.top_p is None else body.top_p,
+            "truncation": body.truncation or "disabled",
+            "usage": None if status == "in_progress" else self._usage(),
+            "user": body.user,
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        usage = self.run.counter.usage()
+        details = usage["prompt_tokens_details"]
+        return {
+            "input_tokens": usage["prompt_tokens"],
+            "input_tokens_details": {**details, "cache_write_tokens": 0},
+            "output_tokens": usage["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
+            "total_tokens": usage["total_tokens"],
+        }

@@ -1,0 +1,241 @@
+"""The output of /v1/responses: an answer's events as OpenAI's items, and as the events of their stream.
+
+Items come one after the other, each as: added, its part added, deltas, its part done, done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
+from paceline.server.backend import Tokenizer
+from paceline.server.common.chat_run import ChatDelta
+from paceline.server.openai.logprobs import chat_logprobs
+from paceline.server.openai.responses.input import new_id, sealed
+from paceline.server.openai.responses.tools import INPUT, Called
+from paceline.types import TokenLogprob
+
+Event = dict[str, Any]
+
+
+class Output:
+    """Grows while deltas are pushed. `items` are whole; the one that is being written is in `so_far` only."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        called: Mapping[str, Called],
+        *,
+        logprobs: bool = False,
+        summary: bool = False,  # reasoning is told as its summary, in full
+        seal: bool = False,  # reasoning is also given as encrypted_content
+    ) -> None:
+        self.items: list[dict[str, Any]] = []
+        self.reasoning_tokens = 0
+        self._tokenizer = tokenizer
+        self._called = called
+        self._wants_logprobs = logprobs
+        self._summary = summary
+        self._seal = seal
+        self._number = 0
+        self._item: dict[str, Any] | None = None  # being written
+        self._texts: list[str] = []  # of that item
+        self._scores: list[dict[str, Any]] = []  # of that item's tokens
+        self._tokens = 0  # whose text is still to come
+        self._logprobs: list[TokenLogprob] = []  # the same tokens'
+
+    def event(self, type: str, **fields: Any) -> Event:
+        """Numbered in the order in which they are made, so that is how they must be sent."""
+        self._number += 1
+        return {"type": type, "sequence_number": self._number - 1, **fields}
+
+    def push(self, delta: ChatDelta, tokens: int) -> list[Event]:
+        """The delta's events; `tokens`: how many it has."""
+        made: list[Event] = []
+        self._tokens += tokens
+        self._logprobs += delta.logprobs
+        last_content = max((i for i, event in enumerate(delta.events) if isinstance(event, Content)), default=None)
+        for index, event in enumerate(delta.events):
+            match event:
+                case Reasoning(text):
+                    made += self._reason(text)
+                case Content(text):
+                    made += self._say(text, index == last_content)
+                case CallStart():
+                    made += self._call(event)
+                case CallArguments(_, text):
+                    made += self._argue(text)
+                case CallEnd():
+                    made += self.close()
+                case CallBroken(_, text, cut):
+                    made += self.close(whole=False)
+                    made += [] if cut else self._say(text, False)
+        if delta.events:
+            if isinstance(delta.events[-1], Reasoning):
+                self.reasoning_tokens += self._tokens
+            self._tokens = 0
+            self._logprobs = []
+        return made
+
+    def finish(self, *, whole: bool) -> list[Event]:
+        """Nothing more comes. An answer of nothing is an empty message."""
+        made = [] if self._item is None else self.close(whole)
+        if whole and not self.items:
+            made += [*self._say("", False), *self.close()]
+        return made
+
+    def so_far(self) -> list[dict[str, Any]]:
+        return [*self.items, *([] if self._item is None else [self._filled("in_progress")])]
+
+    # -- items
+
+    def _is(self, *kinds: str) -> bool:
+        return self._item is not None and self._item["type"] in kinds
+
+    def _open(self, item: dict[str, Any]) -> list[Event]:
+        made = [] if self._item is None else self.close()
+        self._item, self._texts, self._scores = item, [], []
+        made.append(self.event("response.output_item.added", output_index=len(self.items), item=dict(item)))
+        return made
+
+    def close(self, whole: bool = True) -> list[Event]:
+        """The item that is being written is done."""
+        item = self._filled("completed" if whole else "incomplete")
+        made = self._last_words(item, whole)
+        made.append(self.event("response.output_item.done", output_index=len(self.items), item=item))
+        self.items.append(item)
+        self._item = None
+        return made
+
+    def _filled(self, status: str) -> dict[str, Any]:
+        assert self._item is not None
+        item, text = {**self._item, "status": status}, "".join(self._texts)
+        match item["type"]:
+            case "message":
+                item["content"] = [_said(text, self._scores)]
+            case "reasoning":
+                if self._summary:
+                    item["summary"] = [{"type": "summary_text", "text": text}]
+                else:
+                    item["content"] = [{"type": "reasoning_text", "text": text}]
+                if self._seal and status != "in_progress":
+                    item["encrypted_content"] = sealed(text)
+            case "function_call":
+                item["arguments"] = text
+            case "custom_tool_call":
+                item["input"] = _free_text(text)
+        return item
+
+    def _last_words(self, item: Mapping[str, Any], whole: bool) -> list[Event]:
+        part = {"item_id": item["id"], "output_index": len(self.items)}
+        match item["type"]:
+            case "message":
+                [said] = item["content"]
+                part["content_index"] = 0
+                done = {"text": said["text"], "logprobs": said["logprobs"]}
+                return [
+                    self.event("response.output_text.done", **part, **done),
+                    self.event("response.content_part.done", **part, part=said),
+                ]
+            case "reasoning" if self._summary:
+                [said] = item["summary"]
+                part["summary_index"] = 0
+                return [
+                    self.event("response.reasoning_summary_text.done", **part, text=said["text"]),
+                    self.event("response.reasoning_summary_part.done", **part, part=said),
+                ]
+            case "reasoning":
+                [said] = item["content"]
+                part["content_index"] = 0
+                return [
+                    self.event("response.reasoning_text.done", **part, text=said["text"]),
+                    self.event("response.content_part.done", **part, part=said),
+                ]
+            case "function_call" if whole:
+                return [
+                    self.event(
+                        "response.function_call_arguments.done", **part, name=item["name"], arguments=item["arguments"]
+                    )
+                ]
+            case "custom_tool_call" if whole:
+                return [
+                    self.event("response.custom_tool_call_input.delta", **part, delta=item["input"]),
+                    self.event("response.custom_tool_call_input.done", **part, input=item["input"]),
+                ]
+        return []
+
+    # -- what they are made of
+
+    def _say(self, text: str, scored: bool) -> list[Event]:
+        made: list[Event] = []
+        if not self._is("message"):
+            item = {"id": new_id("msg"), "type": "message", "status": "in_progress", "role": "assistant", "content": []}
+            made += self._open(item)
+            made.append(self._of_part("response.content_part.added", content_index=0, part=_said("", [])))
+        if text:
+            scores = self._scored() if scored and self._wants_logprobs else []
+            self._texts.append(text)
+            self._scores += scores
+            made.append(self._of_part("response.output_text.delta", content_index=0, delta=text, logprobs=scores))
+        return made
+
+    def _scored(self) -> list[dict[str, Any]]:
+        ends = self._tokenizer.eos_ids
+        entries = [entry for entry in self._logprobs if entry.token_id not in ends]
+        scores: list[dict[str, Any]] = chat_logprobs(self._tokenizer, entries)["content"]
+        return scores
+
+    def _reason(self, text: str) -> list[Event]:
+        made: list[Event] = []
+        place = {"summary_index": 0} if self._summary else {"content_index": 0}
+        if not self._is("reasoning"):
+            made += self._open({"id": new_id("rs"), "type": "reasoning", "status": "in_progress", "summary": []})
+            added = "reasoning_summary_part.added" if self._summary else "content_part.added"
+            part = {"type": "summary_text" if self._summary else "reasoning_text", "text": ""}
+            made.append(self._of_part(f"response.{added}", **place, part=part))
+        self._texts.append(text)
+        delta = "reasoning_summary_text.delta" if self._summary else "reasoning_text.delta"
+        made.append(self._of_part(f"response.{delta}", **place, delta=text))
+        return made
+
+    def _call(self, start: CallStart) -> list[Event]:
+        called = self._called.get(start.name) or Called("function", start.name)
+        custom = called.kind == "custom"
+        item: dict[str, Any] = {
+            "id": new_id("ctc" if custom else "fc"),
+            "type": "custom_tool_call" if custom else "function_call",
+            "status": "in_progress",
+            "call_id": start.id,
+            "name": called.name,
+            "input" if custom else "arguments": "",
+        }
+        if called.namespace is not None:
+            item["namespace"] = called.namespace
+        return self._open(item)
+
+    def _argue(self, text: str) -> list[Event]:
+        self._texts.append(text)
+        if self._is("custom_tool_call"):  # its text is inside JSON: told when it is whole
+            return []
+        return [self._of_part("response.function_call_arguments.delta", delta=text)]
+
+    def _of_part(self, type: str, **fields: Any) -> Event:
+        assert self._item is not None
+        return self.event(type, item_id=self._item["id"], output_index=len(self.items), **fields)
+
+
+def _said(text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"type": "output_text", "annotations": [], "logprobs": list(logprobs), "text": text}
+
+
+def _free_text(arguments: str) -> str:
+    """The text inside the arguments of the function that stands for a free-text tool."""
+    try:
+        text = json.loads(arguments)[INPUT]
+        text.encode()  # half a character, escaped, is no text
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return arguments
+    assert isinstance(text, str)
+    return text

@@ -1,0 +1,110 @@
+"""What /v1/responses keeps for later requests: in memory, so many responses and bytes, the latest used ones."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.server.http.encoding import encode_json
+from paceline.server.http.errors import NotFound
+
+Item = Mapping[str, Any]
+MOST_RESPONSES = 1024
+MOST_BYTES = 128 << 20
+
+
+class Segment:
+    """Items of one turn. Later turns of a conversation hold the same segment, which counts once."""
+
+    __slots__ = ("bytes", "items")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = tuple(items)
+        self.bytes = len(encode_json(self.items).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A finished response. `segments`: all the input that it saw, and last of all its output."""
+
+    response: Mapping[str, Any]
+    segments: tuple[Segment, ...]
+
+    @property
+    def input(self) -> list[Item]:
+        return [item for segment in self.segments[:-1] for item in segment.items]
+
+
+class NotStored(NotFound):
+    def __init__(self, response_id: str, field: str | None = None, code: str | None = None) -> None:
+        super().__init__(
+            f"The response {response_id!r} is not stored here: it never was, was deleted, or made room for newer ones.",
+            field=field,
+            code=code,
+        )
+
+
+class ResponseStore:
+    """Used on the event loop only."""
+
+    def __init__(self, most_responses: int = MOST_RESPONSES, most_bytes: int = MOST_BYTES) -> None:
+        self.most_responses = most_responses
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._kept: OrderedDict[str, tuple[StoredResponse, int]] = OrderedDict()  # each with the bytes of its response
+        self._holders: Counter[Segment] = Counter()
+        self._items: dict[str, Item] = {}  # of all segments, by id; the first of an id counts
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def put(self, kept: StoredResponse) -> bool:
+        """False: it alone is larger than all that may be kept."""
+        id = kept.response["id"]
+        own = len(encode_json({**kept.response, "output": []}).encode())
+        if own + sum(segment.bytes for segment in set(kept.segments)) > self.most_bytes or not self.most_responses:
+            return False
+        self.delete(id)
+        self._kept[id] = (kept, own)
+        self.bytes += own
+        for segment in kept.segments:
+            self._hold(segment)
+        while len(self._kept) > self.most_responses or self.bytes > self.most_bytes:
+            self.delete(next(iter(self._kept)))
+        return True
+
+    def get(self, id: str) -> StoredResponse | None:
+        if id not in self._kept:
+            return None
+        self._kept.move_to_end(id)
+        return self._kept[id][0]
+
+    def delete(self, id: str) -> bool:
+        if id not in self._kept:
+            return False
+        kept, own = self._kept.pop(id)
+        self.bytes -= own
+        for segment in kept.segments:
+            self._let_go(segment)
+        return True
+
+    def item(self, id: str) -> Item | None:
+        return self._items.get(id)
+
+    def _hold(self, segment: Segment) -> None:
+        self._holders[segment] += 1
+        if self._holders[segment] == 1:
+            self.bytes += segment.bytes
+            for item in segment.items:
+                self._items.setdefault(item["id"], item)
+
+    def _let_go(self, segment: Segment) -> None:
+        self._holders[segment] -= 1
+        if not self._holders[segment]:
+            del self._holders[segment]
+            self.bytes -= segment.bytes
+            for item in segment.items:
+                if self._items.get(item["id"]) is item:
+                    del self._items[item["id"]]

@@ -1,0 +1,143 @@
+"""What clients send, field by field. What is not here is tolerated; what is, is honoured or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
+from paceline.errors import InvalidRequest
+from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority
+from paceline.server.http.openapi import TEXT, list_of, object_of
+from paceline.types import MOST_DRAFTED, Speculation
+
+# What requests hold, as /openapi.json describes it; it is checked where it is read.
+NUMBERS = list_of({"type": "integer"}, minItems=1)
+PROMPT = {"anyOf": [TEXT, list_of(TEXT, minItems=1), NUMBERS, list_of(NUMBERS, minItems=1)]}
+STOP = {"anyOf": [TEXT, list_of(TEXT), {"type": "null"}]}
+ROLE = {"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
+MESSAGES = list_of(object_of({"role": ROLE}, content={"anyOf": [CONTENT, {"type": "null"}]}), minItems=1)
+
+
+def one_or_many(value: Any) -> Any:
+    if not isinstance(value, str | list | None):
+        raise ValueError("must be text or a list of texts")
+    return [value] if isinstance(value, str) else value
+
+
+def _template_options(value: Any) -> Any:
+    if isinstance(value, dict) and (reserved := RESERVED_TEMPLATE_OPTIONS & value.keys()):
+        raise ValueError(f"{sorted(reserved)[0]} cannot be set here")
+    if isinstance(value, dict) and not isinstance(value.get("enable_thinking"), bool | None):
+        field = "chat_template_kwargs.enable_thinking"  # any text is true to a template, "false" as well
+        raise InvalidRequest(f"{field} must be true or false.", field=field)
+    return value
+
+
+TemplateOptions = Annotated[dict[str, Any] | None, BeforeValidator(_template_options)]
+
+
+def prompts(value: Any) -> Any:
+    """Text, token ids, or a list of either: always as a list of prompts."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not value:
+        raise ValueError("must be text, a list of token ids, or a list of one of these, and not empty")
+    if _are_token_ids(value):
+        return [value]
+    if not all(isinstance(prompt, str) for prompt in value) and not all(map(_are_token_ids, value)):
+        raise ValueError("must hold only texts, only token ids, or only lists of token ids, none empty")
+    return value
+
+
+def _speculation(value: Any) -> Any:
+    """Checked before the union is: its own error would name a member of it, not the field."""
+    if value not in (None, "off", "auto") and type(value) is not int:
+        raise ValueError(f'must be "off", "auto" or a number from 1 to {MOST_DRAFTED}')
+    return value
+
+
+def _are_token_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
+
+
+class StreamOptions(Lenient):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
+
+
+class SamplingFields(Lenient):
+    """What /v1/chat/completions and /v1/completions have in common."""
+
+    model: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None  # -1 and 0: off
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: Annotated[dict[str, float], Field(max_length=1024)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
+    stop: Annotated[Many[str] | None, BeforeValidator(one_or_many), WithJsonSchema(STOP)] = None
+    stop_token_ids: Annotated[Many[int], Field(max_length=1024)] | None = None
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
+    specprefill: bool | None = None  # read a long prompt sparsely
+    specprefill_keep_pct: float | None = None  # share of it that is read
+    cache: bool | None = None  # false: neither use nor feed the prefix cache
+    cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's
+    priority: Priority | None = None  # vLLM's
+    n: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class ChatBody(SamplingFields):
+    messages: Annotated[list[Any], WithJsonSchema(MESSAGES)]
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    chat_template_kwargs: TemplateOptions = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    response_format: Any = None
+    structured_outputs: Any = None
+    reasoning_effort: str | None = None
+    reasoning: Any = None  # OpenRouter's
+    thinking: Any = None  # GLM's
+    enable_thinking: bool | None = None
+    verbosity: str | None = None
+    user: str | None = None
+
+
+class CompletionBody(SamplingFields):
+    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(prompts), WithJsonSchema(PROMPT)]
+    logprobs: int | None = None
+    echo: bool | None = None
+    best_of: int | None = None
+    user: str | None = None
+
+
+# Fields that only one of the two endpoints knows.
+UNSUPPORTED_IN_CHAT: Mapping[str, tuple[Any, ...]] = {
+    "echo": NOTHING,
+    "prompt_logprobs": (None,),
+    "best_of": (None, 1),
+    "add_generation_prompt": (None, True),
+    "add_special_tokens": NOTHING,
+}
+UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "reasoning_effort": (None,),
+    "prompt_logprobs": (None,),
+    "prompt_embeds": (None,),
+    "add_special_tokens": (None, True),
+}

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.server.openai.logprobs import CompletionLogprobs, chat_logprobs, token_label
+from paceline.types import TokenLogprob
+from tests.server.fake_service import END, ByteTokenizer
+
+TOKENIZER = ByteTokenizer()
+
+
+class Twins(ByteTokenizer):
+    """Two ids for one text, as some vocabularies have them."""
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return b"a" if token_id in (1, 2) else super().token_bytes(token_id)
+
+
+def test_a_label_is_text_or_bytes() -> None:
+    assert token_label(TOKENIZER, 97) == "a"
+    assert token_label(TOKENIZER, 0xE2) == "bytes:\\xe2"
+    assert token_label(TOKENIZER, END) == "<end>"
+
+
+def test_of_two_tokens_with_one_label_the_likelier_is_kept() -> None:
+    entry = TokenLogprob(2, -3.0, ((1, -0.5), (2, -3.0)))
+    lists = CompletionLogprobs(Twins(), skip_special_tokens=True).output([entry])
+    assert lists["top_logprobs"] == [{"a": -0.5}]
+    assert lists["token_logprobs"] == [-3.0]
+
+
+def test_the_chosen_token_is_among_the_top_ones_even_when_it_is_unlikely() -> None:
+    lists = CompletionLogprobs(TOKENIZER, skip_special_tokens=True).output([TokenLogprob(98, -8.0, ((97, -0.1),))])
+    assert lists["top_logprobs"] == [{"a": -0.1, "b": -8.0}]
+
+
+def test_minus_infinity_becomes_a_number_that_json_has() -> None:
+    [entry] = chat_logprobs(TOKENIZER, [TokenLogprob(97, -math.inf, ((98, -math.inf),))])["content"]
+    assert entry["logprob"] == entry["top_logprobs"][0]["logprob"] == -9999.0
+
+
+@given(st.text(max_size=30))
+def test_offsets_point_to_the_character_that_a_token_begins_or_continues(text: str) -> None:
+    entries = [TokenLogprob(byte, -1.0) for byte in text.encode()]
+    lists = CompletionLogprobs(TOKENIZER, skip_special_tokens=True).output(entries)
+    expected = [position for position, letter in enumerate(text) for _ in letter.encode()]
+    assert lists["text_offset"] == expected

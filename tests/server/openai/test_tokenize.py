@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.server.fake_service import BEGIN
+from tests.server.harness import refused, user
+
+
+def test_text_is_tokenized_with_and_without_special_tokens(http: httpx.Client) -> None:
+    answer = http.post("/tokenize", json={"model": "fake/model", "prompt": "ab"}).json()
+    assert answer == {"count": 3, "max_model_len": 4096, "tokens": [BEGIN, 97, 98], "token_strs": None}
+    bare = {"prompt": "ab", "add_special_tokens": False, "return_token_strs": True}
+    assert http.post("/tokenize", json=bare).json()["token_strs"] == ["a", "b"]
+
+
+def test_messages_are_tokenized_as_the_template_renders_them(http: httpx.Client) -> None:
+    body = {"messages": user("hi"), "add_generation_prompt": False}
+    tokens = http.post("/tokenize", json=body).json()["tokens"]
+    assert http.post("/detokenize", json={"tokens": tokens}).json() == {"prompt": "<begin>user: hi"}
+
+
+@pytest.mark.parametrize("body", [{}, {"prompt": "a", "messages": user("a")}])
+def test_tokenize_takes_either_a_prompt_or_messages(http: httpx.Client, body: dict[str, object]) -> None:
+    refused(http.post("/tokenize", json=body), 400, "prompt")
+
+
+def test_a_token_that_does_not_exist_cannot_be_detokenized(http: httpx.Client) -> None:
+    refused(http.post("/detokenize", json={"tokens": [97, 258]}), 400, "tokens", "258")
