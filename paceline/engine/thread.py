@@ -51,7 +51,7 @@ class EngineThread:
     def __init__(
         self, build: Callable[[Callable[[], None]], EngineCore], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._build = build
+        self._build: Callable[[Callable[[], None]], EngineCore] = build
         self._clock = clock
         self._inbox: queue.SimpleQueue[Row | RequestId | EngineCall | None] = queue.SimpleQueue()
         self._lock = threading.Lock()  # between a submit and the engine's last look into its inbox
@@ -119,6 +119,7 @@ class EngineThread:
     def _main(self, started: queue.SimpleQueue[BaseException | None]) -> None:
         try:
             core = self._core = self._build(self.wake)
+            self._build = _built  # what builds an engine may hold parts of the model
         except BaseException as error:  # noqa: BLE001  handed to the thread that asked
             started.put(error)
             return
@@ -164,3 +165,7 @@ class EngineThread:
             elif isinstance(message, EngineCall):
                 message.refuse(core.failure or "The engine has stopped.")
         core.close()
+
+
+def _built(wake: Callable[[], None]) -> EngineCore:
+    raise EngineUnavailable("This engine was started before; make a new one.")

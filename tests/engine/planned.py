@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from paceline.types import RequestId
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _round_trip(plan: StepPlan) -> StepPlan:
     return read
 
 
-def _rows(scheduler: Scheduler, ids: tuple[str, ...]) -> tuple[Row, ...]:
+def _rows(scheduler: Scheduler, ids: tuple[RequestId, ...]) -> tuple[Row, ...]:
     known = {row.id: row for row in (*scheduler.running, *scheduler.waiting)}
     assert len(known) == len(scheduler.running) + len(scheduler.waiting), "ids are unique"
     return tuple(known[each] for each in ids)

@@ -68,13 +68,11 @@ class Erratic(Depths):
         super().__init__()
         self.random = np.random.default_rng(seed)
 
-    def choose(self, rows: Sequence[Row]) -> int:
-        for row in rows:
-            wanted = int(self.random.integers(0, 6)) if row.route.drafts else 0
-            row.depth = max(0, min(wanted, row.room))
-        deepest = max((row.depth for row in rows), default=0)
-        self.steps[deepest] += 1
-        return deepest
+    def choose(self, rows: Sequence[Row]) -> tuple[int, ...]:
+        wanted = [int(self.random.integers(0, 6)) if row.route.drafts else 0 for row in rows]
+        lengths = tuple(max(0, min(each, row.room)) for each, row in zip(wanted, rows, strict=True))
+        self.steps[max(lengths, default=0)] += 1
+        return lengths
 
 
 class Round(NamedTuple):

@@ -235,10 +235,10 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
     elif place == "prefill":
         prefill = stepper.runner.prefill
 
-        def broken(chunk: Any) -> Any:
-            if chunk.row.id == culprit and (chunk.row.prefilled or len(chunk.row.context) < 16):
+        def broken(row: Any, tokens: int) -> Any:
+            if row.id == culprit and (row.prefilled or len(row.context) < 16):
                 raise RuntimeError("a poisoned prompt")
-            return prefill(chunk)
+            return prefill(row, tokens)
 
         stepper.runner.prefill = broken  # type: ignore[method-assign]
     elif place == "text":

@@ -49,7 +49,7 @@ class LateDevice:
 
     def _harm(self, name: str, argument: Any, result: Any) -> None:
         works = name == "prefill" or (name == "decode" and isinstance(result, Launched) and result.rows)
-        if name == "prefill" and self.bad(argument.row):
+        if name == "prefill" and self.bad(argument):
             self.broken, self.faults = True, self.faults + 1
         elif works and self.once:
             self.once -= 1
@@ -131,10 +131,10 @@ def test_an_error_of_the_hosts_own_is_its_rows_alone(tiny: Tiny) -> None:
     stepper.runner.reports_late = True
     prefill = stepper.runner.prefill
 
-    def fails(chunk: Any) -> Any:
-        if chunk.row.id == "b":
+    def fails(row: Any, tokens: int) -> Any:
+        if row.id == "b":
             raise ValueError("no such prompt")
-        return prefill(chunk)
+        return prefill(row, tokens)
 
     stepper.runner.prefill = fails  # type: ignore[method-assign]
     submit_all(stepper)

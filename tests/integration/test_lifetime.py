@@ -79,8 +79,8 @@ def is_aborted(stepper: Stepper) -> None:
 
 
 def fails_in_its_prompt(stepper: Stepper) -> None:
-    def prefill(chunk: Any) -> Any:
-        raise ValueError(f"no such prompt: {chunk.row.id}")
+    def prefill(row: Any, tokens: int) -> Any:
+        raise ValueError(f"no such prompt: {row.id}")
 
     stepper.runner.prefill = prefill  # type: ignore[method-assign]
     stepper.finish()

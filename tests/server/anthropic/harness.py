@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 from anthropic.types import Message, RawMessageStreamEvent
-from paceline.models.synthetic_tokenizer import CHAT_TEMPLATE
 from pydantic import TypeAdapter
 
 from paceline.conversation.answers import choose
@@ -18,6 +17,7 @@ from paceline.settings import Settings
 from paceline.types import Delta, PromptInfo, Usage
 from tests.server.fake_service import FakeService
 from tests.server.harness import user
+from tests.synthetic.tokenizer import CHAT_TEMPLATE
 
 STREAM_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 TOOL = {
