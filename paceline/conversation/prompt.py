@@ -25,6 +25,7 @@ from paceline.types import Image, Prompt
 LONGEST_TOKEN = 32  # characters that a token stands for at most, on average over a prompt of any kind
 USUAL_TOKEN = 4  # characters of a token in most texts: one with more is looked at before all of it is tokenized
 TEXT_BYTES = 320  # memory that the tokenizer takes for a character, seen at worst
+LARGEST_PICTURES = 10  # a request has no more pixels than so many of the largest pictures: decoding takes its time
 PROCESSING_BYTES = 12  # memory that a vision processor takes for a pixel, before it has made the picture smaller
 UNLIMITED = 1 << 62
 TAIL = 64  # characters of the prompt's end that tell how the answer begins
@@ -158,6 +159,7 @@ class PromptBuilder:
             return [], []
         loading = self.loader.request()
         media = [self._picture(part, loading) if isinstance(part, Part) else part for part in parts]
+        self._check_pixels(media)
         left = sum(self._patch_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
         images: list[Image] = []
@@ -176,6 +178,14 @@ class PromptBuilder:
         finally:
             self.memory.media.give_back(left)
         return images, films
+
+    def _check_pixels(self, media: Sequence[Encoded | VideoPart]) -> None:
+        pixels = sum(medium.pixels for medium in media if isinstance(medium, Encoded))
+        most = LARGEST_PICTURES * self.loader.max_pixels
+        if pixels > most:
+            raise InvalidRequest(
+                f"The request's images have {pixels} pixels together, and at most {most} are allowed.", field="messages"
+            )
 
     def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
         if isinstance(medium, Encoded):

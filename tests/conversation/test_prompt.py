@@ -319,6 +319,15 @@ def test_a_long_text_waits_for_memory_and_gives_it_back(tokenizer: Tokenizer) ->
     assert memory.work.held == 0
 
 
+def test_pictures_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer: Tokenizer) -> None:
+    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
+    builder = PromptBuilder(tokenizer, eyes, max_images=99, loader=Loader(max_pixels=100, max_bytes=10_000))
+    assert len(builder.chat([user(*[picture(10, 10)] * 10)], {}).images) == 10
+    with pytest.raises(InvalidRequest, match="1101 pixels together, and at most 1000") as raised:
+        builder.chat([user(*[picture(10, 10)] * 11, picture(1, 1))], {})
+    assert raised.value.field == "messages"
+
+
 def test_pictures_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer: Tokenizer) -> None:
     memory = RequestMemory(HostMemory(10_000), HostMemory(100_000))
     eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])

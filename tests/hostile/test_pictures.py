@@ -14,7 +14,7 @@ from tests.hostile.harness import Attack, Server, at_once, cases, check_refusal,
 from tests.hostile.test_prompts import MB
 
 CHAT = "/v1/chat/completions"
-FIELDS = ("messages[0].content",)
+FIELDS = ("messages[0].content", "messages: ")
 
 
 def asked(*parts: dict[str, Any]) -> bytes:
@@ -67,7 +67,7 @@ ATTACKS: dict[str, Attack] = {
     "bmp_that_is_cut_off": one(lambda: pillow("BMP", "1")[:1000]),
     # More, in all.
     "many_in_a_request": one(lambda: png(depth=1), times=64),
-    "many_in_eight_requests": one(lambda: png(depth=1), times=8, clients=8),
+    "many_in_eight_requests": one(lambda: png(depth=1), times=3, clients=8),
     "more_than_are_taken": one(lambda: png(16, 16), times=20_000),
     "one_pixel_too_many": one(lambda: png(SIDE + 1, SIDE, depth=1)),
     "a_billion_pixels": one(lambda: png(40_000, 40_000, depth=1)),
