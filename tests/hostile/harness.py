@@ -32,6 +32,8 @@ from typing import Any
 
 import pytest
 
+from tests.lengths import LONG
+
 ROOT = Path(__file__).parents[2]
 WAIT = 120.0  # seconds until something that must happen has failed to happen
 QUIET_SECONDS = 0.6  # of a baseline before each attack
@@ -343,8 +345,12 @@ def check_refusal(path: str, answer: Answer, fields: Sequence[str]) -> None:
 
 
 def cases(attacks: Mapping[str, Attack]) -> list[Any]:
-    """For pytest.mark.parametrize: the sharp ones always run, the others are slow."""
+    """For pytest.mark.parametrize: the sharp ones always run, the others are slow; of these one in three, but all in
+    `make soak` and `make fuzz`."""
+    slow = [name for name, attack in attacks.items() if not attack.sharp]
+    tried = set(slow if LONG else slow[::3])
     return [
         pytest.param(attack, id=name, marks=() if attack.sharp else pytest.mark.slow)
         for name, attack in attacks.items()
+        if attack.sharp or name in tried
     ]
