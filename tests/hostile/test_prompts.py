@@ -36,12 +36,12 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "line_breaks": lambda size: "\n" * size,
 }
 
-# How each endpoint is given a text, and the field that a refusal names.
+# How each endpoint is given a text, and the field that a refusal names; Anthropic's API has words of its own.
 ENDPOINTS: dict[str, tuple[str, str, Callable[[str], dict[str, Any]]]] = {
     "chat": ("/v1/chat/completions", "messages", lambda text: {"messages": said(text), "max_tokens": 4}),
     "completions": ("/v1/completions", "prompt", lambda text: {"prompt": text, "max_tokens": 4}),
-    "messages": ("/v1/messages", "messages", lambda text: {"messages": said(text), "max_tokens": 4}),
-    "count_tokens": ("/v1/messages/count_tokens", "messages", lambda text: {"messages": said(text)}),
+    "messages": ("/v1/messages", "prompt is too long", lambda text: {"messages": said(text), "max_tokens": 4}),
+    "count_tokens": ("/v1/messages/count_tokens", "prompt is too long", lambda text: {"messages": said(text)}),
     "responses": ("/v1/responses", "input", lambda text: {"input": text, "max_output_tokens": 16}),
     "embeddings": ("/v1/embeddings", "input", lambda text: {"input": text}),
     "score": ("/v1/score", "text_", lambda text: {"text_1": text, "text_2": text[: len(text) // 4]}),
