@@ -182,8 +182,8 @@ ATTACKS: dict[str, Attack] = {
     "lark_long": outputs("grammar", lambda: letters(10 * MB)),
     "gbnf": outputs("grammar", lambda: "root ::= " + '("a" root? | ' * 5000 + '"b"' + ")" * 5000),
     # Tools.
-    "hundred_tools": tools(100, 25),
-    "hundred_tools_eight_clients": tools(100, 9, clients=8),
+    "hundred_tools": tools(100, 4),
+    "tools_of_eight_clients": tools(20, 4, clients=8),
     "five_hundred_tools": tools(500, 2),
     "too_many_tools": tools(5_000, 1),
     "hundred_tools_large": tools(100, 1000),
