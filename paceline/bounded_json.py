@@ -23,7 +23,7 @@ MOST_CONTAINERS = 1 << 16  # objects and arrays
 MOST_STRINGS = 1 << 17
 MOST_VALUES = 1 << 20  # of which most must be numbers
 
-ESCAPE = 6  # bytes of \\uXXXX
+ESCAPE = 6  # bytes of an escape like \u00e9
 
 _CONTENT = re.compile(rb'[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+')
 

@@ -1,4 +1,4 @@
-"""An engine without a model: it keeps the contract that `Engine.step` keeps with the scheduler, on a clock of its own.
+"""An engine without a model: it keeps `EngineCore.step`'s contract with the scheduler, on a clock of its own.
 
 A script (`random_script`) says who comes when, how long prompts and answers are, who leaves early, and which steps
 fail. Rows advance as a runner would advance them, and join groups as a batch would place them.
@@ -19,6 +19,8 @@ from paceline.cache.prices import Attention, Prices
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.admission import Admission
+from paceline.engine.core import RECOVERY_STEPS
+from paceline.engine.faults import MAX_OOM_RETRIES
 from paceline.engine.plan import Cause
 from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
 from paceline.engine.row import Row
@@ -27,8 +29,6 @@ from paceline.errors import NeverFits
 from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 
-STUBBORN = 3  # as in engine/engine
-RECOVERY = 32
 LONGEST = 0.1  # seconds of the longest step
 GIVEN = (1, 2, 3, 4)  # priorities and tenants
 NEVER = 1_000_000
@@ -156,7 +156,7 @@ class Simulator:
         self._ride(plan, guests)
         self._check(plan)
         self.steps += 1
-        if plan.decode and self.steps % RECOVERY == 0:
+        if plan.decode and self.steps % RECOVERY_STEPS == 0:
             self.scheduler.recover()
         self.now += self.dice.uniform(0.2, 1.0) * LONGEST
         for number, guest in list(guests.items()):
@@ -243,7 +243,7 @@ class Simulator:
             self.set_back([scheduler.policy.least(scheduler.running)], "memory")
         if len(rows) == 1:
             rows[0].troubles += 1
-            if rows[0].troubles > STUBBORN:
+            if rows[0].troubles > MAX_OOM_RETRIES:
                 self.end(rows[0], "failed")
 
     def set_back(self, rows: Iterable[Row], cause: Cause) -> None:

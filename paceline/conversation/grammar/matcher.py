@@ -66,7 +66,8 @@ class Matcher:
 
     def _failed(self) -> InvalidRequest | RequestFailed:
         """A grammar that compiles may still be too much to follow, which is found on the way."""
-        said = self._matcher.get_error().replace("<non-verbose/>", "").strip()
-        if not said or UNFIT in said:
-            return RequestFailed(f"The answer could not follow its grammar: {said or 'no token fits it'}"[:500])
-        return InvalidRequest(f"The grammar is too complex to follow: {one_line(Exception(said))}", field=self._field)
+        error = self._matcher.get_error().replace("<non-verbose/>", "").strip()
+        said = one_line(Exception(error or "no token fits it"))
+        if not error or UNFIT in error:
+            return RequestFailed(f"The answer could not follow its grammar: {said}")
+        return InvalidRequest(f"The grammar is too complex to follow: {said}", field=self._field)
