@@ -271,7 +271,7 @@ class InProcess:
         return Calibration((long - short) / (SAMPLE_WORDS[1] - SAMPLE_WORDS[0]), 0.0, "the tokenizer")
 
     async def ask(self, messages: Sequence[Message], max_tokens: int) -> Outcome:
-        from paceline.service import ChatRequest
+        from paceline.requests import ChatRequest
         from paceline.types import Sampling
 
         sampling = Sampling(temperature=0, max_tokens=max_tokens, ignore_eos=True)

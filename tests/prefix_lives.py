@@ -27,7 +27,8 @@ from paceline.cache.disk import Disk  # noqa: E402
 from paceline.cache.disk_files import Stage  # noqa: E402
 from paceline.engine import memory  # noqa: E402
 from paceline.models import check  # noqa: E402
-from paceline.service import ChatRequest, Service  # noqa: E402
+from paceline.requests import ChatRequest  # noqa: E402
+from paceline.service import Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
 from tests.prefixes import ANSWER, says, words  # noqa: E402
 
@@ -84,7 +85,7 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
 
 async def written(service: Service) -> None:
     """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
-    engine = service._live().engine
+    engine = service._get_runtime().engine
     core = engine.core
     assert core.reuse is not None and core.reuse.disk is not None
     tier, runner = core.reuse.disk, core.runner

@@ -25,6 +25,7 @@ WITHOUT = {
     "engine/speculate": "integration/test_speculation*.py",
     "errors": "types; server/http/test_errors.py has every one",
     "models/adapter": "models/test_check.py, for every family",
+    "requests": "types; test_service.py",
     "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/backend": "types",
     "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",

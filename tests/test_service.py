@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import io
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -19,17 +17,8 @@ import pytest
 from PIL import Image
 
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
-from paceline.service import (
-    AT_ONCE,
-    ChatRequest,
-    Choice,
-    Completion,
-    GenerateRequest,
-    Service,
-    _Post,
-    forget,
-    sparse_stats,
-)
+from paceline.requests import ChatRequest, Choice, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Delta, RequestId, Sampling
 from tests.memory import held
@@ -432,43 +421,6 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     await service.stop()
 
 
-async def test_whoever_reads_a_long_backlog_lets_others_have_their_turn() -> None:
-    mailbox = _Post().mailbox(10**6, lambda: None)
-    for _ in range(AT_ONCE * 10):
-        mailbox.deliver(Delta(token_ids=(1,)))
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(other())
-    for _ in range(AT_ONCE * 10):
-        await mailbox.get()
-    beside.cancel()
-    assert turns >= 9
-
-
-@pytest.mark.slow
-@pytest.mark.own_process
-async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
-    """Not what it held a moment ago, while the last work that it had submitted was under way."""
-
-    def work() -> None:
-        product = mx.ones((1500, 1500))
-        for _ in range(12):
-            product = product @ product * 1e-4
-        mx.async_eval(product)
-        gc.collect()
-
-    async with Service(Settings(model=str(hybrid))) as service:
-        engine = service._live().engine
-        await asyncio.wrap_future(engine.call(work))
-        await until_async(lambda: service.stats()["memory"]["active_bytes"] == mx.get_active_memory())
-
-
 async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
     service = Service(Settings(model=str(llama)))
     starting = asyncio.create_task(service.start())
@@ -488,52 +440,6 @@ async def test_a_model_that_cannot_be_loaded_leaves_a_service_that_can_be_asked_
     assert not service.ready
     assert service.stats()["state"] == "stopped"
     await service.stop()
-
-
-async def test_stats_tell_what_the_engine_does(service: Service) -> None:
-    before = service.stats()
-    assert before["state"] == "ready"
-    assert (before["running"], before["waiting"]) == (0, 0)
-    assert before["context_length"] == CONTEXT
-    await service.generate(GenerateRequest("x", GREEDY))
-    after = service.stats()
-    assert after["generated_tokens"] - before["generated_tokens"] == 12
-    assert after["finished"]["length"] == before["finished"].get("length", 0) + 1
-
-
-async def test_without_a_draft_stats_say_why_prompts_are_read_whole(service: Service) -> None:
-    said = service.stats()["specprefill"]
-    assert said["enabled"] is False and said["reason"]
-    with pytest.raises(InvalidRequest) as caught:
-        await service.generate(GenerateRequest("x", Sampling(specprefill=True)))
-    assert said["reason"] in str(caught.value)
-    completion = await service.generate(GenerateRequest("x", replace(GREEDY, specprefill=False)))
-    assert completion.usage.kept_tokens is None
-
-
-def test_an_engine_with_a_draft_speaks_for_itself() -> None:
-    sparse: Any = SimpleNamespace(stats=lambda: {"enabled": True, "draft": "small"})
-    assert sparse_stats(sparse, None) == {"enabled": True, "draft": "small"}
-    assert sparse_stats(None, "a window") == {"enabled": False, "reason": "a window"}
-
-
-def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
-    cleared: list[str] = []
-    found = {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
-
-    def clear() -> dict[str, int]:
-        cleared.append("prefixes")
-        return found
-
-    reuse = SimpleNamespace(clear=clear)
-    sparse = SimpleNamespace(stats=lambda: {"draft_cache_bytes": 50}, clear=lambda: cleared.append("draft"))
-    engine: Any = SimpleNamespace(reuse=reuse, sparse=sparse)
-    assert forget(engine) == {**found, "bytes": 350} and cleared == ["prefixes", "draft"]
-    assert found["bytes"] == 300
-    engine.reuse = None
-    assert forget(engine) == {"entries": 0, "bytes": 50, "disk_entries": 0, "disk_bytes": 0}
-    engine.sparse = None
-    assert forget(engine) == {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
 
 
 # -- as in the documentation

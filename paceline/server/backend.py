@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from paceline.conversation.answers import AnswerFormat
-from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
+from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.types import Delta, RequestId
 
 

@@ -17,7 +17,8 @@ from PIL import Image as Pictures
 
 from paceline.engine.routing import Route, Router
 from paceline.errors import InvalidRequest
-from paceline.service import ChatRequest, GenerateRequest, Service
+from paceline.requests import ChatRequest, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Delta, Image, Prompt, Sampling, Speculation
 

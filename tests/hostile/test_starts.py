@@ -14,7 +14,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 from tests.hostile.test_prompts import said

@@ -74,7 +74,7 @@ class Attacked:
     def held(self) -> dict[str, Any]:
         """What a request could leave behind."""
         status = self.status()
-        running = self.service._running
+        running = self.service._runtime
         assert running is not None
         grammars = [thread for thread in threading.enumerate() if thread.name == "paceline-grammar"]
         return {
@@ -271,7 +271,7 @@ def test_an_address_of_this_machine_or_its_cloud(server: Attacked, address: str)
 
 
 def test_a_redirect_to_this_machine(server: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = server.service._running
+    running = server.service._runtime
     assert running is not None
     with serving(a=to(""), secret=to("")) as pictures:
         pictures.paths["/a"] = to(f"http://127.0.0.2:{pictures.server_port}/secret")

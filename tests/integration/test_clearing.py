@@ -47,7 +47,8 @@ STOPS = """
 import asyncio, sys
 from pathlib import Path
 from paceline.types import Sampling
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 
 def resident():

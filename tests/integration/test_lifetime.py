@@ -14,7 +14,8 @@ import pytest
 
 from paceline.engine.row import Row
 from paceline.errors import QueueFull, RequestFailed
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper
@@ -185,7 +186,7 @@ async def test_a_request_whose_caller_went_away_is_freed(service: Service, watch
 async def test_a_request_that_failed_is_freed(
     service: Service, watched: Watched, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    runner = service._live().engine.core.runner
+    runner = service._get_runtime().engine.core.runner
     assert runner is not None
 
     def collect(launched: Any) -> Any:

@@ -21,7 +21,8 @@ from paceline import cli
 from paceline.cache.disk import Disk
 from paceline.cache.disk_files import JOURNAL, STAGES, SUFFIX, Stage
 from paceline.engine import memory
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from tests.conftest import Tiny
 from tests.lengths import turns
@@ -318,8 +319,8 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
     async with service:
-        assert service._running is not None and service._running.engine.core.reuse is not None
-        tier = service._running.engine.core.reuse.disk
+        assert service._runtime is not None and service._runtime.engine.core.reuse is not None
+        tier = service._runtime.engine.core.reuse.disk
         assert tier is not None
         client = Client(service, "")
         for seed in range(6):

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from paceline.service import ChatRequest, Completion, GenerateRequest, Service
+from paceline.requests import ChatRequest, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import RequestId, Sampling
 from tests.conftest import Tiny

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 from tests.conftest import Tiny

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from paceline.errors import InvalidRequest, RequestFailed
-from paceline.service import EmbedRequest, Service
+from paceline.requests import EmbedRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import RequestId
 from tests.engine.test_pooling import reference

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.sparse.select import CHUNK
 from paceline.types import Sampling, Usage

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from paceline.models import default
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 

@@ -28,7 +28,7 @@ from paceline.errors import (
     Refused,
     SlowReader,
 )
-from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
+from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.sparse.rules import Counts
 from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage

@@ -130,7 +130,7 @@ def test_a_score_is_the_cosine_of_the_embeddings(web: httpx.Client) -> None:
 def test_a_model_whose_states_cannot_be_had_says_so(
     web: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served._live().startup, "embedding_size", None)
+    monkeypatch.setattr(served._get_runtime().startup, "embedding_size", None)
     refused(post(web, "a"), 400, "model", "no embeddings")
     refused(web.post("/v1/score", json={"text_1": "a", "text_2": "b"}), 400, "model", "no embeddings")
 
