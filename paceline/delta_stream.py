@@ -39,7 +39,7 @@ class DeltaDispatcher:
 
 
 class DeltaStream:
-    """One request's deltas, on its caller's event loop. The request is aborted at more than `max_unread` unread tokens."""
+    """One request's deltas, on its caller's event loop. More than `max_unread` unread tokens abort the request."""
 
     def __init__(self, dispatcher: DeltaDispatcher, max_unread: int, on_overflow: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()

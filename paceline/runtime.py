@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import refield
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from paceline import platform
@@ -232,4 +232,4 @@ def _choice_sampling(sampling: Sampling, index: int) -> Sampling:
     """The n choices of a seeded request differ from each other, and are the same every time."""
     if sampling.seed is None or index == 0:
         return sampling
-    return refield(sampling, seed=sampling.seed ^ (index * 0x9E3779B97F4A7C15))
+    return replace(sampling, seed=sampling.seed ^ (index * 0x9E3779B97F4A7C15))
