@@ -118,7 +118,7 @@ def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mo
 
 def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:
     """What the engine has learnt: milliseconds of a step by rows and depth."""
-    learnt = bench.scheduler.depths.stats()["cost_model"]["step_ms_by_rows_and_depth"]
+    learnt = bench.scheduler.depths.stats().cost_model.step_ms
     return {count: {int(d): ms for d, ms in learnt.get(str(bucket(count)), {}).items()} for count in rows}
 
 

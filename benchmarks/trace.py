@@ -299,8 +299,7 @@ class InProcess:
         return replace(outcome, ended=time.perf_counter(), chunk_times=tuple(times), text="".join(texts))
 
     async def prefilled(self) -> int | None:
-        count: int = self.service.stats()["prompt_tokens"]
-        return count
+        return self.service.stats().prompt_tokens
 
     async def tokens(self, messages: Sequence[Message]) -> list[int] | None:
         return await asyncio.to_thread(self.service.render, messages)

@@ -18,12 +18,12 @@ from paceline.engine.limits import Limits
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
+from paceline.stats import SpecPrefillStats, Stats
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
     from paceline.engine.row import Row
-    from paceline.engine.sparse_prefill import SparsePrefill
 
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -175,27 +175,28 @@ class Runtime:
         for pool in (self.prompt_pool, self.media_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def stats(self) -> dict[str, Any]:
-        from paceline.engine import memory
+    def stats(self) -> Stats:
+        """The engine's, with what is known of the model since it was loaded."""
+        stats, loaded = self.engine.core.stats(), self.startup
+        spec = loaded.speculation
+        return replace(
+            stats,
+            model=loaded.model,
+            request_memory=loaded.memory.stats(),
+            spec_decode=replace(
+                stats.spec_decode,
+                enabled=spec.enabled,
+                reason=spec.reason,
+                setting=spec.setting,
+                max_draft=spec.max_draft,
+            ),
+            specprefill=with_reason(stats.specprefill, self.limits.no_sparse),
+        )
 
-        core = self.engine.core
-        stats = core.stats()
-        return {
-            "state": "failed" if self.engine.failure else "ready",
-            **self.startup.about,
-            **stats,
-            "speculation": {**self.startup.speculation, **stats["speculation"]},
-            "prefix_cache": memory.stats(stats["prefix_cache"]),
-            "specprefill": sparse_stats(core.sparse, self.limits.no_sparse),
-            "request_memory": self.startup.memory.stats(),
-        }
 
-
-def sparse_stats(sparse: SparsePrefill | None, reason: str | None) -> dict[str, Any]:
-    """How prompts are read sparsely, or the reason why they are not."""
-    if sparse is None:
-        return {"enabled": False, "reason": reason or "the engine does not run"}
-    return sparse.stats()
+def with_reason(specprefill: SpecPrefillStats, reason: str | None) -> SpecPrefillStats:
+    """Where prompts are not read sparsely, why."""
+    return specprefill if specprefill.enabled else replace(specprefill, reason=reason or "the engine does not run")
 
 
 def clear_caches(engine: EngineCore) -> dict[str, int]:
@@ -205,7 +206,7 @@ def clear_caches(engine: EngineCore) -> dict[str, int]:
     if engine.reuse is not None:
         freed |= engine.reuse.clear()
     if engine.sparse is not None:
-        freed["bytes"] += engine.sparse.stats()["draft_cache_bytes"]
+        freed["bytes"] += engine.sparse.stats().draft_cache_bytes
         engine.sparse.clear()
     _release_memory()
     return freed

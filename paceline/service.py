@@ -22,6 +22,7 @@ from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, GenerateRequest, collect, new_request_id
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
+from paceline.stats import Stats
 from paceline.types import Delta, Prompt, PromptInfo, RequestId, Sampling, Usage
 
 
@@ -152,9 +153,9 @@ class Service:
         freed: dict[str, int] = await asyncio.wrap_future(engine.call(lambda: clear_caches(engine.core)))
         return freed
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         if self._runtime is None:
-            return {"running": 0, "waiting": 0, "state": "loading" if self._starting.locked() else "stopped"}
+            return Stats(state="loading" if self._starting.locked() else "stopped")
         return self._runtime.stats()
 
     # -- for the server

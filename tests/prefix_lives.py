@@ -63,7 +63,8 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
     """Ask what was asked in earlier lives, then something new; dies on the way, or stops in order."""
     settings = Settings(model=model, cache_dir=Path(folder), max_rows=4, prefill_chunk=256, speculation="off")
     async with Service(settings) as service:
-        say(found=service.stats()["prefix_cache"]["disk"]["entries"])
+        disk = service.stats().prefix_cache.disk
+        say(found=0 if disk is None else disk.entries)
         for seed in known:
             request = request_of(service, seed)
             cached = await service.chat(request)
@@ -92,7 +93,7 @@ async def written(service: Service) -> None:
 
     def rests() -> bool:
         waits = tier._outgoing, tier._unsaved, tier._writing
-        return not (core.rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
+        return not (core.rows or runner.rows or any(waits) or tier.disk.stats().pending)
 
     while not await asyncio.wrap_future(engine.call(rests)):
         await asyncio.sleep(0.002)

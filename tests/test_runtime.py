@@ -15,9 +15,10 @@ import pytest
 
 from paceline.errors import InvalidRequest
 from paceline.requests import GenerateRequest
-from paceline.runtime import clear_caches, sparse_stats
+from paceline.runtime import clear_caches, with_reason
 from paceline.service import Service
 from paceline.settings import Settings
+from paceline.stats import SpecPrefillStats
 from paceline.types import Sampling
 from tests.waiting import until_async
 
@@ -49,34 +50,39 @@ async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
     async with Service(Settings(model=str(hybrid))) as service:
         engine = service._get_runtime().engine
         await asyncio.wrap_future(engine.call(work))
-        await until_async(lambda: service.stats()["memory"]["active_bytes"] == mx.get_active_memory())
+        await until_async(lambda: active_bytes(service) == mx.get_active_memory())
+
+
+def active_bytes(service: Service) -> int | None:
+    memory = service.stats().memory
+    return None if memory is None else memory.active_bytes
 
 
 async def test_stats_tell_what_the_engine_does(service: Service) -> None:
     before = service.stats()
-    assert before["state"] == "ready"
-    assert (before["running"], before["waiting"]) == (0, 0)
-    assert before["context_length"] == CONTEXT
+    assert before.state == "ready"
+    assert (before.num_requests_running, before.num_requests_waiting) == (0, 0)
+    assert before.model is not None and before.model.context_length == CONTEXT
     await service.generate(GenerateRequest("x", GREEDY))
     after = service.stats()
-    assert after["generated_tokens"] - before["generated_tokens"] == 12
-    assert after["finished"]["length"] == before["finished"].get("length", 0) + 1
+    assert after.generation_tokens - before.generation_tokens == 12
+    assert after.requests_finished["length"] == before.requests_finished.get("length", 0) + 1
 
 
 async def test_without_a_draft_stats_say_why_prompts_are_read_whole(service: Service) -> None:
-    said = service.stats()["specprefill"]
-    assert said["enabled"] is False and said["reason"]
+    said = service.stats().specprefill
+    assert not said.enabled and said.reason
     with pytest.raises(InvalidRequest) as caught:
         await service.generate(GenerateRequest("x", Sampling(specprefill=True)))
-    assert said["reason"] in str(caught.value)
+    assert said.reason in str(caught.value)
     completion = await service.generate(GenerateRequest("x", replace(GREEDY, specprefill=False)))
     assert completion.usage.kept_tokens is None
 
 
 def test_an_engine_with_a_draft_speaks_for_itself() -> None:
-    sparse: Any = SimpleNamespace(stats=lambda: {"enabled": True, "draft": "small"})
-    assert sparse_stats(sparse, None) == {"enabled": True, "draft": "small"}
-    assert sparse_stats(None, "a window") == {"enabled": False, "reason": "a window"}
+    drafts = SpecPrefillStats(enabled=True, draft="small")
+    assert with_reason(drafts, None) == drafts
+    assert with_reason(SpecPrefillStats(), "a window") == SpecPrefillStats(enabled=False, reason="a window")
 
 
 def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
@@ -88,7 +94,8 @@ def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
         return found
 
     reuse = SimpleNamespace(clear=clear)
-    sparse = SimpleNamespace(stats=lambda: {"draft_cache_bytes": 50}, clear=lambda: cleared.append("draft"))
+    draft = SpecPrefillStats(draft_cache_bytes=50)
+    sparse = SimpleNamespace(stats=lambda: draft, clear=lambda: cleared.append("draft"))
     engine: Any = SimpleNamespace(reuse=reuse, sparse=sparse)
     assert clear_caches(engine) == {**found, "bytes": 350} and cleared == ["prefixes", "draft"]
     assert found["bytes"] == 300

@@ -20,6 +20,7 @@ from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, Prompt
 from paceline.requests import ChatRequest, Choice, Completion, GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
+from paceline.stats import Stats
 from paceline.types import Delta, RequestId, Sampling
 from tests.memory import held
 from tests.reference import greedy_text
@@ -48,7 +49,12 @@ def service(llama: Path) -> Iterator[Service]:
 
 async def until_running(service: Service, rows: int) -> None:
     """Rows enter and leave at the engine's next step, of which nobody tells the caller."""
-    await until_async(lambda: service.stats()["running"] == rows and (rows or not service.stats()["waiting"]))
+
+    def reached() -> bool:
+        stats = service.stats()
+        return stats.num_requests_running == rows and (rows > 0 or not stats.num_requests_waiting)
+
+    await until_async(reached)
 
 
 async def until_idle(service: Service) -> None:
@@ -203,7 +209,7 @@ async def test_an_aborted_stream_ends_and_frees_its_row(service: Service) -> Non
     async for delta in service.stream_generate(endless(request_id=name)):
         deltas.append(delta)
         if len(deltas) == 3:
-            assert service.stats()["running"] == 1
+            assert service.stats().num_requests_running == 1
             service.abort(name)
     choice = summed(deltas)
     assert choice.finish_reason == "abort"
@@ -247,7 +253,7 @@ async def test_a_caller_that_is_cancelled_frees_its_row_even_while_it_waits(serv
 async def test_a_stream_that_was_never_read_costs_nothing(service: Service) -> None:
     stream = service.stream_generate(endless())
     await stream.aclose()
-    assert service.stats()["running"] == 0
+    assert service.stats().num_requests_running == 0
 
 
 # -- what is refused
@@ -302,7 +308,7 @@ async def test_a_bad_request_is_refused_by_both_kinds_of_calls_before_anything_r
             else:
                 await (read(service.stream_generate(request_)) if streams else service.generate(request_))
         assert caught.value.field == field
-    assert service.stats()["running"] == 0
+    assert service.stats().num_requests_running == 0
 
 
 async def test_rules_at_the_edge_of_their_range_harm_nobody(service: Service) -> None:
@@ -410,7 +416,7 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     deltas += await read(stream)
     assert summed(deltas).finish_reason == "abort"
     await service.stop()  # twice is once
-    assert service.stats() == {"running": 0, "waiting": 0, "state": "stopped"}
+    assert service.stats() == Stats(state="stopped")
     assert not service.ready
     with pytest.raises(EngineUnavailable):
         await service.generate(GenerateRequest("x", GREEDY))
@@ -426,10 +432,10 @@ async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
     starting = asyncio.create_task(service.start())
     states = set()
     while not starting.done():
-        states.add(service.stats().get("state"))
+        states.add(service.stats().state)
         await asyncio.sleep(0)
     await starting
-    assert "loading" in states and service.stats()["state"] == "ready"
+    assert "loading" in states and service.stats().state == "ready"
     await service.stop()
 
 
@@ -438,7 +444,7 @@ async def test_a_model_that_cannot_be_loaded_leaves_a_service_that_can_be_asked_
     with pytest.raises(LoadError):
         await service.start()
     assert not service.ready
-    assert service.stats()["state"] == "stopped"
+    assert service.stats().state == "stopped"
     await service.stop()
 
 

@@ -14,9 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from paceline.engine import delivery, overview, pooling
-from paceline.engine.account import Account
-from paceline.engine.counters import Counters
+from paceline.engine import delivery, pooling
 from paceline.engine.depth import bucket
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
 from paceline.engine.patience import Patience
@@ -29,7 +27,9 @@ from paceline.engine.runner import Launched, PromptWork, Runner, Token
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_prefill import SparsePrefill
+from paceline.engine.stats import Counters, Monitor, snapshot
 from paceline.errors import InvalidRequest, QueueFull, Refused
+from paceline.stats import Stats
 from paceline.types import Delta, FinishReason, RequestId
 
 log = logging.getLogger("paceline")
@@ -63,7 +63,7 @@ class EngineCore:
         self.rows: dict[RequestId, Row] = {}
         self.in_flight: Launched | None = None
         self.counters = Counters()
-        self.account = Account()
+        self.monitor = Monitor()
         self.rate = Rate()
         self.faults = Faults(self)
         self.failure: str | None = None  # why the engine gave up
@@ -130,8 +130,6 @@ class EngineCore:
         """A row that begins to run does so where the longest cached prefix of its prompt ends."""
         if not row.setbacks:
             row.queued = row.entered - row.arrived
-            self.counters.queue_seconds += row.queued
-            self.counters.queued += 1
         if self.reuse is not None:
             self.scheduler.account()  # what is restored must fit beside those that came in just now
             self.faults.run_for_one(row, partial(self.reuse.enter, row))
@@ -139,7 +137,7 @@ class EngineCore:
             self.sparse.enter(row)
 
     def _refuse(self, row: Row, refusal: Refused) -> None:
-        self.counters.refused[refusal.cause] = self.counters.refused.get(refusal.cause, 0) + 1
+        self.counters.refused[refusal.cause] += 1
         self.finish(row, "error", error=str(refusal), refusal=refusal)
 
     def _forget(self, row: Row, reason: FinishReason, *, refused: bool = False) -> None:
@@ -155,7 +153,7 @@ class EngineCore:
         if reason in ("stop", "length") and self.scheduler.admission is not None:
             self.scheduler.admission.outputs.learn(len(row.generated))
         if not refused or row.started:  # one that never ran has not ended either
-            self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
+            self.counters.finished[reason] += 1
 
     # -- a step
 
@@ -424,7 +422,7 @@ class EngineCore:
         if row.failure or broken:
             self.finish(row, "error", error=row.failure or broken)
             return
-        self.counters.generated_tokens += 1
+        self.counters.generation_tokens += 1
         self.scheduler.policy.served(row, OUTPUT_WEIGHT)
         ended = delivery.word(row, token.token_id, token.logprob, guessed=token.guessed)
         if ended is not None:
@@ -449,7 +447,7 @@ class EngineCore:
             self.scheduler.recover()
         if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
             mx.clear_cache()
-        if self.account.due(self.clock()):
+        if self.monitor.is_due(self.clock()):
             self.faults.attempt(self._sample_memory)
 
     def on_idle(self) -> None:
@@ -459,8 +457,8 @@ class EngineCore:
         self.faults.attempt(self._sample_memory)
 
     def _sample_memory(self) -> None:
-        scheduler, tokens = self.scheduler, (self.counters.prompt_tokens, self.counters.generated_tokens)
-        self.account.look(scheduler.admission, scheduler.running, self.clock(), *tokens)
+        scheduler = self.scheduler
+        self.monitor.sample(scheduler.admission, scheduler.running, self.clock(), self.counters)
 
     def crashed(self, error: BaseException) -> None:
         """Something failed that nobody is there to handle: the engine ends, and says so."""
@@ -488,9 +486,9 @@ class EngineCore:
         except BaseException as error:  # noqa: BLE001  there is nobody left to handle it
             self.crashed(error)
 
-    def stats(self) -> dict[str, Any]:
-        """A look at the engine from outside; numbers may be a step old."""
-        return overview.engine(self, self.clock())
+    def stats(self) -> Stats:
+        """For any thread; numbers may be a step old."""
+        return snapshot(self, self.clock())
 
 
 def _free() -> None:

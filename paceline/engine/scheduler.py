@@ -319,11 +319,3 @@ def _ids(rows: Sequence[Row]) -> tuple[RequestId, ...]:
 
 def _one(row: Row) -> int:
     return 1
-
-
-def waiting_reasons(rows: Sequence[Row]) -> dict[str, int]:
-    """How many wait for what."""
-    reasons: dict[str, int] = {}
-    for row in rows:
-        reasons[row.waits or "order"] = reasons.get(row.waits or "order", 0) + 1
-    return reasons

@@ -104,7 +104,7 @@ async def test_a_service_whose_start_was_cancelled_can_be_started_again_and_stop
         await service.start()
         assert (await service.chat(GREEDY)).choices[0].text
         await service.stop()
-    assert service.stats()["state"] == "stopped"
+    assert service.stats().state == "stopped"
 
 
 @pytest.mark.slow

@@ -78,7 +78,9 @@ class Attacked:
         assert running is not None
         grammars = [thread for thread in threading.enumerate() if thread.name == "paceline-grammar"]
         return {
-            "rows": status["running"] + status["waiting"] + status["decoding"] + status["prefilling"],
+            "sequences": [
+                status[f"num_requests_{state}"] for state in ("running", "waiting", "decoding", "prefilling")
+            ],
             "requests": dict(running.requests),
             "leases": [prefix for prefix in status["prefix_cache"]["largest"] if prefix["in_use"]],
             "rows in the engine": len(running.engine.core.rows),

@@ -59,7 +59,7 @@ async def main():
         for seed in range(5):
             prompt = [(seed + place * (seed + 3)) % 480 for place in range(1000)]
             await service.generate(GenerateRequest(prompt, Sampling(max_tokens=1)))
-        counted, before = service.stats()["prefix_cache"]["memory_bytes"], resident()
+        counted, before = service.stats().prefix_cache.memory_bytes, resident()
     print(counted, before - resident())
 
 asyncio.run(main())

@@ -99,11 +99,12 @@ def test_200_requests_of_8_agents_prefill_hardly_more_than_the_ideal(tiny: Tiny,
                 raise agent.error
         stats = service.stats()
         exchanges = [exchange for agent in agents for exchange in agent.exchanges]
-        assert len(exchanges) == THREADS * TURNS == stats["finished"]["stop"] + stats["finished"].get("length", 0)
+        finished = stats.requests_finished
+        assert len(exchanges) == THREADS * TURNS == finished["stop"] + finished.get("length", 0)
         sent = sum(len(prompt) - 1 for prompt, _ in exchanges)
-        assert stats["prompt_tokens"] + stats["prefix_cache"]["hit_tokens"] == sent
+        assert stats.prompt_tokens + stats.prefix_cache.hit_tokens == sent
         least = ideal(exchanges)
-        assert least <= stats["prompt_tokens"] <= 1.05 * least
+        assert least <= stats.prompt_tokens <= 1.05 * least
 
         for prompt, said in exchanges[::17]:
             plain = asyncio.run(service.generate(GenerateRequest(prompt, ANSWER, cache=False)))

@@ -76,7 +76,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-    assert not service.ready and service.stats()["state"] == "stopped"
+    assert not service.ready and service.stats().state == "stopped"
     await until_gone(before)
     assert limits() == limits_before
     assert await answers(settings)  # the folder's lock is free

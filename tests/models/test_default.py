@@ -34,16 +34,18 @@ async def test_an_embedded_model_answers_and_the_log_says_what_it_is(
     with caplog.at_level(logging.INFO, "paceline"):
         async with Service(Settings(model=model, prefill_chunk=64)) as service:
             answer = await service.chat(ChatRequest(HELLO, Sampling(temperature=0, max_tokens=40)))
-            about = service.stats()
+            model_info = service.stats().model
     note = f"{name} is {default.WHAT_IT_IS}."
     assert [line for line in caplog.messages if "demonstration" in line] == [prefix + note]
-    assert service.model_name == about["model"] == name
-    assert about["notes"] == [note]
+    assert model_info is not None
+    assert service.model_name == model_info.name == name
+    assert model_info.notes == (note,)
     assert answer.choices[0].text.strip()
 
 
 async def test_another_model_is_not_called_a_demonstration(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "paceline"):
         async with Service(Settings(model=str(llama), prefill_chunk=64)) as service:
-            assert service.stats()["notes"] == []
+            model = service.stats().model
+            assert model is not None and model.notes == ()
     assert not any("demonstration" in line for line in caplog.messages)
