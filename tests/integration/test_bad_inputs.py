@@ -78,9 +78,7 @@ class Attacked:
         assert running is not None
         grammars = [thread for thread in threading.enumerate() if thread.name == "paceline-grammar"]
         return {
-            "sequences": [
-                status[f"num_requests_{state}"] for state in ("running", "waiting", "decoding", "prefilling")
-            ],
+            "sequences": {name: count for name, count in status.items() if name.startswith("num_requests_") and count},
             "requests": dict(running.requests),
             "leases": [prefix for prefix in status["prefix_cache"]["largest"] if prefix["in_use"]],
             "rows in the engine": len(running.engine.core.rows),
