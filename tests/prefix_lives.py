@@ -61,7 +61,7 @@ def request_of(service: Service, seed: int) -> ChatRequest:
 
 async def live(model: str, folder: str, known: list[int], new: list[int], fate: Fate) -> None:
     """Ask what was asked in earlier lives, then something new; dies on the way, or stops in order."""
-    settings = Settings(model=model, cache_dir=Path(folder), max_rows=4, prefill_chunk=256, speculation="off")
+    settings = Settings(model=model, cache_dir=Path(folder), max_num_seqs=4, prefill_chunk=256, speculation="off")
     async with Service(settings) as service:
         disk = service.stats().prefix_cache.disk
         say(found=0 if disk is None else disk.entries)

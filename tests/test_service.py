@@ -41,7 +41,7 @@ SAMPLINGS = {
 @pytest.fixture(scope="module")
 def service(llama: Path) -> Iterator[Service]:
     """Started on one event loop, used on each test's own."""
-    service = Service(Settings(model=str(llama), max_rows=4, context_length=CONTEXT, prefill_chunk=64))
+    service = Service(Settings(model=str(llama), max_num_seqs=4, context_length=CONTEXT, prefill_chunk=64))
     asyncio.run(service.start())
     yield service
     asyncio.run(service.stop())

@@ -298,7 +298,12 @@ FIGURES: dict[str, Callable[[Judge, Report, Path], Awaitable[None]]] = {
 
 async def run(folder: Path, names: Sequence[str], out: Path, report: Report) -> None:
     settings = Settings(
-        model=str(folder), dtype="float32", max_rows=ROWS, queue_timeout=None, speculation="off", log_level="warning"
+        model=str(folder),
+        dtype="float32",
+        max_num_seqs=ROWS,
+        queue_timeout=None,
+        speculation="off",
+        log_level="warning",
     )
     async with Service(settings) as service:
         judge = Judge(service)

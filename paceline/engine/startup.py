@@ -136,7 +136,7 @@ class Startup:
             prefill_chunk=chunk,
             compiled_step=traces,
             context_length=self.context_length,
-            max_num_seqs=settings.max_rows,
+            max_num_seqs=settings.max_num_seqs,
             weights_bytes=model.nbytes,
             images=model.vision is not None,
             videos=model.vision is not None and model.vision.film is not None,
@@ -182,7 +182,7 @@ class Startup:
     def _scheduler(self, chunk: int) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
-        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
         scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
         scheduler.depths.most = settings.max_draft

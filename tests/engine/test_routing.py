@@ -100,7 +100,7 @@ def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service
     else:
         setting, router = request.param, Router(request.param)
         folder = tiny("hybrid", layers=4)
-    settings = Settings(model=str(folder), speculation=setting, max_rows=4, context_length=900, prefill_chunk=64)
+    settings = Settings(model=str(folder), speculation=setting, max_num_seqs=4, context_length=900, prefill_chunk=64)
     service = Service(settings)
     asyncio.run(service.start())
     yield service, router

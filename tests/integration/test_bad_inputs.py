@@ -97,7 +97,7 @@ class Attacked:
 @pytest.fixture(scope="module")
 def server(hybrid: Path) -> Iterator[Attacked]:
     settings = Settings(
-        model=str(hybrid), max_rows=4, prefill_chunk=16, body_timeout_seconds=PATIENCE, allow_remote_media=True
+        model=str(hybrid), max_num_seqs=4, prefill_chunk=16, body_timeout_seconds=PATIENCE, allow_remote_media=True
     )
     service = Service(settings)
     with serve(service, settings) as address, httpx.Client(base_url=address, timeout=120) as http:
@@ -233,7 +233,7 @@ def test_a_template_of_a_billion_laughs(hybrid: Path, tmp_path: Path) -> None:
     file = tmp_path / "laughs.jinja"
     doubled = "{% for _ in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}"
     file.write_text("{% set ns = namespace(x='ha') %}{% if messages[0].content == 'joke' %}" + doubled + "{% endif %}x")
-    settings = Settings(model=str(hybrid), chat_template=file, max_rows=2)
+    settings = Settings(model=str(hybrid), chat_template=file, max_num_seqs=2)
     service = Service(settings)
     with serve(service, settings) as address, httpx.Client(base_url=address, timeout=120) as http:
         refused(post_chat(http, "joke"), 400, "messages", "was stopped")

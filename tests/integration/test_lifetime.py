@@ -145,7 +145,7 @@ async def until_freed(watched: Watched) -> None:
 
 @pytest.fixture(scope="module")
 def service(llama: Path) -> Iterator[Service]:
-    service = Service(Settings(model=str(llama), max_rows=2, context_length=600, prefill_chunk=64, max_queue=4))
+    service = Service(Settings(model=str(llama), max_num_seqs=2, context_length=600, prefill_chunk=64, max_queue=4))
     asyncio.run(service.start())
     yield service
     asyncio.run(service.stop())

@@ -41,7 +41,7 @@ def model(tiny: Tiny) -> Path:
 
 
 def over(folder: Path, model: Path, **fields: Any) -> Service:
-    return Service(Settings(model=str(model), cache_dir=folder, max_rows=4, prefill_chunk=256, **fields))
+    return Service(Settings(model=str(model), cache_dir=folder, max_num_seqs=4, prefill_chunk=256, **fields))
 
 
 def chat_of(service: Service, seed: int, turns: int = 1) -> list[Message]:

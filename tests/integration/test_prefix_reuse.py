@@ -26,7 +26,7 @@ LONG = Sampling(temperature=0, max_tokens=24, ignore_eos=True)
 @contextlib.contextmanager
 def started(**fields: Any) -> Iterator[Service]:
     """A service that is started on one event loop and used on each test's own."""
-    service = Service(Settings(max_rows=8, prefill_chunk=128, **fields))
+    service = Service(Settings(max_num_seqs=8, prefill_chunk=128, **fields))
     asyncio.run(service.start())
     try:
         yield service

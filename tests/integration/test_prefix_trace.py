@@ -87,7 +87,7 @@ def test_the_ideal_counts_each_token_once_and_no_token_that_decoding_computes() 
 @pytest.mark.slow
 @pytest.mark.parametrize("mtp", [False, True])
 def test_200_requests_of_8_agents_prefill_hardly_more_than_the_ideal(tiny: Tiny, mtp: bool) -> None:
-    service = Service(Settings(model=str(tiny("hybrid", **SMALLEST, mtp=mtp)), max_rows=8))
+    service = Service(Settings(model=str(tiny("hybrid", **SMALLEST, mtp=mtp)), max_num_seqs=8))
     asyncio.run(service.start())
     try:
         agents = [Agent(service, place) for place in range(THREADS)]

@@ -26,7 +26,7 @@ from tests.waiting import until
 
 @pytest.fixture(scope="module")
 def http(hybrid: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
+    settings = Settings(model=str(hybrid), served_model_name="tiny", max_num_seqs=4)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
@@ -35,7 +35,7 @@ def http(hybrid: Path) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def blind(llama: Path) -> Iterator[httpx.Client]:
     """A model without vision."""
-    settings = Settings(model=str(llama), max_rows=4)
+    settings = Settings(model=str(llama), max_num_seqs=4)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 

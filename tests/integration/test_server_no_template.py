@@ -30,7 +30,7 @@ def folder(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(folder: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(folder), max_rows=4)
+    settings = Settings(model=str(folder), max_num_seqs=4)
     with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 

@@ -24,7 +24,9 @@ from tests.waiting import WAIT
 
 @pytest.fixture(scope="module")
 def narrow(hybrid: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(hybrid), max_rows=1, max_queue=2, scheduler_policy="priority", memory_limit_gb=0.5)
+    settings = Settings(
+        model=str(hybrid), max_num_seqs=1, max_queue=2, scheduler_policy="priority", memory_limit_gb=0.5
+    )
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
         yield http
@@ -146,7 +148,7 @@ def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path, tmp_p
 
 @pytest.mark.slow
 def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
-    settings = Settings(model=str(hybrid), max_rows=1, queue_timeout=0.5)
+    settings = Settings(model=str(hybrid), max_num_seqs=1, queue_timeout=0.5)
     backend: Backend = Service(settings)
     body = {"messages": user("Go on"), "ignore_eos": True, "stream": True}
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
@@ -161,7 +163,7 @@ def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
 
 
 def test_whoever_takes_too_long_is_told_so(hybrid: Path) -> None:
-    settings = Settings(model=str(hybrid), max_rows=1, request_timeout=1.0)
+    settings = Settings(model=str(hybrid), max_num_seqs=1, request_timeout=1.0)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
         answer = post_chat(http, "Go on", ignore_eos=True, stream=True)

@@ -45,7 +45,7 @@ commands = typer.Typer(cls=cli._Commands)
 
 @commands.command()
 def serve(model: str, drain_seconds: float) -> None:
-    settings = Settings(model=model, served_model_name="tiny", port=0, drain_seconds=drain_seconds, max_rows=1)
+    settings = Settings(model=model, served_model_name="tiny", port=0, drain_seconds=drain_seconds, max_num_seqs=1)
     run(Breakable(settings), settings)
 
 
