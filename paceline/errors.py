@@ -15,6 +15,11 @@ class InvalidRequest(PacelineError):
         self.field = field
         self.code = code
 
+    @staticmethod
+    def at(field: str, problem: str, *, code: str | None = None) -> InvalidRequest:
+        """The field's name, then what is wrong with it: "must be text." or ": this model takes no images."."""
+        return InvalidRequest(f"{field}{'' if problem.startswith(':') else ' '}{problem}", field=field, code=code)
+
 
 class PromptTooLong(InvalidRequest):
     """The prompt does not fit the model's context; both numbers are in the text."""

@@ -52,7 +52,7 @@ class _Part:
 def conversation(system: Any, messages: Sequence[Any], *, takes_images: bool) -> Conversation:
     """Raises InvalidRequest for what is not in Anthropic's form, and for what no model here can be told."""
     if not messages:
-        raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+        raise InvalidRequest.at("messages", "must be a list with at least one message.")
     return _Reader(takes_images).read(system, messages)
 
 
@@ -70,9 +70,7 @@ class _Reader:
             place = f"messages[{index}]"
             role = message.get("role") if isinstance(message, Mapping) else None
             if role not in ROLES:
-                raise InvalidRequest(
-                    f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
-                )
+                raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
             read = {"user": self._user, "assistant": self._assistant, "system": self._system}[role]
             read(message.get("content"), f"{place}.content")
         return Conversation(tuple(self.messages), self.places)
@@ -141,7 +139,7 @@ class _Reader:
         id, name = _string(block, "id", place), _string(block, "name", place)
         arguments = block.get("input")
         if not isinstance(arguments, Mapping | None):
-            raise InvalidRequest(f"{place}.input must be an object.", field=f"{place}.input")
+            raise InvalidRequest.at(f"{place}.input", "must be an object.")
         self.names[id] = name
         return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments or {}}}
 
@@ -172,7 +170,7 @@ class _Reader:
 
     def _picture(self, block: Mapping[str, Any], place: str) -> _Part:
         if not self.takes_images:
-            raise InvalidRequest(f"{place}: this model takes no images.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no images.")
         if block.get("transformations"):
             raise InvalidRequest(f"{place}.transformations is not supported by this server.", field=place)
         source, here = _source(block, place)
@@ -180,14 +178,12 @@ class _Reader:
             case "base64":
                 kind, data = _string(source, "media_type", here), _string(source, "data", here)
                 if MEDIA_TYPE.fullmatch(kind) is None:
-                    raise InvalidRequest(f"{here}.media_type must be like image/png.", field=f"{here}.media_type")
+                    raise InvalidRequest.at(f"{here}.media_type", "must be like image/png.")
                 url = f"data:{kind};base64,{data}"
             case "url":
                 url = _string(source, "url", here)
             case kind:
-                raise InvalidRequest(
-                    f"{here}.type is {kind!r}; pictures are taken as base64 or by their url.", field=f"{here}.type"
-                )
+                raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; pictures are taken as base64 or by their url.")
         return _Part({"type": "image_url", "image_url": {"url": url}}, here)
 
     def _document(self, block: Mapping[str, Any], place: str) -> list[_Part]:
@@ -200,9 +196,7 @@ class _Reader:
                 blocks = _blocks(source.get("content"), f"{here}.content", ("text", "image"))
                 parts = [part for inner, at in blocks for part in self._read(inner, at)]
             case kind:
-                raise InvalidRequest(
-                    f"{here}.type is {kind!r}; documents are taken as text only.", field=f"{here}.type"
-                )
+                raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; documents are taken as text only.")
         return _headed((block.get("title"), block.get("context")), parts, place)
 
     def _search_result(self, block: Mapping[str, Any], place: str) -> list[_Part]:
@@ -221,14 +215,12 @@ def _blocks(content: Any, place: str, kinds: Sequence[str]) -> Iterator[tuple[Ma
         yield {"type": "text", "text": content}, place
         return
     if not isinstance(content, list):
-        raise InvalidRequest(f"{place} must be text or a list of blocks.", field=place)
+        raise InvalidRequest.at(place, "must be text or a list of blocks.")
     for index, block in enumerate(content):
         here = f"{place}[{index}]"
         kind = block.get("type") if isinstance(block, Mapping) else None
         if kind not in kinds:
-            raise InvalidRequest(
-                f"{here} has the type {kind!r}; here this server takes {', '.join(kinds)}.", field=here
-            )
+            raise InvalidRequest.at(here, f"has the type {kind!r}; here this server takes {', '.join(kinds)}.")
         yield block, here
 
 
@@ -248,18 +240,18 @@ def _headed(lines: Sequence[Any], parts: list[_Part], place: str) -> list[_Part]
 def _source(block: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], str]:
     source, here = block.get("source"), f"{place}.source"
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{here} must be an object.", field=here)
+        raise InvalidRequest.at(here, "must be an object.")
     return source, here
 
 
 def _string(fields: Mapping[str, Any], name: str, place: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{place}.{name} must be text.", field=f"{place}.{name}")
+        raise InvalidRequest.at(f"{place}.{name}", "must be text.")
     return value
 
 
 def _refuse_citations(block: Mapping[str, Any], place: str) -> None:
     citations = block.get("citations")
     if isinstance(citations, Mapping) and citations.get("enabled"):
-        raise InvalidRequest(f"{place}.citations are not supported by this server.", field=f"{place}.citations")
+        raise InvalidRequest.at(f"{place}.citations", "are not supported by this server.")

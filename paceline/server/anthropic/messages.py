@@ -87,9 +87,9 @@ class Message:
         check_context_management(body.context_management)
         self.conversation = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
         if body.messages[-1]["role"] == "assistant":
-            raise InvalidRequest(
-                "messages must end with a user's message: this server does not continue what the assistant has begun.",
-                field="messages",
+            raise InvalidRequest.at(
+                "messages",
+                "must end with a user's message: this server does not continue what the assistant has begun.",
             )
         box = toolbox_of(body.tools, body.tool_choice)
         self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)

@@ -71,8 +71,4 @@ def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, 
             harmless = (None,)
         if harmless is not None and value not in harmless:
             reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise InvalidRequest(
-                f"{name} {reason}; leave it out.",
-                field=name,
-                code="unsupported_parameter",
-            )
+            raise InvalidRequest.at(name, f"{reason}; leave it out.", code="unsupported_parameter")

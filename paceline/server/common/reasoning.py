@@ -18,16 +18,13 @@ def thinking_options(state: AppState, effort: str | None, enabled: bool | None) 
         options["enable_thinking"] = enabled
     if effort is not None:
         if effort not in EFFORTS:
-            raise InvalidRequest(
-                f"reasoning_effort is {effort!r}; it must be one of {', '.join(EFFORTS)}.", field="reasoning_effort"
-            )
+            raise InvalidRequest.at("reasoning_effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
         if "reasoning_effort" in template:
             options["reasoning_effort"] = effort
         elif "enable_thinking" in template:
             options.setdefault("enable_thinking", effort != "none")
         elif effort != "none":
-            raise InvalidRequest(
-                "reasoning_effort: this model's chat template knows no levels of reasoning; leave it out.",
-                field="reasoning_effort",
+            raise InvalidRequest.at(
+                "reasoning_effort", ": this model's chat template knows no levels of reasoning; leave it out."
             )
     return options

@@ -63,9 +63,8 @@ class Completions:
         self.n = choices(body)
         sampling = completion_sampling(body)
         if len(body.prompt) > MAX_PROMPTS:
-            raise InvalidRequest(
-                f"prompt holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed.",
-                field="prompt",
+            raise InvalidRequest.at(
+                "prompt", f"holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed."
             )
         prompts: Sequence[str | list[int]] = body.prompt
         grammar = response_grammar(fields)

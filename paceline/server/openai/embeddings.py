@@ -128,15 +128,14 @@ async def embed(
 
 def check_count(field: str, count: int) -> None:
     if count > MAX_INPUTS:
-        raise InvalidRequest(f"{field} holds {count} texts, and at most {MAX_INPUTS} are allowed.", field=field)
+        raise InvalidRequest.at(field, f"holds {count} texts, and at most {MAX_INPUTS} are allowed.")
 
 
 def _checked_size(state: AppState, dimensions: int | None) -> int | None:
     most = state.backend.embedding_size
     if dimensions is not None and most is not None and not 1 <= dimensions <= most:
-        raise InvalidRequest(
-            f"dimensions is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}.",
-            field="dimensions",
+        raise InvalidRequest.at(
+            "dimensions", f"is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}."
         )
     return dimensions
 

@@ -14,11 +14,11 @@ SWITCHES = {"enabled": True, "disabled": False, "auto": None}  # of `thinking`, 
 
 def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dict[str, Any]:
     if verbosity is not None and verbosity not in VERBOSITIES:
-        raise InvalidRequest(f"{field} is {verbosity!r}; it must be one of {', '.join(VERBOSITIES)}.", field=field)
+        raise InvalidRequest.at(field, f"is {verbosity!r}; it must be one of {', '.join(VERBOSITIES)}.")
     if verbosity is not None and "verbosity" in (state.backend.tokenizer.chat_template or ""):
         return {"verbosity": verbosity}
     if verbosity not in (None, "medium"):
-        raise InvalidRequest(f"{field}: this model's chat template knows no levels of it; leave it out.", field=field)
+        raise InvalidRequest.at(field, ": this model's chat template knows no levels of it; leave it out.")
     return {}
 
 
@@ -28,17 +28,17 @@ def other_words(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
     effort = enabled = None
     if reasoning is not None:
         if not isinstance(reasoning, Mapping):
-            raise InvalidRequest("reasoning must be an object.", field="reasoning")
+            raise InvalidRequest.at("reasoning", "must be an object.")
         for name, value in reasoning.items():
             if name not in ("effort", "enabled", "exclude", "summary") or (name == "exclude" and value):
-                raise InvalidRequest(
-                    f"reasoning.{name} is not supported by this server yet; leave it out.",
-                    field=f"reasoning.{name}",
+                raise InvalidRequest.at(
+                    f"reasoning.{name}",
+                    "is not supported by this server yet; leave it out.",
                     code="unsupported_parameter",
                 )
         effort, enabled = reasoning.get("effort"), reasoning.get("enabled")
         if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):
-            raise InvalidRequest("reasoning: effort must be text, and enabled true or false.", field="reasoning")
+            raise InvalidRequest.at("reasoning", ": effort must be text, and enabled true or false.")
     if thinking is not None:
         kind = thinking.get("type") if isinstance(thinking, Mapping) else None
         if not isinstance(kind, str) or kind not in SWITCHES:

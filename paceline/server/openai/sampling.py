@@ -14,7 +14,7 @@ DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 
 def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
     if body.top_logprobs and not body.logprobs:
-        raise InvalidRequest("top_logprobs needs logprobs: true.", field="top_logprobs")
+        raise InvalidRequest.at("top_logprobs", "needs logprobs: true.")
     max_tokens = body.max_tokens
     # Two fields go by another name in the engine: checked here, so that the client reads the name it wrote.
     if body.max_completion_tokens is not None:
@@ -28,12 +28,11 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
 def completion_sampling(body: CompletionBody) -> Sampling:
     max_tokens = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     if max_tokens == 0 and not body.echo:
-        raise InvalidRequest(
-            "max_tokens: 0 asks for nothing; only with echo (scoring the prompt) does it make sense.",
-            field="max_tokens",
+        raise InvalidRequest.at(
+            "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
         )
     if body.best_of is not None and body.best_of != (body.n or 1):
-        raise InvalidRequest("best_of other than n is not supported by this server yet.", field="best_of")
+        raise InvalidRequest.at("best_of", "other than n is not supported by this server yet.")
     prompt_logprobs = body.logprobs if body.echo else None
     if max_tokens == 0 and prompt_logprobs is None:
         prompt_logprobs = 0  # the engine does nothing for a prompt unless its scores are wanted
@@ -46,7 +45,7 @@ def choices(body: SamplingFields) -> int:
 
 def _sampling(body: SamplingFields, **more: Any) -> Sampling:
     if body.stream_options is not None and not body.stream:
-        raise InvalidRequest("stream_options needs stream: true.", field="stream_options")
+        raise InvalidRequest.at("stream_options", "needs stream: true.")
     given = {
         "temperature": body.temperature,
         "top_p": body.top_p,
@@ -72,13 +71,13 @@ def _sampling(body: SamplingFields, **more: Any) -> Sampling:
 
 def _within(value: int, low: int, high: int, field: str) -> None:
     if not low <= value <= high:
-        raise InvalidRequest(f"{field} is {value}; it must lie between {low} and {high}.", field=field)
+        raise InvalidRequest.at(field, f"is {value}; it must lie between {low} and {high}.")
 
 
 def _logit_bias(bias: dict[str, float]) -> dict[int, float]:
     by_id = {}
     for key, value in bias.items():
         if not key.isascii() or not key.isdigit() or len(key) > 10:
-            raise InvalidRequest(f"logit_bias has the key {key[:40]!r}, which is no token id.", field="logit_bias")
+            raise InvalidRequest.at("logit_bias", f"has the key {key[:40]!r}, which is no token id.")
         by_id[int(key)] = value
     return by_id

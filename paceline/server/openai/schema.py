@@ -32,7 +32,7 @@ def _template_options(value: Any) -> Any:
         raise ValueError(f"{sorted(reserved)[0]} cannot be set here")
     if isinstance(value, dict) and not isinstance(value.get("enable_thinking"), bool | None):
         field = "chat_template_kwargs.enable_thinking"  # any text is true to a template, "false" as well
-        raise InvalidRequest(f"{field} must be true or false.", field=field)
+        raise InvalidRequest.at(field, "must be true or false.")
     return value
 
 

@@ -59,10 +59,10 @@ def routes(state: AppState) -> APIRouter:
         check_count("text_1 and text_2", len(ones) + len(others))
         for field, given in (("text_1", ones), ("text_2", others)):
             if not given:
-                raise InvalidRequest(f"{field} is empty.", field=field)
+                raise InvalidRequest.at(field, "is empty.")
         if len(ones) not in (1, len(others)):
-            raise InvalidRequest(
-                f"text_1 holds {len(ones)} texts for {len(others)} in text_2; give one, or as many.", field="text_1"
+            raise InvalidRequest.at(
+                "text_1", f"holds {len(ones)} texts for {len(others)} in text_2; give one, or as many."
             )
         envelope = Envelope("score", state.model_name)
         texts = [*(("text_1", text) for text in ones), *(("text_2", text) for text in others)]

@@ -53,7 +53,7 @@ def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
     found: list[GrammarSpec | None] = []
     outputs = fields.get("structured_outputs")
     if outputs is not None and not isinstance(outputs, Mapping):
-        raise InvalidRequest("structured_outputs must be an object.", field="structured_outputs")
+        raise InvalidRequest.at("structured_outputs", "must be an object.")
     for name, value in (outputs or {}).items():
         if value is None:
             continue
@@ -62,10 +62,8 @@ def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
         elif name in _KINDS:
             found.append(_KINDS[name](value, field=f"structured_outputs.{name}"))
         else:
-            raise InvalidRequest(
-                f"structured_outputs.{name} is not supported by this server yet.",
-                field=f"structured_outputs.{name}",
-                code="unsupported_parameter",
+            raise InvalidRequest.at(
+                f"structured_outputs.{name}", "is not supported by this server yet.", code="unsupported_parameter"
             )
     for name, make in _KINDS.items():
         value = fields.get(f"guided_{name}")

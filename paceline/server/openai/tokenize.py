@@ -79,9 +79,7 @@ def _detokenized(state: AppState, body: DetokenizeBody) -> bytes:
     tokenizer = state.backend.tokenizer
     unknown = next((token_id for token_id in body.tokens if not 0 <= token_id < tokenizer.vocab_size), None)
     if unknown is not None:
-        raise InvalidRequest(
-            f"tokens holds {unknown}; this model's tokens are 0 to {tokenizer.vocab_size - 1}.", field="tokens"
-        )
+        raise InvalidRequest.at("tokens", f"holds {unknown}; this model's tokens are 0 to {tokenizer.vocab_size - 1}.")
     return encode_long({"prompt": tokenizer.decode(body.tokens, False)})
 
 

@@ -20,17 +20,14 @@ def toolbox(tools: Any, choice: Any, parallel: bool | None) -> Toolbox:
         function = choice.get("function")
         name = function.get("name") if isinstance(function, Mapping) else None
         if choice.get("type") != "function" or not isinstance(name, str):
-            raise InvalidRequest(
-                'tool_choice must be "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.',
-                field="tool_choice",
+            raise InvalidRequest.at(
+                "tool_choice", 'must be "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.'
             )
         return chosen(box, name)
     if choice not in ("none", "auto", "required"):
-        raise InvalidRequest(
-            f'tool_choice is {choice!r}; it must be "none", "auto" or "required".', field="tool_choice"
-        )
+        raise InvalidRequest.at("tool_choice", f'is {choice!r}; it must be "none", "auto" or "required".')
     if choice == "required" and not box.tools:
-        raise InvalidRequest("tool_choice is required, and there are no tools.", field="tool_choice")
+        raise InvalidRequest.at("tool_choice", "is required, and there are no tools.")
     return replace(box, choice=choice)
 
 
@@ -50,5 +47,5 @@ def _allowed(box: Toolbox, allowed: Any) -> Toolbox:
         names.add(name)
     box = replace(box, tools=tuple(tool for tool in box.tools if tool["function"]["name"] in names))
     if allowed["mode"] == "required" and not box.tools:
-        raise InvalidRequest("tool_choice is required, and there are no tools.", field="tool_choice")
+        raise InvalidRequest.at("tool_choice", "is required, and there are no tools.")
     return replace(box, choice=allowed["mode"])

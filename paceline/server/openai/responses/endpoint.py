@@ -154,7 +154,7 @@ def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
     if after is not None:
         places = [place for place, item in enumerate(items) if item["id"] == after]
         if not places:
-            raise InvalidRequest(f"after names the item {after!r}, which is not in this list.", field="after")
+            raise InvalidRequest.at("after", f"names the item {after!r}, which is not in this list.")
         start = places[0] + 1
     data = items[start : start + limit]
     ids = [item["id"] for item in data] or [""]
@@ -188,7 +188,7 @@ class ResponseRun:
             forget=thoughts.context == "current_turn",
         )
         if not self.talk.messages:
-            raise InvalidRequest("input is missing: there is nothing to respond to.", field="input")
+            raise InvalidRequest.at("input", "is missing: there is nothing to respond to.")
         self.summary = thoughts.summary or thoughts.generate_summary
         self.output = Output(
             state.backend.tokenizer,
