@@ -29,8 +29,7 @@ from paceline.server.anthropic.schema import (
     user_of,
 )
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import read_request
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
@@ -46,10 +45,7 @@ def routes(state: AppState) -> APIRouter:
         "/v1/messages", openapi_extra=described_by(MessagesBody), responses=gives(AssistantMessage, streams=True)
     )
     async def create_message(request: Request) -> Response:
-        body, fields = await read_body(request, MessagesBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES)
         message = Message(state, body)
         if body.stream:
             return await start_stream(request.receive, message.events(), failed=failed)
@@ -57,10 +53,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))
     async def count_tokens(request: Request) -> Response:
-        body, fields = await read_body(request, CountBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, CountBody, UNSUPPORTED_IN_MESSAGES)
         # In a thread: a long text would hold up every stream.
         return JSONResponse({"input_tokens": await asyncio.to_thread(counted, state, body)})
 

@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, Lenient, Many, Priority
+from paceline.server.common.fields import CONTENT, Many, Priority, RequestBody
 from paceline.server.common.reasoning import thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
@@ -39,10 +39,9 @@ CLEARING_EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015")
 EFFORTS: Mapping[str, str] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 
-class CountBody(Lenient):
+class CountBody(RequestBody):
     """/v1/messages/count_tokens."""
 
-    model: str | None = None
     messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None
     tools: list[Any] | None = None

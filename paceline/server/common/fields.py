@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest
+from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
+from paceline.server.state import AppState
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
@@ -21,6 +24,13 @@ Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where 
 
 class Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class RequestBody(Lenient):
+    model: str | None = None
+
+
+Body = TypeVar("Body", bound=RequestBody)
 
 
 class KeptTokens(BaseModel):
@@ -61,6 +71,17 @@ NO_EFFECT = dict.fromkeys(
     ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
 )
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+
+
+async def read_request(
+    state: AppState, request: Request, model: type[Body], unsupported: Mapping[str, tuple[Any, ...]]
+) -> tuple[Body, dict[str, Any]]:
+    """The body as `model`, and as the plain object that the client sent; checked to be for the model that is served."""
+    body, fields = await read_body(request, model)
+    refuse_unsupported(fields, unsupported)
+    state.check_ready()
+    state.check_model(body.model)
+    return body, fields
 
 
 def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:

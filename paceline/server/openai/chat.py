@@ -13,9 +13,8 @@ from fastapi import APIRouter, Request, Response
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
+from paceline.server.common.fields import read_request
 from paceline.server.common.reasoning import thinking_options
-from paceline.server.http.body import read_body
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_long
 from paceline.server.http.identity import current
@@ -40,10 +39,7 @@ def routes(state: AppState) -> APIRouter:
         "/v1/chat/completions", openapi_extra=described_by(ChatBody), responses=gives(ChatCompletion, streams=True)
     )
     async def create_chat_completion(request: Request) -> Response:
-        body, fields = await read_body(request, ChatBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
-        state.check_ready()
-        state.check_model(body.model)
+        body, fields = await read_request(state, request, ChatBody, UNSUPPORTED_IN_CHAT)
         chat = Chat(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, chat.events(), failed=failed, end=DONE)

@@ -12,8 +12,7 @@ from fastapi import APIRouter, Request, Response
 from paceline.errors import InvalidRequest
 from paceline.requests import GenerateRequest
 from paceline.server.common.deltas import Collected, Deltas, Output, UsageCounter, at_a_time, collect, follow, merge
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import read_request
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_long
 from paceline.server.http.identity import current
@@ -39,10 +38,7 @@ def routes(state: AppState) -> APIRouter:
         "/v1/completions", openapi_extra=described_by(CompletionBody), responses=gives(TextCompletion, streams=True)
     )
     async def create_completion(request: Request) -> Response:
-        body, fields = await read_body(request, CompletionBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
-        state.check_ready()
-        state.check_model(body.model)
+        body, fields = await read_request(state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS)
         completions = Completions(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, completions.events(), failed=failed, end=DONE)

@@ -16,8 +16,7 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 from paceline.errors import InvalidRequest
 from paceline.requests import EmbedRequest
 from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
-from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import NOTHING, Priority, RequestBody, read_request
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.encoding import encode_json
 from paceline.server.http.identity import current
@@ -44,8 +43,7 @@ UNSUPPORTED_IN_EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-class EmbeddingBody(Lenient):
-    model: str | None = None
+class EmbeddingBody(RequestBody):
     input: Annotated[list[str] | list[list[int]], BeforeValidator(prompts), WithJsonSchema(PROMPT)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = None
@@ -76,10 +74,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/v1/embeddings", openapi_extra=described_by(EmbeddingBody), responses=gives(EmbeddingList))
     async def create_embeddings(request: Request) -> Response:
-        body, fields = await read_body(request, EmbeddingBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, EmbeddingBody, UNSUPPORTED_IN_EMBEDDINGS)
         check_count("input", len(body.input))
         size = _checked_size(state, body.dimensions)
         request_id = Envelope("embd", state.model_name).id

@@ -10,8 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import Lenient, Many, Priority, refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import Many, Priority, RequestBody, read_request
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.openapi import TEXT, described_by, gives, list_of
 from paceline.server.openai.embeddings import UNSUPPORTED_IN_EMBEDDINGS, PromptUsage, check_count, embed
@@ -23,8 +22,7 @@ TEXTS = {"anyOf": [TEXT, list_of(TEXT)]}
 Texts = Annotated[Many[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
 
 
-class ScoreBody(Lenient):
-    model: str | None = None
+class ScoreBody(RequestBody):
     text_1: Texts
     text_2: Texts
     user: str | None = None
@@ -51,10 +49,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/v1/score", openapi_extra=described_by(ScoreBody), responses=gives(ScoreList))
     async def create_score(request: Request) -> Response:
-        body, fields = await read_body(request, ScoreBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, ScoreBody, UNSUPPORTED_IN_EMBEDDINGS)
         ones, others = body.text_1, body.text_2
         check_count("text_1 and text_2", len(ones) + len(others))
         for field, given in (("text_1", ones), ("text_2", others)):

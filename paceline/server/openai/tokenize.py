@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import Lenient, Many, refuse_unsupported
+from paceline.server.common.fields import Many, RequestBody, read_request
 from paceline.server.http.body import read_body
 from paceline.server.http.encoding import encode_long
 from paceline.server.http.openapi import described_by, gives
@@ -17,10 +17,9 @@ from paceline.server.openai.schema import TemplateOptions
 from paceline.server.state import AppState
 
 
-class TokenizeBody(Lenient):
+class TokenizeBody(RequestBody):
     """vLLM's: either a prompt or messages."""
 
-    model: str | None = None
     prompt: str | None = None
     messages: list[Any] | None = None
     add_special_tokens: bool | None = None
@@ -29,8 +28,7 @@ class TokenizeBody(Lenient):
     chat_template_kwargs: TemplateOptions = None
 
 
-class DetokenizeBody(Lenient):
-    model: str | None = None
+class DetokenizeBody(RequestBody):
     tokens: Many[int]
 
 
@@ -50,10 +48,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/tokenize", openapi_extra=described_by(TokenizeBody), responses=gives(Tokens))
     async def tokenize(request: Request) -> Response:
-        body, fields = await read_body(request, TokenizeBody)
-        refuse_unsupported(fields, {})
-        state.check_ready()
-        state.check_model(body.model)
+        body, fields = await read_request(state, request, TokenizeBody, {})
         # In a thread: a long text would hold up every stream.
         return Response(await asyncio.to_thread(_tokenized, state, body, fields), media_type="application/json")
 

@@ -16,8 +16,7 @@ from fastapi.responses import JSONResponse
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import read_request
 from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
@@ -55,11 +54,8 @@ class ResponsesApi:
 
     async def read(self, request: Request) -> ResponseRun:
         """A request, read and checked."""
-        body, fields = await read_body(request, ResponsesBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
+        body, fields = await read_request(self.state, request, ResponsesBody, UNSUPPORTED_IN_RESPONSES)
         schema.refuse_deep(fields)
-        self.state.check_ready()
-        self.state.check_model(body.model)
         previous = None
         if body.previous_response_id is not None:
             previous = self.store.get(body.previous_response_id)
