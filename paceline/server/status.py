@@ -1,9 +1,9 @@
-"""/health, /ready, /v1/status and /metrics: how the server is."""
+"""/health, /ready, /v1/status and /metrics: how the server is. And /v1/cache/clear, for administrators."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from paceline.errors import EngineUnavailable
-from paceline.server.http.auth import is_admin
+from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import gives
 from paceline.server.state import AppState
@@ -21,6 +21,10 @@ from paceline.types import RequestId
 
 class State(BaseModel):
     status: Literal["ok", "ready"]
+
+
+class Cleared(BaseModel):
+    cleared: dict[str, Any]
 
 
 def routes(state: AppState) -> APIRouter:
@@ -65,5 +69,11 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    @router.post("/v1/cache/clear", responses=gives(Cleared))
+    async def clear_cache(request: Request) -> Response:
+        check_admin(request)
+        state.check_ready()
+        return JSONResponse({"cleared": dict(await state.backend.clear_cache())})
 
     return router

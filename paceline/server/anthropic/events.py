@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.anthropic.errors import message_error
-from paceline.server.http.encoding import encode_json
-from paceline.server.http.sse import named_events
+from paceline.server.http.response import encode_json, named_events
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it

@@ -15,10 +15,11 @@ from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest
 from paceline.server.anthropic.events import Blocks, StreamEvent, failed
 from paceline.server.anthropic.input import conversation
-from paceline.server.anthropic.objects import AssistantMessage, InputTokenCount
 from paceline.server.anthropic.schema import (
     UNSUPPORTED_IN_MESSAGES,
+    AssistantMessage,
     CountBody,
+    InputTokenCount,
     MessagesBody,
     check_context_management,
     grammar_of,
@@ -30,10 +31,9 @@ from paceline.server.anthropic.schema import (
 )
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request
-from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import named_events, start_stream
+from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.state import AppState
 from paceline.types import RequestId
 

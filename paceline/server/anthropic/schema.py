@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, Many, Priority, RequestBody
-from paceline.server.common.reasoning import thinking_options
+from paceline.server.common.fields import CONTENT, KeptTokens, Many, Priority, RequestBody, thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
 from paceline.server.state import AppState
@@ -234,3 +233,29 @@ def _with_examples(function: Mapping[str, Any], examples: Any, place: str) -> Ma
     lines = [json.dumps(example, ensure_ascii=False) for example in examples]
     described = "\n".join([function.get("description", ""), "Examples of its input:", *lines]).strip()
     return {**function, "description": described}
+
+
+class ContentBlock(BaseModel):
+    type: Literal["text", "thinking", "tool_use"]
+
+
+class MessageUsage(KeptTokens):
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+
+
+class AssistantMessage(BaseModel):
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[ContentBlock]
+    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+    stop_sequence: str | None
+    usage: MessageUsage
+
+
+class InputTokenCount(BaseModel):
+    input_tokens: int

@@ -68,7 +68,7 @@ class LimitedProtocol(H11Protocol):
         unread = self.conn.their_state is h11.SEND_BODY  # asked now: then the next request may have begun
         super().on_response_complete()
         if unread and not self.transport.is_closing():
-            self._linger()  # more came than is dropped (http/unread), or a body that was not waited for
+            self._linger()  # more came than is dropped (`http/body`), or a body that was not waited for
         else:
             self._watch()
 

@@ -13,21 +13,22 @@ from fastapi import APIRouter, Request, Response
 from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import read_request
-from paceline.server.common.reasoning import thinking_options
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_long
+from paceline.server.common.fields import read_request, thinking_options
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
-from paceline.server.openai.reasoning import other_words, verbosity_options
-from paceline.server.openai.sampling import chat_sampling, choices
+from paceline.server.openai.sampling import (
+    chat_sampling,
+    choices,
+    other_words,
+    response_grammar,
+    toolbox,
+    verbosity_options,
+)
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
-from paceline.server.openai.structured import response_grammar
-from paceline.server.openai.tools import toolbox
 from paceline.server.state import AppState
 from paceline.types import TokenLogprob
 

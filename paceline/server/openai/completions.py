@@ -13,17 +13,14 @@ from paceline.errors import InvalidRequest
 from paceline.requests import GenerateRequest
 from paceline.server.common.deltas import Collected, Deltas, Output, UsageCounter, at_a_time, collect, follow, merge
 from paceline.server.common.fields import read_request
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_long
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
 from paceline.server.openai.objects import TextCompletion
-from paceline.server.openai.sampling import choices, completion_sampling
+from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
-from paceline.server.openai.structured import response_grammar
 from paceline.server.state import AppState
 from paceline.types import Delta, PromptInfo, RequestId
 

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.server.backend import Tokenizer
+from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
 LEAST = -9999.0  # JSON has no infinity; vLLM's number for "impossible"

@@ -17,11 +17,10 @@ from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, Pr
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request
-from paceline.server.http.disconnect import unless_disconnected
 from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import named_events, start_stream
+from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.openai.envelope import failed
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema

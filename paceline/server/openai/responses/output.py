@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
-from paceline.server.backend import Tokenizer
 from paceline.server.common.chat_run import ChatDelta
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed
 from paceline.server.openai.responses.tools import INPUT, Called
+from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
 Event = dict[str, Any]

@@ -9,13 +9,10 @@ from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, NOTHING, OTHER_PART, Lenient, Many
-from paceline.server.common.reasoning import EFFORTS, thinking_options
+from paceline.server.common.fields import CONTENT, EFFORTS, NOTHING, OTHER_PART, Lenient, Many, thinking_options
 from paceline.server.http.openapi import TEXT, list_of, object_of
-from paceline.server.openai.reasoning import verbosity_options
-from paceline.server.openai.sampling import chat_sampling
+from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
 from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
-from paceline.server.openai.structured import format_grammar, response_grammar
 from paceline.server.state import AppState
 from paceline.types import Sampling
 
