@@ -82,8 +82,12 @@ class CompletionLogprobs:
         lists["top_logprobs"].append(top)
 
 
-def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    return {name: first[name] + second[name] for name in first}
+def joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    lists = _empty()
+    for part in parts:
+        for name, values in part.items():
+            lists[name] += values
+    return lists
 
 
 def _empty() -> dict[str, Any]:
