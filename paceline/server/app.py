@@ -165,7 +165,7 @@ def run(backend: Backend, settings: Settings) -> None:
 def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=limits.protocol_of(settings),
+        http=limits.protocol_for(settings),
         ws="none",
         h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,
         log_config=None,  # its lines go where the program's own go

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from paceline.errors import EngineUnavailable
 from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import gives
+from paceline.server.http.openapi import returns
 from paceline.server.state import AppState
 from paceline.stats import SequenceStats, Stats
 from paceline.types import RequestId
@@ -31,21 +31,21 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     backend = state.backend
 
-    @router.get("/health", responses=gives(State))
+    @router.get("/health", responses=returns(State))
     async def health() -> Response:
         """Alive: true while loading and while draining, false once the engine has given up."""
         if backend.failure is not None:
             raise EngineUnavailable(backend.failure)
         return JSONResponse({"status": "ok"})
 
-    @router.get("/ready", responses=gives(State))
+    @router.get("/ready", responses=returns(State))
     async def ready() -> Response:
         state.check_ready()
         if state.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
-    @router.get("/v1/status", responses=gives(Stats))
+    @router.get("/v1/status", responses=returns(Stats))
     async def status(request: Request) -> Response:
         owners, caller = state.requests.owners(), current().owner
         admin = is_admin(request)
@@ -70,7 +70,7 @@ def routes(state: AppState) -> APIRouter:
     async def metrics() -> Response:
         return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
-    @router.post("/v1/cache/clear", responses=gives(Cleared))
+    @router.post("/v1/cache/clear", responses=returns(Cleared))
     async def clear_cache(request: Request) -> Response:
         check_admin(request)
         state.check_ready()

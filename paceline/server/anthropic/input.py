@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.errors import InvalidRequest
-from paceline.server.anthropic.events import thought_in
+from paceline.server.anthropic.events import thought_in_signature
 
 ROLES = ("user", "assistant", "system")
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
@@ -79,7 +79,7 @@ class _Reader:
 
     def _system(self, content: Any, place: str) -> None:
         parts = [_text(block, here) for block, here in _blocks(content, place, ("text",))]
-        self._say("system", parts)
+        self._add_message("system", parts)
 
     def _user(self, content: Any, place: str) -> None:
         """Tool results are messages of their own."""
@@ -91,11 +91,11 @@ class _Reader:
                 parts += self._read(block, here)
                 continue
             if parts:
-                self._say("user", shown + parts)
+                self._add_message("user", shown + parts)
                 parts, shown = [], []
             shown += self._result(block, here, len(shown) // 2)
         if shown or parts or len(self.messages) == before:
-            self._say("user", shown + parts)
+            self._add_message("user", shown + parts)
 
     def _result(self, block: Mapping[str, Any], place: str, shown: int) -> list[_Part]:
         """A tool's result. Few templates take pictures in one: they are for the user to show, behind the results."""
@@ -107,15 +107,15 @@ class _Reader:
             for part in self._read(inner, here):
                 if part.is_picture:
                     shown += 1
-                    label = _Part(_written(f"[image {shown}]"), here)
+                    label = _Part(_text_part(f"[image {shown}]"), here)
                     pictures += [label, part]
                     part = label
                 parts.append(part)
         if block.get("is_error"):
             first = parts[0].part["text"] if parts else ""
-            parts[:1] = [_Part(_written(ERROR + first), place)]
+            parts[:1] = [_Part(_text_part(ERROR + first), place)]
         named = {"name": self.names[id]} if id in self.names else {}
-        self._say("tool", parts, tool_call_id=id, **named)
+        self._add_message("tool", parts, tool_call_id=id, **named)
         return pictures
 
     def _assistant(self, content: Any, place: str) -> None:
@@ -127,13 +127,13 @@ class _Reader:
                 case "text":
                     parts.append(_text(block, here))
                 case "thinking":
-                    thoughts.append(_string(block, "thinking", here) or thought_in(block.get("signature")))
+                    thoughts.append(_string(block, "thinking", here) or thought_in_signature(block.get("signature")))
                 case "tool_use":
                     calls.append(self._call(block, here))
         more: dict[str, Any] = {"tool_calls": calls} if calls else {}
         if thought := "\n\n".join(filter(None, thoughts)):
             more["reasoning_content"] = thought
-        self._say("assistant", parts, **more)
+        self._add_message("assistant", parts, **more)
 
     def _call(self, block: Mapping[str, Any], place: str) -> dict[str, Any]:
         id, name = _string(block, "id", place), _string(block, "name", place)
@@ -143,7 +143,7 @@ class _Reader:
         self.names[id] = name
         return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments or {}}}
 
-    def _say(self, role: str, parts: Sequence[_Part], **more: Any) -> None:
+    def _add_message(self, role: str, parts: Sequence[_Part], **more: Any) -> None:
         index = len(self.messages)
         for number, part in enumerate(parts):
             if part.is_picture:
@@ -166,7 +166,7 @@ class _Reader:
             case "search_result":
                 return self._search_result(block, place)
             case _:  # the tool that a search has found: it is with the others already
-                return [_Part(_written(_string(block, "tool_name", place)), place)]
+                return [_Part(_text_part(_string(block, "tool_name", place)), place)]
 
     def _picture(self, block: Mapping[str, Any], place: str) -> _Part:
         if not self.takes_images:
@@ -191,18 +191,20 @@ class _Reader:
         source, here = _source(block, place)
         match source.get("type"):
             case "text":
-                parts = [_Part(_written(_string(source, "data", here)), here)]
+                parts = [_Part(_text_part(_string(source, "data", here)), here)]
             case "content":
                 blocks = _blocks(source.get("content"), f"{here}.content", ("text", "image"))
                 parts = [part for inner, at in blocks for part in self._read(inner, at)]
             case kind:
                 raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; documents are taken as text only.")
-        return _headed((block.get("title"), block.get("context")), parts, place)
+        return _with_header((block.get("title"), block.get("context")), parts, place)
 
     def _search_result(self, block: Mapping[str, Any], place: str) -> list[_Part]:
         _refuse_citations(block, place)
         blocks = _blocks(block.get("content"), f"{place}.content", ("text",))
-        return _headed((block.get("title"), block.get("source")), [_text(inner, here) for inner, here in blocks], place)
+        return _with_header(
+            (block.get("title"), block.get("source")), [_text(inner, here) for inner, here in blocks], place
+        )
 
 
 READABLE = ("text", "image", "document", "search_result")
@@ -225,16 +227,16 @@ def _blocks(content: Any, place: str, kinds: Sequence[str]) -> Iterator[tuple[Ma
 
 
 def _text(block: Mapping[str, Any], place: str) -> _Part:
-    return _Part(_written(_string(block, "text", place)), place)
+    return _Part(_text_part(_string(block, "text", place)), place)
 
 
-def _written(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _headed(lines: Sequence[Any], parts: list[_Part], place: str) -> list[_Part]:
+def _with_header(lines: Sequence[Any], parts: list[_Part], place: str) -> list[_Part]:
     head = "\n".join(line for line in lines if isinstance(line, str) and line)
-    return [_Part(_written(head), place), *parts] if head else parts
+    return [_Part(_text_part(head), place), *parts] if head else parts
 
 
 def _source(block: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], str]:

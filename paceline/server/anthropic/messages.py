@@ -32,7 +32,7 @@ from paceline.server.anthropic.schema import (
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.state import AppState
 from paceline.types import RequestId
@@ -42,7 +42,9 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/messages", openapi_extra=described_by(MessagesBody), responses=gives(AssistantMessage, streams=True)
+        "/v1/messages",
+        openapi_extra=body_schema(MessagesBody),
+        responses=returns(AssistantMessage, streams=True),
     )
     async def create_message(request: Request) -> Response:
         body, _ = await read_request(state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES)
@@ -51,7 +53,7 @@ def routes(state: AppState) -> APIRouter:
             return await start_stream(request.receive, message.events(), failed=failed)
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
-    @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))
+    @router.post("/v1/messages/count_tokens", openapi_extra=body_schema(CountBody), responses=returns(InputTokenCount))
     async def count_tokens(request: Request) -> Response:
         body, _ = await read_request(state, request, CountBody, UNSUPPORTED_IN_MESSAGES)
         # In a thread: a long text would hold up every stream.

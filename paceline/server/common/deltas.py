@@ -14,7 +14,7 @@ from paceline.server.metrics import RequestTimer
 from paceline.server.state import AppState
 from paceline.types import Delta, RequestId
 
-AT_A_TIME = 64
+MAX_CONCURRENT_PROMPTS = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
@@ -48,12 +48,12 @@ async def follow(
         timer.end(refused=refused)
 
 
-def at_a_time(state: AppState) -> int:
+def max_concurrent_prompts(state: AppState) -> int:
     """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
-    return min(AT_A_TIME, max(state.settings.max_queue, 1))
+    return min(MAX_CONCURRENT_PROMPTS, max(state.settings.max_queue, 1))
 
 
-async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = AT_A_TIME) -> Deltas:
+async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = MAX_CONCURRENT_PROMPTS) -> Deltas:
     """The streams' deltas as they come, so many streams at a time. The first stream that fails ends them all."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as only:

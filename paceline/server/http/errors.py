@@ -242,7 +242,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, answer)
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(RequestValidationError, answer_validation)
-    app.add_middleware(LastResort)
+    app.add_middleware(UnhandledErrors)
 
 
 def _methods_of(request: Request) -> list[str]:
@@ -257,7 +257,7 @@ def _methods_of(request: Request) -> list[str]:
     return [method for method in METHODS if taken(method)]
 
 
-class LastResort:
+class UnhandledErrors:
     """ASGI middleware for what nobody raised on purpose.
 
     Starlette's own handler for `Exception` raises it again after answering, and uvicorn then cuts the

@@ -90,7 +90,7 @@ class LimitedProtocol(H11Protocol):
 
     # -- the clock
 
-    def _owes(self) -> bool:
+    def _expects_data(self) -> bool:
         """Whether the connection waits for the rest of a request, or for one with no timer of uvicorn's running."""
         if self._refused or self.transport.is_closing():
             return False
@@ -99,7 +99,7 @@ class LimitedProtocol(H11Protocol):
         return state is h11.SEND_BODY or (state is h11.IDLE and not between)
 
     def _watch(self) -> None:
-        if not self._owes():
+        if not self._expects_data():
             self._stop_watching()
         elif self._timer is None:
             self._began = self._heard = self.loop.time()
@@ -113,7 +113,7 @@ class LimitedProtocol(H11Protocol):
 
     def _check(self) -> None:
         self._timer = None
-        if not self._owes():
+        if not self._expects_data():
             return
         paused = self._heard + self.timeout
         crawled = self._began + self.timeout + self._received / SLOWEST_BYTES_A_SECOND
@@ -154,7 +154,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def protocol_of(settings: Settings) -> type[LimitedProtocol]:
+def protocol_for(settings: Settings) -> type[LimitedProtocol]:
     class Protocol(LimitedProtocol):
         timeout = settings.body_timeout_seconds
         most_connections = settings.max_connections

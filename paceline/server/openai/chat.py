@@ -15,7 +15,7 @@ from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request, thinking_options
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
@@ -23,7 +23,7 @@ from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.sampling import (
     chat_sampling,
     choices,
-    other_words,
+    reasoning_aliases,
     response_grammar,
     toolbox,
     verbosity_options,
@@ -37,7 +37,9 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/chat/completions", openapi_extra=described_by(ChatBody), responses=gives(ChatCompletion, streams=True)
+        "/v1/chat/completions",
+        openapi_extra=body_schema(ChatBody),
+        responses=returns(ChatCompletion, streams=True),
     )
     async def create_chat_completion(request: Request) -> Response:
         body, fields = await read_request(state, request, ChatBody, UNSUPPORTED_IN_CHAT)
@@ -65,7 +67,7 @@ class Chat:
         self.state = state
         self.body = body
         self.envelope = Envelope("chatcmpl", state.model_name)
-        effort, enabled = other_words(fields)
+        effort, enabled = reasoning_aliases(fields)
         options = thinking_options(
             state,
             effort if body.reasoning_effort is None else body.reasoning_effort,

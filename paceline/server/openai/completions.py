@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request, Response
 
 from paceline.errors import InvalidRequest
 from paceline.requests import GenerateRequest
-from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
+from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
 from paceline.server.common.fields import read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
@@ -33,7 +33,9 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/completions", openapi_extra=described_by(CompletionBody), responses=gives(TextCompletion, streams=True)
+        "/v1/completions",
+        openapi_extra=body_schema(CompletionBody),
+        responses=returns(TextCompletion, streams=True),
     )
     async def create_completion(request: Request) -> Response:
         body, fields = await read_request(state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS)
@@ -53,7 +55,7 @@ class Completions:
         self.body = body
         self.envelope = Envelope("cmpl", state.model_name)
         context = current()
-        context.goes_by(self.envelope.id)
+        context.add_ids(self.envelope.id)
         self.n = choices(body)
         self.counter = UsageCounter()
         sampling = completion_sampling(body)
@@ -109,19 +111,21 @@ class Completions:
         stream = self.state.backend.stream_generate
         streams = [follow(self.state, stream(request), self.n, request.request_id) for request in self.requests]
         prompts: dict[int, PromptInfo] = {}
-        printers: dict[tuple[int, int], Printer] = {}
-        async with aclosing(merge(streams, at_a_time(self.state))) as deltas:
+        formatters: dict[tuple[int, int], ChoiceFormatter] = {}
+        async with aclosing(merge(streams, max_concurrent_prompts(self.state))) as deltas:
             async for place, delta in deltas:
                 self.counter.add(place, delta)
                 if delta.prompt is not None:
                     prompts.setdefault(place, delta.prompt)
-                printer = printers.get((place, delta.index))
-                if printer is None:
-                    printer = Printer(self.state, self.body, self.body.prompt[place], prompts[place])
-                    printers[place, delta.index] = printer
-                    printed = await asyncio.to_thread(printer.first, delta) if self.body.echo else printer.first(delta)
+                formatter = formatters.get((place, delta.index))
+                if formatter is None:
+                    formatter = ChoiceFormatter(self.state, self.body, self.body.prompt[place], prompts[place])
+                    formatters[place, delta.index] = formatter
+                    printed = (
+                        await asyncio.to_thread(formatter.first, delta) if self.body.echo else formatter.first(delta)
+                    )
                 elif delta.text or delta.logprobs or delta.finish_reason:
-                    printed = printer.next(delta)
+                    printed = formatter.next(delta)
                 else:
                     continue
                 ended = {"finish_reason": delta.finish_reason, "stop_reason": delta.stop_reason}
@@ -135,7 +139,7 @@ def _joined(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     return {**chunks[-1], "text": text, "logprobs": joined(chunk["logprobs"] for chunk in chunks) if scored else None}
 
 
-class Printer:
+class ChoiceFormatter:
     """Text and logprobs of one choice, in front of them the prompt where it is echoed."""
 
     def __init__(self, state: AppState, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:

@@ -19,10 +19,10 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
 from paceline.requests import EmbedRequest
-from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
+from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
 from paceline.server.common.fields import NOTHING, Many, Priority, RequestBody, read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import TEXT, described_by, gives, list_of
+from paceline.server.http.openapi import TEXT, body_schema, list_of, returns
 from paceline.server.http.response import encode_json, unless_disconnected
 from paceline.server.openai.envelope import Envelope
 from paceline.server.openai.schema import PROMPT, one_or_many, prompts
@@ -101,7 +101,7 @@ class ScoreList(BaseModel):
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/embeddings", openapi_extra=described_by(EmbeddingBody), responses=gives(EmbeddingList))
+    @router.post("/v1/embeddings", openapi_extra=body_schema(EmbeddingBody), responses=returns(EmbeddingList))
     async def create_embeddings(request: Request) -> Response:
         body, _ = await read_request(state, request, EmbeddingBody, UNSUPPORTED_IN_EMBEDDINGS)
         check_count("input", len(body.input))
@@ -113,7 +113,7 @@ def routes(state: AppState) -> APIRouter:
         written = await asyncio.to_thread(_response, state.model_name, vectors, usage, size, body.encoding_format)
         return Response(written, media_type="application/json")
 
-    @router.post("/v1/score", openapi_extra=described_by(ScoreBody), responses=gives(ScoreList))
+    @router.post("/v1/score", openapi_extra=body_schema(ScoreBody), responses=returns(ScoreList))
     async def create_score(request: Request) -> Response:
         body, _ = await read_request(state, request, ScoreBody, UNSUPPORTED_IN_EMBEDDINGS)
         ones, others = body.text_1, body.text_2
@@ -150,7 +150,7 @@ async def embed(
     Each input comes with the name of its field.
     """
     context = current()
-    context.goes_by(request_id)
+    context.add_ids(request_id)
     tenant = context.tenant(user)
     requests = [
         EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
@@ -160,7 +160,7 @@ async def embed(
     streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
     vectors: dict[int, Vector] = {}
     counter = UsageCounter()
-    async with aclosing(merge(streams, at_a_time(state))) as deltas:
+    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
         async for place, delta in deltas:
             counter.add(place, delta)
             if delta.vector is not None:

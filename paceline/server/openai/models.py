@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from paceline.errors import InvalidRequest
 from paceline.server.common.fields import Many, RequestBody, read_request
 from paceline.server.http.body import read_body
-from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long
 from paceline.server.openai.schema import TemplateOptions
 from paceline.server.state import AppState
@@ -66,24 +66,24 @@ def routes(state: AppState) -> APIRouter:
         card = {"id": state.model_name, "object": "model", "created": started, "owned_by": "paceline"}
         return {**card, "max_model_len": state.backend.context_length}
 
-    @router.get("/v1/models", responses=gives(ModelList))
+    @router.get("/v1/models", responses=returns(ModelList))
     async def list_models() -> Response:
         state.check_ready()
         return JSONResponse({"object": "list", "data": [model_card()]})
 
-    @router.get("/v1/models/{name:path}", responses=gives(ModelCard))
+    @router.get("/v1/models/{name:path}", responses=returns(ModelCard))
     async def retrieve_model(name: str) -> Response:
         state.check_ready()
         state.check_model(name)
         return JSONResponse(model_card())
 
-    @router.post("/tokenize", openapi_extra=described_by(TokenizeBody), responses=gives(Tokens))
+    @router.post("/tokenize", openapi_extra=body_schema(TokenizeBody), responses=returns(Tokens))
     async def tokenize(request: Request) -> Response:
         body, fields = await read_request(state, request, TokenizeBody, {})
         # In a thread: a long text would hold up every stream.
         return Response(await asyncio.to_thread(_tokenized, state, body, fields), media_type="application/json")
 
-    @router.post("/detokenize", openapi_extra=described_by(DetokenizeBody), responses=gives(Text))
+    @router.post("/detokenize", openapi_extra=body_schema(DetokenizeBody), responses=returns(Text))
     async def detokenize(request: Request) -> Response:
         body, _ = await read_body(request, DetokenizeBody)
         state.check_ready()

@@ -209,7 +209,7 @@ def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dic
     return {}
 
 
-def other_words(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
+def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
     """Effort and thinking as chat clients of other servers say them: `reasoning` (OpenRouter), `thinking` (GLM)."""
     reasoning, thinking = fields.get("reasoning"), fields.get("thinking")
     effort = enabled = None

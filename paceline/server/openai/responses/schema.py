@@ -95,7 +95,7 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
 MOST_NESTED = 128  # levels of a schema
 
 
-def refuse_deep(fields: Mapping[str, Any]) -> None:
+def check_nesting(fields: Mapping[str, Any]) -> None:
     """What is given back is written once more, by code that calls itself for every level."""
     for name in ("tools", "tool_choice", "text"):
         level = [fields.get(name)]

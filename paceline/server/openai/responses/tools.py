@@ -50,7 +50,7 @@ class Tools:
     box: Toolbox = field(default_factory=Toolbox)
     called: Mapping[str, Called] = field(default_factory=dict)  # by the name that the model uses
     served: tuple[Mapping[str, Any], ...] = ()  # of the client's, those that the model is offered
-    left_out: frozenset[str] = frozenset()  # types of the others
+    skipped_types: frozenset[str] = frozenset()  # types of the others
 
 
 def flat_name(name: str, namespace: Any) -> str:
@@ -63,7 +63,7 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
     offered: dict[str, Mapping[str, Any]] = {}
     called: dict[str, Called] = {}
     served: list[Mapping[str, Any]] = []
-    left_out: set[str] = set()
+    skipped_types: set[str] = set()
 
     def offer(tool: Mapping[str, Any], place: str, namespace: str | None = None) -> Mapping[str, Any]:
         """Returns it as it is given back."""
@@ -97,13 +97,13 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
             about = tool.get("description") or ""
             served.append({"type": kind, "name": tool["name"], "description": about, "tools": inner})
         elif isinstance(kind, str) and kind in HOSTED:
-            left_out.add(kind)
+            skipped_types.add(kind)
         else:
             raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=f"{place}.type")
     if len(offered) > MOST_TOOLS:
         raise InvalidRequest.at("tools", f"has {len(offered)} tools; at most {MOST_TOOLS} are taken.")
     box = Toolbox(tuple(offered.values()), parallel=parallel is not False)
-    return Tools(_choose(box, called, choice), called, tuple(served), frozenset(left_out))
+    return Tools(_choose(box, called, choice), called, tuple(served), frozenset(skipped_types))
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
