@@ -10,10 +10,12 @@ class PacelineError(Exception):
 class InvalidRequest(PacelineError):
     """The request cannot be served as written; `field` names the part that is wrong."""
 
+    code: str | None = None
+
     def __init__(self, message: str, *, field: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.field = field
-        self.code = code
+        self.code = code or self.code
 
     @staticmethod
     def at(field: str, problem: str, *, code: str | None = None) -> InvalidRequest:
