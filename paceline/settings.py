@@ -56,7 +56,7 @@ def _none_if_none(value: object) -> object:
     return None if value == "none" else value
 
 
-def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
+def _check_speculation(value: object, check: ValidatorFunctionWrapHandler) -> object:
     """One message for the union: pydantic's first would name "off" and "auto" only."""
     try:
         return check(value)
@@ -76,11 +76,11 @@ def _folder(value: object) -> object:
         raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
 
 
-def _lowered(value: object) -> object:
+def _lowercase(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _several(value: object) -> object:
+def _as_tuple(value: object) -> object:
     """One text with commas (a variable), a flag given more than once, or a list in the file: always a tuple."""
     items = value if isinstance(value, list | tuple) else (value,)
     pieces: list[object] = []
@@ -125,11 +125,11 @@ AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
-Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_several)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
-SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
+Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
+SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_check_speculation)]
 
 
 def setting(metavar: str, default: Any, description: str, *, panel: str | None = None, **limits: Any) -> Any:
@@ -157,7 +157,7 @@ class Settings(BaseModel):
     drain_seconds: float = setting(
         "SECONDS", 30.0, "On SIGTERM, how long running requests may go on.", ge=0, allow_inf_nan=False
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = setting(
+    log_level: Annotated[LogLevel, BeforeValidator(_lowercase)] = setting(
         "LEVEL", "info", "The least important line that is logged."
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -51,15 +50,6 @@ def routes(state: AppState) -> APIRouter:
     return router
 
 
-@dataclass(slots=True)
-class _Output:
-    """One choice as it grows, when nothing is streamed."""
-
-    events: list[Event] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    last: ChatDelta | None = None
-
-
 class Chat:
     """One request to the endpoint."""
 
@@ -90,18 +80,15 @@ class Chat:
         self.run = ChatRun(state, request, box)
 
     async def whole(self) -> bytes:
-        outputs: dict[int, _Output] = {}
+        choices: dict[int, list[ChatDelta]] = {}
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
-                output = outputs.setdefault(delta.index, _Output())
-                output.events += delta.events
-                output.logprobs += delta.logprobs
-                output.last = delta
-        return await asyncio.to_thread(self._written, outputs)  # scores of every token may be many
+                choices.setdefault(delta.index, []).append(delta)
+        return await asyncio.to_thread(self._written, choices)  # scores of every token may be many
 
-    def _written(self, outputs: dict[int, _Output]) -> bytes:
-        made = [self._choice(index, output) for index, output in sorted(outputs.items())]
-        return encode_long(self.envelope.response("chat.completion", made, self.run.counter.usage()))
+    def _written(self, choices: dict[int, list[ChatDelta]]) -> bytes:
+        whole = [self._choice(deltas) for _, deltas in sorted(choices.items())]
+        return encode_long(self.envelope.response("chat.completion", whole, self.run.counter.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
@@ -117,8 +104,8 @@ class Chat:
         if include_usage:
             yield encode([], self.run.counter.usage())
 
-    def _choice(self, index: int, output: _Output) -> dict[str, Any]:
-        answer = merge(output.events)
+    def _choice(self, deltas: list[ChatDelta]) -> dict[str, Any]:
+        answer = merge(event for delta in deltas for event in delta.events)
         message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
         if answer.reasoning:
             message["reasoning_content"] = answer.reasoning
@@ -128,14 +115,12 @@ class Chat:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in answer.calls
             ]
-        last = output.last
-        return {
-            "index": index,
-            "message": message,
-            "logprobs": self._logprobs(output.logprobs) if self.body.logprobs else None,
-            "finish_reason": None if last is None else last.finish_reason,
-            "stop_reason": None if last is None else last.stop_reason,
-        }
+        logprobs = None
+        if self.body.logprobs:
+            logprobs = self._logprobs(entry for delta in deltas for entry in delta.logprobs)
+        last = deltas[-1]
+        ended = {"finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
+        return {"index": last.index, "message": message, "logprobs": logprobs, **ended}
 
     def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
         contents = [_delta(event) for event in delta.events]
