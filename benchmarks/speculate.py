@@ -104,9 +104,9 @@ def compare(
 
 def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
     depths, counters = bench.scheduler.depths, bench.engine.core.counters
-    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
-    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     if counts:
         drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))
         mode.drafted += drafted

@@ -129,13 +129,14 @@ Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeV
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
-SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_check_speculation)]
+DraftLength = Annotated[int, Field(ge=1, le=8)]
+SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
 
 
 def setting(metavar: str, default: Any, description: str, *, panel: str | None = None, **limits: Any) -> Any:
     """A field, and how `--help` shows its flag. `metavar`: the word for its value, "" for a switch. `panel` begins a
     group of flags."""
-    shown = {"panel": panel, "metavar": metavar}
+    shown: dict[str, Any] = {"panel": panel, "metavar": metavar}
     return Field(default=default, description=description, json_schema_extra=shown, **limits)
 
 

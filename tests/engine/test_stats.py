@@ -21,7 +21,7 @@ from tests.engine.test_scheduler import row
 
 
 def test_statistics_need_no_mlx() -> None:
-    code = "import sys, paceline.engine.overview; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
+    code = "import sys, paceline.engine.stats; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -309,7 +309,7 @@ async def test_a_request_without_cache_neither_reads_nor_writes(client: Client, 
     assert prefilled(service) - before == plain.usage.prompt_tokens - 1
     after = service.stats().prefix_cache
     for name in ("queries", "hits", "stored", "entries", "memory_bytes"):
-        assert after[name] == entries[name], name
+        assert getattr(after, name) == getattr(entries, name), name
     first = await client.chat(request.messages)
     assert first.cached == 0
     assert (await service.chat(request)).usage.cached_tokens == 0

@@ -30,12 +30,12 @@ class Breakable(Service):
     def _break_at_a_word(self) -> None:
         word = sys.stdin.readline().strip()
         if word:
-            assert self._running is not None
+            assert self._runtime is not None
 
             def fails(*arguments: Any) -> Launched:
                 raise RuntimeError("the device is gone")
 
-            core = self._running.engine.core
+            core = self._runtime.engine.core
             target, name = (core.scheduler, "plan") if word == "crash" else (core.runner, "decode")
             setattr(target, name, fails)
 
