@@ -57,7 +57,7 @@ class LoadError(PacelineError):
 
 
 class StartAbandoned(PacelineError):
-    """Whoever asked for the start did not wait for its end."""
+    """The start was cancelled before it was done."""
 
 
 class SettingsError(PacelineError):

@@ -1,4 +1,4 @@
-"""Everything that exists between a service's start and stop: the engine's thread, and what turns requests into rows."""
+"""What exists between a service's start and stop: the engine's thread, and what turns requests into sequences."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Runtime:
         grammar: Compiled | None,
         keys: Keys | None,
     ) -> None:
-        """Submit one row per choice to the engine."""
+        """Submit one sequence per choice to the engine."""
         from paceline.engine.row import Company
 
         rows = []

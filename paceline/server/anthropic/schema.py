@@ -19,7 +19,7 @@ from paceline.types import Sampling
 
 TURNS = list_of(object_of({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
 
-LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
+LONGEST_STOP = 1024  # characters; the engine's own limit, where the field has another name
 
 # Known fields that would change the answer, each with the values that ask for nothing.
 UNSUPPORTED_IN_MESSAGES: Mapping[str, tuple[Any, ...]] = {

@@ -19,7 +19,7 @@ from paceline.server.state import AppState
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
-Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where the policy goes by it
+Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, under the policies that use it
 
 
 class Lenient(BaseModel):

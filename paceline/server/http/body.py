@@ -84,7 +84,7 @@ class BodyLimit:
             received += len(message.get("body", b""))
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
-            # What has come, not what was announced: a few slow clients must not keep everybody out.
+            # What has arrived, not what was announced: a few slow clients must not block all others.
             more = BODY_BYTES * received - held if received > SMALL else 0
             if more and not self.memory.try_take(more):
                 self.on_refusal()
@@ -135,8 +135,8 @@ def parse_json(body: bytes) -> Any:
             named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body[: bounded_json.DIRECT])
             field = named[1].decode(errors="replace") if named else None
             what = f"{field or 'a number'} has more than {most} digits"
-        said = f"The request's body is not valid JSON: {what}"
-        raise InvalidRequest(said, field=field, code="invalid_json") from None
+        message = f"The request's body is not valid JSON: {what}"
+        raise InvalidRequest(message, field=field, code="invalid_json") from None
 
 
 def _head_length(scope: Scope) -> int:

@@ -31,7 +31,7 @@ async def start_stream(
 ) -> Response:
     """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
 
-    What fails later is told by `failed`, as the API tells it; after the last event comes `end`.
+    `failed` makes the event for what fails later, as the API writes it; `end` comes after the last event.
     """
 
     async def first_event() -> bytes:
@@ -74,7 +74,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b""})
 
     async def _next(self) -> bytes | None:
-        """The next event; after a failure one that tells of it, and then no more: a generator that raised has ended."""
+        """The next event; after a failure an event for it, and then None: a generator that raised has ended."""
         try:
             return await anext(self.rest, None)
         except Exception as error:

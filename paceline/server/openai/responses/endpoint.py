@@ -236,7 +236,7 @@ class ResponseRun:
         return self.snapshot(self.status)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The stream's events as they come. What fails before the first token is raised; later it is told."""
+        """The stream's events as they come. What fails before the first token is raised; later failures are events."""
         output, body = self.output, self.body
         self.api.running[self.id] = self
         current().on_cancel.append(self.cancel)
@@ -267,7 +267,7 @@ class ResponseRun:
             self.error = error_object(error)["error"]["message"]
         finally:
             del self.api.running[self.id]
-            if self.status == "in_progress":  # nobody reads any more
+            if self.status == "in_progress":  # the reader is gone
                 self.status = "cancelled"
                 output.finish(whole=False)
                 if begun:
@@ -279,7 +279,7 @@ class ResponseRun:
         yield self._written([*made, output.event(f"response.{end}", response=response)])
 
     def _written(self, events: list[Event]) -> bytes:
-        """Without a stream nobody reads them."""
+        """Only a stream sends them."""
         return named_events(events) if self.body.stream else b""
 
     async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:

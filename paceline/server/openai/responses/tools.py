@@ -112,18 +112,18 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A function that takes one text. A grammar for it is told to the model, but not enforced."""
+    """A function that takes one text. The model is shown a grammar for it, but the grammar is not enforced."""
     form = tool.get("format")
     if form is None:
         form = {"type": "text"}
     if not isinstance(tool.get("description"), str | None):
         raise InvalidRequest.at(f"{place}.description", "must be text.")
-    words = [tool["description"]] if tool.get("description") else []
+    description = [tool["description"]] if tool.get("description") else []
     match form:
         case {"type": "text"}:
             pass
         case {"type": "grammar", "syntax": "lark" | "regex" as syntax, "definition": str(definition)}:
-            words.append(f"The input must follow this {syntax} grammar:\n{definition}")
+            description.append(f"The input must follow this {syntax} grammar:\n{definition}")
         case _:
             raise InvalidRequest.at(f"{place}.format", "must be text, or a lark or regex grammar.")
     schema = {
@@ -132,7 +132,7 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
         "required": [INPUT],
         "additionalProperties": False,
     }
-    return {"name": tool.get("name"), "description": "\n\n".join(words), "parameters": schema}
+    return {"name": tool.get("name"), "description": "\n\n".join(description), "parameters": schema}
 
 
 def _inside(tool: Mapping[str, Any], place: str) -> list[Mapping[str, Any]]:
