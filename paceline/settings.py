@@ -359,29 +359,17 @@ class Settings(BaseModel):
         return cls.model_validate(given)
 
     @model_validator(mode="after")
-    def _within_max_draft(self) -> Self:
+    def _check_combinations(self, info: ValidationInfo) -> Self:
         if isinstance(self.speculation, int) and self.speculation > self.max_draft:
             raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
-        return self
-
-    @model_validator(mode="after")
-    def _hosts_are_fetched_from(self, info: ValidationInfo) -> Self:
-        if info.context != ONE_SOURCE and self.media_allowed_host and not self.allow_remote_media:
+        if info.context == ONE_SOURCE:
+            return self
+        if self.media_allowed_host and not self.allow_remote_media:
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _disk_has_a_folder(self, info: ValidationInfo) -> Self:
-        if info.context != ONE_SOURCE and self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
+        if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _sparse_reading_has_a_draft(self, info: ValidationInfo) -> Self:
-        if info.context == ONE_SOURCE:
-            return self
         if self.specprefill_draft_model is None:
             if self.specprefill == "auto":
                 raise SettingsError(
