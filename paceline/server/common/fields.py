@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.state import AppState
@@ -92,7 +92,7 @@ def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, 
             harmless = (None,)
         if harmless is not None and value not in harmless:
             reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise InvalidRequest.at(name, f"{reason}; leave it out.", code="unsupported_parameter")
+            raise Unsupported.at(name, f"{reason}; leave it out.")
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.tools import MOST_TOOLS, Toolbox, checked_function, chosen
 
 HOSTED = frozenset(
@@ -165,9 +165,7 @@ def _choose(box: Toolbox, called: Mapping[str, Called], choice: Any) -> Toolbox:
     if kind == "allowed_tools":
         return _allowed(box, called, choice)
     if isinstance(kind, str) and kind in HOSTED:
-        raise InvalidRequest.at(
-            "tool_choice", f"asks for {kind}, which this server cannot run.", code="unsupported_parameter"
-        )
+        raise Unsupported.at("tool_choice", f"asks for {kind}, which this server cannot run.")
     raise InvalidRequest.at(
         "tool_choice",
         'must be "none", "auto", "required", {"type": "function", "name": ...}, '
