@@ -28,6 +28,9 @@ SMALL = 64 << 10  # bytes of a body that is not counted
 BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
 INLINE = 64 << 10  # bytes of a body that is parsed on the event loop; larger ones in a thread
+DROP_SECONDS = 30.0  # that the rest of a request may take
+DROP_BYTES = 256 << 20  # of it that are dropped at the most, or
+DROP_TIMES = 8  # so many times what a body may have
 
 
 class TooManyBodies(Refused):
@@ -149,11 +152,6 @@ def _announced_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-DROP_SECONDS = 30.0  # that the rest of a request may take
-DROP_BYTES = 256 << 20  # of it that are dropped at the most, or
-DROP_TIMES = 8  # so many times what a body may have
 
 
 class UnreadBody:

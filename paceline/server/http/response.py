@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
 
+T = TypeVar("T")
 Events = AsyncGenerator[bytes, None]
 
 logger = logging.getLogger("paceline.server")
@@ -83,6 +84,8 @@ class EventStream(Response):
             return self.failed(error)
 
 
+# -- JSON
+
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 PART = 4096  # elements of a list that are encoded in one call
@@ -116,7 +119,7 @@ def _encoded(value: Any) -> Iterator[str]:
         yield encode_json(value)
 
 
-T = TypeVar("T")
+# -- clients that go away
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

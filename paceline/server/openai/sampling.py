@@ -90,6 +90,8 @@ def _logit_bias(bias: dict[str, float]) -> dict[int, float]:
     return by_id
 
 
+# -- the answer's grammar
+
 Maker = Callable[..., GrammarSpec]
 _KINDS: Mapping[str, Maker] = {
     "json": GrammarSpec.json_schema,
@@ -152,6 +154,9 @@ def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
     return found
 
 
+# -- tools
+
+
 def toolbox(tools: Any, choice: Any, parallel: bool | None) -> Toolbox:
     box = Toolbox(function_tools(tools), parallel=parallel is not False)
     if choice is None:
@@ -192,6 +197,8 @@ def _allowed(box: Toolbox, allowed: Any) -> Toolbox:
         raise InvalidRequest.at("tool_choice", "is required, and there are no tools.")
     return replace(box, choice=allowed["mode"])
 
+
+# -- reasoning and verbosity
 
 VERBOSITIES = ("low", "medium", "high")
 SWITCHES = {"enabled": True, "disabled": False, "auto": None}  # of `thinking`, as GLM and DeepSeek have it
