@@ -31,7 +31,6 @@ from paceline.settings import Settings
 from paceline.types import (
     Delta,
     FinishReason,
-    Grammar,
     Prompt,
     PromptInfo,
     RequestId,
@@ -42,7 +41,6 @@ from paceline.types import (
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
-    from paceline.engine.row import Row
     from paceline.engine.sparse_prefill import SparsePrefill
 
 log = logging.getLogger("paceline")
@@ -448,8 +446,8 @@ class _Running:
 
     def keys(self, prompt: Prompt) -> Keys | None:
         """The costly part of finding a prefix, for all choices of a request; none where prefixes are not cached."""
-        reuse = self.engine.core.reuse
-        return None if reuse is None else reuse.keys(prompt)
+        reuse = self.engine.core.prefix
+        return None if reuse is None else reuse.cache_key(prompt)
 
     def submit(
         self,
@@ -460,39 +458,34 @@ class _Running:
         grammar: Compiled | None,
         keys: Keys | None,
     ) -> None:
-        """Hand the request's rows to the engine, which alone keeps them."""
-        from paceline.engine.row import Company
-
-        rows = []
-        for index, choice_id in enumerate(ids):
-            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
-            sampling = _seeded(request.sampling, index)
-            row = self._row(choice_id, prompt, sampling, mailbox.sink(index), matcher, request.shows_marks)
-            row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
-            rows.append(row)
-        company = Company(rows)
-        for row in rows:
-            row.company = company
-            self.engine.submit(row)
-
-    def _row(
-        self,
-        choice_id: RequestId,
-        prompt: Prompt,
-        sampling: Sampling,
-        sink: Callable[[Delta], None],
-        grammar: Grammar | None,
-        shows_marks: bool,
-    ) -> Row:
+        """Hand the request's sequences to the engine, which alone keeps them."""
         from paceline.conversation.text import TextStream
-        from paceline.engine.row import Row
+        from paceline.engine import sequence
 
+        tokenizer = self.prompts.tokenizer
         room = self.limits.context_length - len(prompt.token_ids)
-        limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
-        shown = self.marks if shows_marks else frozenset()
-        text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
-        route = self.startup.router.route(prompt, sampling)
-        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar, self.prompts.tokenizer.eos_ids)
+        shown = self.marks if request.shows_marks else frozenset()
+        sequences = []
+        for index, choice_id in enumerate(ids):
+            sampling = _seeded(request.sampling, index)
+            engine_request = sequence.EngineRequest(
+                choice_id,
+                prompt,
+                sampling,
+                max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
+                speculation=self.startup.router.route(prompt, sampling),
+                eos_ids=tokenizer.eos_ids,
+                tenant=request.tenant,
+                priority=request.priority,
+                cache_key=keys,
+            )
+            text = TextStream(tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
+            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
+            sequences.append(sequence.Sequence(engine_request, text, mailbox.sink(index), matcher))
+        siblings = sequence.Siblings(sequences)
+        for seq in sequences:
+            seq.siblings = siblings
+            self.engine.submit(seq)
 
     def abort(self, ids: Sequence[RequestId]) -> None:
         for choice_id in ids:
@@ -600,8 +593,8 @@ def forget(engine: EngineCore) -> dict[str, int]:
     """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
     freed. On the engine's thread."""
     freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
-    if engine.reuse is not None:
-        freed |= engine.reuse.clear()
+    if engine.prefix is not None:
+        freed |= engine.prefix.clear()
     if engine.sparse is not None:
         freed["bytes"] += engine.sparse.stats()["draft_cache_bytes"]
         engine.sparse.clear()

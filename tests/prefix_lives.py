@@ -86,12 +86,12 @@ async def written(service: Service) -> None:
     """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
     engine = service._live().engine
     core = engine.core
-    assert core.reuse is not None and core.reuse.disk is not None
-    tier, runner = core.reuse.disk, core.runner
+    assert core.prefix is not None and core.prefix.disk is not None
+    tier, runner = core.prefix.disk, core.runner
 
     def rests() -> bool:
         waits = tier._outgoing, tier._unsaved, tier._writing
-        return not (core.rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
+        return not (core.seqs or runner.seqs or any(waits) or tier.disk.stats()["pending"])
 
     while not await asyncio.wrap_future(engine.call(rests)):
         await asyncio.sleep(0.002)

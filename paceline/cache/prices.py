@@ -1,6 +1,6 @@
 """What rows cost in bytes: the one price list, for admission, chunk sizing, preemption and status alike. No MLX.
 
-The numbers are read off the model at start (engine/measure); here is only the arithmetic. It follows what buffers
+The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows what buffers
 really do: they grow in steps (cache/slots), a window bounds them, and rows of one group are padded to its longest.
 """
 

@@ -5,14 +5,14 @@ Taken on the engine's thread now and then, between two steps; read by any thread
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 
 from paceline.engine.admission import Admission
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 
 EVERY = 0.5  # seconds between two looks
 SAMPLES = 20  # looks over which a rate is taken
@@ -54,13 +54,15 @@ class Account:
     def due(self, now: float) -> bool:
         return now - self._looked >= EVERY
 
-    def look(self, admission: Admission | None, rows: Sequence[Row], now: float, prompt: int, generated: int) -> None:
+    def look(
+        self, admission: Admission | None, seqs: Collection[Sequence], now: float, prompt: int, generated: int
+    ) -> None:
         """`prompt` and `generated`: tokens since the start."""
         self._looked = now
         self._samples = (*self._samples[1 - SAMPLES :], (now, prompt, generated))
         if admission is not None:
             self.memory = Memory(
-                admission.held(rows), mx.get_active_memory(), mx.get_peak_memory(), mx.get_cache_memory()
+                admission.held(seqs), mx.get_active_memory(), mx.get_peak_memory(), mx.get_cache_memory()
             )
 
     def rates(self, now: float, prompt: int, generated: int) -> dict[str, float]:

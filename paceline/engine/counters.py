@@ -17,5 +17,5 @@ class Counters:
     refused: dict[str, int] = field(default_factory=dict)  # by cause
     failed_steps: int = 0
     out_of_memory: int = 0
-    queue_seconds: float = 0.0  # that rows waited before they ran, all together
-    queued: int = 0  # rows that this was
+    queue_seconds: float = 0.0  # that sequences waited before they ran, all together
+    queued: int = 0  # sequences that this was

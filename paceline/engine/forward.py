@@ -8,7 +8,7 @@ check compares them before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ DEVICES = ("cuda", "metal")  # on CPU the arithmetic takes the time, not the hos
 PATIENCE = 4  # steps of one shape before it is traced
 MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
 
-Function = Callable[[Sequence[mx.array], Batch], list[mx.array]]
+Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what makes the pass count
 
 
@@ -47,7 +47,7 @@ class Forward:
         self,
         batch: Batch,
         width: int,
-        inputs: Sequence[mx.array],
+        inputs: list[mx.array],
         *,
         positions: Any = None,
         tentative: bool = False,
@@ -80,7 +80,7 @@ class Forward:
         self._known.add(shape)
         return True
 
-    def _run(self, batch: Batch, width: int, inputs: Sequence[mx.array], tentative: bool) -> Pass:
+    def _run(self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool) -> Pass:
         lanes = list(batch.lanes.values())
         ends = [mx.array(batch.ends(lane), dtype=mx.int32) for lane in lanes]
         places = mx.array(batch.places, dtype=mx.int32)

@@ -11,7 +11,7 @@ from paceline.cache.grouping import ROWS
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.prices import Prices
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.measure import measure
+from paceline.engine.memory import profile_memory
 from paceline.engine.runner import Runner
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
@@ -89,7 +89,7 @@ def build(
     about: dict[str, Any],
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    prices: Prices = measure(Runner(model, ROWS), head=False)
+    prices: Prices = profile_memory(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))

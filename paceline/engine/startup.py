@@ -17,19 +17,17 @@ from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
-from paceline.engine.measure import measure
-from paceline.engine.memory import budget_for, build_reuse, limit_mlx, request_memory
-from paceline.engine.pace import Pace
-from paceline.engine.patience import Patience
+from paceline.engine.memory import budget_for, build_reuse, limit_mlx, profile_memory, request_memory
 from paceline.engine.policy import POLICIES
-from paceline.engine.rehearsal import rehearse
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
+from paceline.engine.prefill_budget import PrefillBudget
+from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.queueing import Timeouts
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.engine.steps import prepare_steps
+from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.warmup import check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check, default
@@ -51,7 +49,7 @@ class Startup:
     vocab_size: int
     embedding_size: int | None  # None: this model gives no embeddings
     vision: Vision | None
-    router: Router
+    router: SpeculationPolicy
     admission: Admission
     memory: RequestMemory
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
@@ -67,7 +65,7 @@ class Startup:
         called by the engine after each step."""
         self.settings = settings
         self._on_step = on_step
-        self._reuse: Reuse | None = None  # until the core has it
+        self._reuse: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
         self.about: dict[str, Any] = {}
@@ -125,9 +123,9 @@ class Startup:
         self.vision = model.vision
         self.embedding_size = hidden_size(model.language)
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
-        traces = prepare_steps(model, grouping)
+        traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.router = Router(settings.speculation, no_head)
+        self.router = SpeculationPolicy(settings.speculation, no_head)
         self.about = {
             "model": settings.served_model_name or settings.model or default.NAME,
             "family": model.config["model_type"],
@@ -160,7 +158,7 @@ class Startup:
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        self.admission = Admission(budget, measure(runner, head=drafts > 0), width=drafts + 1)
+        self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
         reuse = self._reuse = build_reuse(settings, runner, budget, self.about["model"], wake)
@@ -171,9 +169,9 @@ class Startup:
         return EngineCore(
             runner,
             self._scheduler(chunk),
-            reuse=reuse,
+            prefix=reuse,
             sparse=sparse,
-            patience=Patience(
+            timeouts=Timeouts(
                 settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
             ),
             on_step=self._on_step,
@@ -184,8 +182,8 @@ class Startup:
         policy = POLICIES[settings.scheduler_policy]()
         scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
-        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
-        scheduler.depths.most = settings.max_draft
+        scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
+        scheduler.draft_lengths.most = settings.max_draft
         scheduler.admission = self.admission
         return scheduler
 
@@ -193,7 +191,7 @@ class Startup:
         if platform.device_kind() not in DEVICES:  # a CPU has its kernels
             return
         depths = sorted({0, min(drafts, 1), drafts})
-        seconds = rehearse(runner, depths=depths, draft=None if sparse is None else sparse.draft)
+        seconds = warm_up(runner, draft_lengths=depths, draft=None if sparse is None else sparse.draft)
         log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
@@ -208,7 +206,7 @@ class Startup:
             return None
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
-    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: Reuse | None) -> SparsePrefill:
+    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: PrefixManager | None) -> SparsePrefill:
         settings = self.settings
         rules = Rules(
             settings.specprefill,
@@ -228,7 +226,7 @@ class Startup:
             about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
         )
         if reuse is not None:
-            sparse.on_chosen = reuse.turned
+            sparse.on_kept = reuse.on_kept
         self.admission.scoring = sparse.price
         how = "every long prompt" if rules.setting == "auto" else "whoever asks"
         log.info(

@@ -7,7 +7,7 @@ from paceline.cache.prices import Attention, Prices
 from paceline.cache.slots import capacity
 from paceline.engine.account import EVERY, RECENT, Account, Memory
 from paceline.engine.admission import Admission
-from tests.engine.test_scheduler import row
+from tests.engine.test_scheduler import seq
 
 
 def test_the_error_is_relative_and_says_in_which_direction() -> None:
@@ -30,8 +30,8 @@ def test_an_estimate_is_what_is_held_and_not_what_is_promised() -> None:
         budget.hold(name, size)
     admission = Admission(budget, Prices((Attention(None, 2),), state=5))
     assert admission.held([]) == 1230
-    reads, speaks = row(1000), row(600)
-    reads.prefilled, speaks.prefilled = 500, 599
+    reads, speaks = seq(1000), seq(600)
+    reads.computed.tokens, speaks.computed.tokens = 500, 599
     account = Account()
     account.look(admission, [reads, speaks], 1.0, 0, 0)
     assert account.memory is not None

@@ -1,15 +1,15 @@
-"""What an onlooker sees of rows. No MLX."""
+"""What an onlooker sees of sequences. No MLX."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 from paceline.engine import overview
-from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
 from tests.engine.planned import planned
-from tests.engine.test_scheduler import row
+from tests.engine.test_scheduler import seq
 
 
 def test_an_overview_needs_no_mlx() -> None:
@@ -18,8 +18,9 @@ def test_an_overview_needs_no_mlx() -> None:
 
 
 def test_a_row_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
-    one = row(10, name="chatcmpl-1/2")
-    one.arrived, one.tenant, one.priority, one.setbacks, one.cached = 5.0, "key-1", 3, 1, 4
+    one = seq(10, name="chatcmpl-1/2")
+    one.request = replace(one.request, tenant="key-1", priority=3)
+    one.queue.arrived, one.preemptions, one.prefix.cached_tokens = 5.0, 1, 4
     one.generated = [7, 8]
     [seen] = overview.running([one], 7.5)
     assert seen == {
@@ -37,27 +38,27 @@ def test_a_row_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
 
 
 def test_an_id_without_a_choice_is_shown_whole() -> None:
-    assert overview.running([row(1, name="mine")], 0.0)[0]["id"] == "mine"
-    assert overview.running([row(1, name="a/b/0")], 0.0)[0]["id"] == "a/b"
+    assert overview.running([seq(1, name="mine")], 0.0)[0]["id"] == "mine"
+    assert overview.running([seq(1, name="a/b/0")], 0.0)[0]["id"] == "a/b"
 
 
 def test_a_row_is_held_or_reads_or_speaks() -> None:
-    def state_of(one: Row, **changes: object) -> str:
-        for name, value in changes.items():
-            setattr(one, name, value)
-        return overview.state(one)
-
-    assert state_of(row(10)) == "prefill"
-    assert state_of(row(10), held=True) == "held"
-    assert state_of(row(10), decided=False) == "scoring"
-    assert state_of(row(10), prefilled=9) == "decode"
-    assert state_of(row(10, images=1), prefilled=9) == "prefill"
+    assert overview.state(seq(10)) == "prefill"
+    waiting, scoring, decoding, encoding = seq(10), seq(10), seq(10), seq(10, images=1)
+    waiting.prefix.waiting, scoring.sparse.decided = True, False
+    decoding.computed.tokens = encoding.computed.tokens = 9
+    assert [overview.state(each) for each in (waiting, scoring, decoding, encoding)] == [
+        "held",
+        "scoring",
+        "decode",
+        "prefill",
+    ]
 
 
 def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
     one = Scheduler(1, 16)
     for place, prompt in enumerate((10, 20, 30)):
-        one.add(row(prompt, name=f"r{place}/0"), now=float(place))
+        one.add(seq(prompt, name=f"r{place}/0"), now=float(place))
     planned(one, 3.0)
     seen = overview.waiting(one.queue(4.0), 4.0)
     assert [(each["id"], each["position"], each["reason"], each["age_seconds"]) for each in seen] == [

@@ -318,8 +318,8 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
     async with service:
-        assert service._running is not None and service._running.engine.core.reuse is not None
-        tier = service._running.engine.core.reuse.disk
+        assert service._running is not None and service._running.engine.core.prefix is not None
+        tier = service._running.engine.core.prefix.disk
         assert tier is not None
         client = Client(service, "")
         for seed in range(6):

@@ -9,28 +9,32 @@ import pytest
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.depth import FORGET, Depths, Record, bucket
-from paceline.engine.routing import Route, Router
-from paceline.engine.row import Row
+from paceline.engine import sequence
+from paceline.engine.draft_length import FORGET, AcceptanceRecord, DraftLengths, bucket
+from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
 from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, Speculation
 
-Cost = Callable[[int, int], float]  # seconds of a step, by rows and depth
-ROUTER = Router()
+Cost = Callable[[int, int], float]  # seconds of a step, by sequences and depth
+ROUTER = SpeculationPolicy()
 
 
-def row(speculation: Speculation = "auto", *, limit: int = 10**9, prompt: int = 8) -> Row:
+def seq(speculation: Speculation = "auto", *, limit: int = 10**9, prompt: int = 8) -> sequence.Sequence:
     asked = Sampling(speculation=speculation)
     text = TextStream(ByteDetokenizer(lambda token: b""))
     ids = Prompt((0,) * prompt)
-    return Row(RequestId("row"), ids, asked, limit, text, lambda delta: None, ROUTER.route(ids, asked))
+    return sequence.Sequence(
+        sequence.EngineRequest(RequestId("row"), ids, asked, limit, ROUTER.route(ids, asked)), text, lambda delta: None
+    )
 
 
 class Machine:
     """Steps as the engine takes them. A step is timed if the one before was of its kind, as the engine does."""
 
-    def __init__(self, cost: Cost, rates: Sequence[float], depths: Depths | None = None, noise: float = 0.03) -> None:
+    def __init__(
+        self, cost: Cost, rates: Sequence[float], depths: DraftLengths | None = None, noise: float = 0.03
+    ) -> None:
         self.cost, self.rates, self.noise = cost, rates, noise
-        self.depths = depths or Depths()
+        self.depths = depths or DraftLengths()
         self.luck = random.Random(1)
         self.before: tuple[int, int] | None = None
         self.restart()
@@ -39,29 +43,29 @@ class Machine:
         self.tokens = 0
         self.seconds = [0.0] * (MOST_DRAFTED + 1)  # by depth
 
-    def step(self, rows: Sequence[Row]) -> int:
-        lengths = self.depths.choose(rows)
-        for each, length in zip(rows, lengths, strict=True):
-            each.depth = length
+    def step(self, seqs: Sequence[sequence.Sequence]) -> int:
+        lengths = self.depths.choose(seqs)
+        for each, length in zip(seqs, lengths, strict=True):
+            each.draft.length = length
         depth = max(lengths, default=0)
-        kind = (len(rows), depth)
+        kind = (len(seqs), depth)
         seconds = self.cost(*kind) * self.luck.lognormvariate(0, self.noise)
         if kind == self.before:
             self.depths.timed(*kind, seconds)
         self.before = kind
         self.seconds[depth] += seconds
-        for each in rows:
+        for each in seqs:
             accepted = 0
-            while accepted < each.depth and self.luck.random() < self.rates[accepted]:
+            while accepted < each.draft.length and self.luck.random() < self.rates[accepted]:
                 accepted += 1
-            if each.depth:
-                self.depths.verified(each, each.depth, accepted)
-            each.launched += accepted + 1
+            if each.draft.length:
+                self.depths.verified(each, each.draft.length, accepted)
+            each.scheduled += accepted + 1
             self.tokens += accepted + 1
         return depth
 
-    def run(self, steps: int, rows: Sequence[Row]) -> list[int]:
-        return [self.step(rows) for _ in range(steps)]
+    def run(self, steps: int, seqs: Sequence[sequence.Sequence]) -> list[int]:
+        return [self.step(seqs) for _ in range(steps)]
 
     def share(self, *depths: int) -> float:
         """Of the time, that in steps of these depths."""
@@ -73,7 +77,7 @@ class Machine:
 
 
 def expected(rates: Sequence[float], depth: int) -> float:
-    """Tokens of one row in a step."""
+    """Tokens of one sequence in a step."""
     total = reach = 1.0
     for rate in rates[:depth]:
         reach *= rate
@@ -81,15 +85,15 @@ def expected(rates: Sequence[float], depth: int) -> float:
     return total
 
 
-def best(cost: Cost, rates: Sequence[float], rows: int, most: int = MOST_DRAFTED) -> tuple[int, float]:
+def best(cost: Cost, rates: Sequence[float], seqs: int, most: int = MOST_DRAFTED) -> tuple[int, float]:
     """The depth that brings the most tokens a second, and how many."""
-    speeds = [rows * expected(rates, depth) / cost(rows, depth) for depth in range(most + 1)]
+    speeds = [seqs * expected(rates, depth) / cost(seqs, depth) for depth in range(most + 1)]
     return speeds.index(max(speeds)), max(speeds)
 
 
 def linear(first: float, each: float) -> Cost:
     """A round costs `first` of a plain step, and `each` for every guess."""
-    return lambda rows, depth: 1 + (first + each * depth if depth else 0)
+    return lambda seqs, depth: 1 + (first + each * depth if depth else 0)
 
 
 FALLING = [0.8, 0.7, 0.6, 0.4, 0.3, 0.3, 0.3, 0.3]
@@ -98,7 +102,7 @@ PAYS: dict[str, tuple[Cost, list[float], int]] = {
     "three guesses": (linear(0.1, 0.15), FALLING, 3),
     "as many as there may be": (linear(0.1, 0.05), [0.95] * 8, 8),
     "a round is dear and a guess is cheap": (linear(0.8, 0.03), [0.8] * 8, 8),
-    "up to where another kernel is taken": (lambda rows, depth: 1 + 0.1 * depth + (depth > 3), [0.8] * 8, 3),
+    "up to where another kernel is taken": (lambda seqs, depth: 1 + 0.1 * depth + (depth > 3), [0.8] * 8, 3),
 }
 NEVER_PAYS: dict[str, tuple[Cost, list[float]]] = {
     "poor guesses": (linear(0, 0.9), [0.3] * 8),
@@ -116,11 +120,11 @@ NEVER_PAYS: dict[str, tuple[Cost, list[float]]] = {
 @pytest.mark.parametrize("name", PAYS)
 def test_it_comes_to_the_depth_that_brings_the_most_tokens_a_second(name: str, count: int) -> None:
     cost, rates, depth = PAYS[name]
-    machine, rows = Machine(cost, rates), [row() for _ in range(count)]
+    machine, seqs = Machine(cost, rates), [seq() for _ in range(count)]
     assert best(cost, rates, count)[0] == depth
-    machine.run(1000, rows)
+    machine.run(1000, seqs)
     machine.restart()
-    machine.run(2000, rows)
+    machine.run(2000, seqs)
     assert machine.speed > 0.97 * best(cost, rates, count)[1]
     assert machine.share(depth) > 0.75
 
@@ -129,7 +133,7 @@ def test_it_comes_to_the_depth_that_brings_the_most_tokens_a_second(name: str, c
 def test_it_learns_what_pays_in_a_few_hundred_steps(name: str) -> None:
     cost, rates, _ = PAYS[name]
     machine = Machine(cost, rates)
-    machine.run(300, [row() for _ in range(4)])
+    machine.run(300, [seq() for _ in range(4)])
     assert machine.speed > 0.85 * best(cost, rates, 4)[1]
 
 
@@ -140,54 +144,54 @@ def test_where_drafting_does_not_pay_twenty_thousand_steps_spend_three_percent_o
     name: str, count: int
 ) -> None:
     cost, rates = NEVER_PAYS[name]
-    machine, rows = Machine(cost, rates), [row() for _ in range(count)]
-    machine.run(20_000, rows)
+    machine, seqs = Machine(cost, rates), [seq() for _ in range(count)]
+    machine.run(20_000, seqs)
     assert machine.share(0) > 0.97
     assert machine.speed > 0.97 * best(cost, rates, count)[1]
 
 
 def test_the_depth_follows_the_number_of_rows() -> None:
-    def busy(rows: int, depth: int) -> float:
-        return 1 + 0.1 * depth if rows < 8 else 1 + depth  # few rows leave the machine idle, many do not
+    def busy(seqs: int, depth: int) -> float:
+        return 1 + 0.1 * depth if seqs < 8 else 1 + depth  # few sequences leave the machine idle, many do not
 
-    machine, rows = Machine(busy, [0.7] * 8), [row() for _ in range(16)]
+    machine, seqs = Machine(busy, [0.7] * 8), [seq() for _ in range(16)]
     for _ in range(3):
-        machine.run(500, rows[:2])
-        machine.run(500, rows)
+        machine.run(500, seqs[:2])
+        machine.run(500, seqs)
     machine.restart()
-    machine.run(200, rows[:2])
+    machine.run(200, seqs[:2])
     assert machine.share(0, 1) < 0.1
     machine.restart()
-    machine.run(200, rows)
+    machine.run(200, seqs)
     assert machine.share(0) > 0.9
 
 
 def test_a_number_of_rows_that_is_new_starts_where_its_neighbour_is() -> None:
     cost, rates, depth = PAYS["three guesses"]
-    machine, rows = Machine(cost, rates), [row() for _ in range(4)]
-    machine.run(1000, rows[:3])
-    assert machine.step(rows) in (depth - 1, depth, depth + 1)
+    machine, seqs = Machine(cost, rates), [seq() for _ in range(4)]
+    machine.run(1000, seqs[:3])
+    assert machine.step(seqs) in (depth - 1, depth, depth + 1)
 
 
 @pytest.mark.parametrize("steps", [100, 3000])
 def test_guesses_that_become_worthless_are_given_up_within_a_hundred_steps(steps: int) -> None:
-    machine, rows = Machine(linear(0.1, 0.15), FALLING), [row(), row()]
-    machine.run(steps, rows)
+    machine, seqs = Machine(linear(0.1, 0.15), FALLING), [seq(), seq()]
+    machine.run(steps, seqs)
     machine.rates = [0.02] * 8
-    machine.run(100, rows)
+    machine.run(100, seqs)
     machine.restart()
-    machine.run(400, rows)
+    machine.run(400, seqs)
     assert machine.share(0) > 0.85
 
 
 @pytest.mark.parametrize("steps", [200, 2000])
 def test_guesses_that_become_good_are_noticed_in_about_the_time_they_were_bad(steps: int) -> None:
-    machine, rows = Machine(linear(0.1, 0.15), [0.02] * 8), [row(), row()]
-    machine.run(steps, rows)
+    machine, seqs = Machine(linear(0.1, 0.15), [0.02] * 8), [seq(), seq()]
+    machine.run(steps, seqs)
     machine.rates = [0.9] * 8
-    machine.run(2 * steps, rows)
+    machine.run(2 * steps, seqs)
     machine.restart()
-    machine.run(500, rows)
+    machine.run(500, seqs)
     assert machine.speed > 0.9 * best(linear(0.1, 0.15), machine.rates, 2)[1]
 
 
@@ -199,42 +203,42 @@ def test_answers_of_fifty_tokens_one_after_another_are_nearly_as_fast_as_the_bes
     for speculation in choices:
         machine = Machine(cost, rates)
         for number in range(120):
-            each = row(speculation, limit=50)
+            each = seq(speculation, limit=50)
             if number == 20:
                 machine.restart()
-            while each.launched < 50:
+            while each.scheduled < 50:
                 machine.step([each])
         speeds.append(machine.speed)
     assert speeds[0] > 0.9 * speeds[1]
 
 
 def test_a_cost_that_changes_is_noticed() -> None:
-    machine, rows = Machine(linear(0.1, 0.15), FALLING), [row() for _ in range(4)]
-    machine.run(500, rows)
+    machine, seqs = Machine(linear(0.1, 0.15), FALLING), [seq() for _ in range(4)]
+    machine.run(500, seqs)
     machine.cost = linear(0.5, 1.5)
-    machine.run(300, rows)
+    machine.run(300, seqs)
     machine.restart()
-    machine.run(300, rows)
+    machine.run(300, seqs)
     assert machine.share(0) > 0.85
 
 
 def test_a_single_slow_step_does_not_change_the_choice() -> None:
     cost, rates, depth = PAYS["three guesses"]
-    machine, rows = Machine(cost, rates, noise=0.0), [row() for _ in range(16)]
-    machine.run(1000, rows)
+    machine, seqs = Machine(cost, rates, noise=0.0), [seq() for _ in range(16)]
+    machine.run(1000, seqs)
     for _ in range(5):
         machine.depths.timed(16, depth, 1000.0)
-        machine.run(20, rows)
+        machine.run(20, seqs)
     machine.restart()
-    machine.run(200, rows)
+    machine.run(200, seqs)
     assert machine.share(depth - 1, depth, depth + 1) > 0.95
 
 
-# -- rows
+# -- sequences
 
 
 def test_no_rows_no_depth() -> None:
-    depths = Depths()
+    depths = DraftLengths()
     assert depths.choose([]) == ()
     assert sum(depths.steps) == 0
 
@@ -242,51 +246,51 @@ def test_no_rows_no_depth() -> None:
 @pytest.mark.parametrize("speculation", [1, 3, 8])
 def test_a_fixed_depth_is_drafted_at_every_step_whatever_it_costs(speculation: int) -> None:
     cost, rates = NEVER_PAYS["no guess is ever right"]
-    machine, rows = Machine(cost, rates), [row(speculation), row(speculation)]
-    assert set(machine.run(300, rows)) == {speculation}
+    machine, seqs = Machine(cost, rates), [seq(speculation), seq(speculation)]
+    assert set(machine.run(300, seqs)) == {speculation}
     assert machine.depths.steps[speculation] == 300
 
 
 def test_a_row_that_may_not_draft_never_does() -> None:
     cost, rates, _ = PAYS["three guesses"]
-    machine, rows = Machine(cost, rates), [row("off"), row("off")]
-    assert set(machine.run(100, rows)) == {0}
+    machine, seqs = Machine(cost, rates), [seq("off"), seq("off")]
+    assert set(machine.run(100, seqs)) == {0}
 
 
 def test_each_row_of_a_step_drafts_by_its_own_route() -> None:
     cost, rates, depth = PAYS["three guesses"]
     machine = Machine(cost, rates)
-    off, auto, five, one = rows = [row("off"), row("auto"), row(5), row(1)]
+    off, auto, five, one = seqs = [seq("off"), seq("auto"), seq(5), seq(1)]
     seen = set()
     for _ in range(300):
-        assert machine.step(rows) == 5
-        assert (off.depth, five.depth, one.depth) == (0, 5, 1)
-        seen.add(auto.depth)
-    assert auto.depth >= depth  # the step pays for five guesses anyhow
+        assert machine.step(seqs) == 5
+        assert (off.draft.length, five.draft.length, one.draft.length) == (0, 5, 1)
+        seen.add(auto.draft.length)
+    assert auto.draft.length >= depth  # the step pays for five guesses anyhow
     assert max(seen) <= MOST_DRAFTED
 
 
 def test_a_row_drafts_no_more_than_it_has_room_for() -> None:
-    depths = Depths()
-    rows = [row(2), row(6, limit=4), row("off")]
-    assert depths.choose(rows) == (2, 3, 0)
-    rows[1].launched = 3
-    assert depths.choose(rows) == (2, 0, 0)
+    depths = DraftLengths()
+    seqs = [seq(2), seq(6, limit=4), seq("off")]
+    assert depths.choose(seqs) == (2, 3, 0)
+    seqs[1].scheduled = 3
+    assert depths.choose(seqs) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("speculation", ["auto", 8])
 def test_a_row_never_drafts_beyond_its_last_token(speculation: Speculation) -> None:
     cost, rates, _ = PAYS["as many as there may be"]
-    machine, company = Machine(cost, rates), row("auto")
+    machine, company = Machine(cost, rates), seq("auto")
     machine.run(500, [company])
-    machine.run(500, [company, row("auto")])
+    machine.run(500, [company, seq("auto")])
     for limit in range(1, 12):
-        each = row(speculation, limit=limit)
-        while each.launched < limit:
-            room = limit - each.launched - 1
+        each = seq(speculation, limit=limit)
+        while each.scheduled < limit:
+            room = limit - each.scheduled - 1
             machine.step([company, each])
-            assert 0 <= each.depth <= room
-        assert each.launched == limit
+            assert 0 <= each.draft.length <= room
+        assert each.scheduled == limit
 
 
 @pytest.mark.parametrize("speculation", ["auto", 4])
@@ -294,38 +298,38 @@ def test_a_prompt_of_one_token_starts_without_a_draft(speculation: Speculation) 
     """The head has seen nothing yet."""
     cost, rates, _ = PAYS["as many as there may be"]
     machine = Machine(cost, rates)
-    machine.run(500, [row("auto")])
-    young, old = row(speculation, prompt=1), row(4)
+    machine.run(500, [seq("auto")])
+    young, old = seq(speculation, prompt=1), seq(4)
     assert machine.step([young]) == 0
     assert max(machine.run(10, [young])) > 0
-    young = row(speculation, prompt=1)
+    young = seq(speculation, prompt=1)
     assert machine.step([young, old]) == 4
-    assert (young.depth, old.depth) == (0, 4)
+    assert (young.draft.length, old.draft.length) == (0, 4)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_nobody_drafts_more_than_the_server_allows(most: int) -> None:
     cost, rates, _ = PAYS["as many as there may be"]
-    machine = Machine(cost, rates, Depths(most))
-    rows = [row(), row()]
-    machine.run(300, rows)
+    machine = Machine(cost, rates, DraftLengths(most))
+    seqs = [seq(), seq()]
+    machine.run(300, seqs)
     machine.restart()
-    assert max(machine.run(500, rows)) == most
+    assert max(machine.run(500, seqs)) == most
     assert machine.share(most) > 0.9
-    assert machine.step([row(8), row("auto")]) == most
+    assert machine.step([seq(8), seq("auto")]) == most
 
 
 def test_rows_that_guess_well_are_not_held_back_by_one_that_does_not() -> None:
     """The step's depth is for all: what counts is the sum."""
     cost = linear(0.1, 0.1)
-    depths = Depths()
-    good, bad = [row() for _ in range(7)], row()
+    depths = DraftLengths()
+    good, bad = [seq() for _ in range(7)], seq()
     machine = Machine(cost, [0.9] * 8, depths)
     for _ in range(500):
         machine.step([*good, bad])
-        bad.record = Record()
+        bad.acceptance = AcceptanceRecord()
         for _ in range(100):
-            bad.record.add(8, 0, FORGET)
+            bad.acceptance.add(8, 0, FORGET)
     machine.restart()
     machine.run(100, [*good, bad])
     assert machine.share(0, 1, 2) < 0.2
@@ -335,7 +339,7 @@ def test_rows_that_guess_well_are_not_held_back_by_one_that_does_not() -> None:
 
 
 def test_guesses_after_a_wrong_one_are_not_counted_as_tried() -> None:
-    record = Record()
+    record = AcceptanceRecord()
     record.add(4, 1, 1.0)
     assert record.trials[:4] == [1, 1, 0, 0]
     assert record.hits[:4] == [1, 0, 0, 0]
@@ -345,17 +349,19 @@ def test_guesses_after_a_wrong_one_are_not_counted_as_tried() -> None:
 
 
 def test_a_row_that_nobody_knows_guesses_as_all_others_do() -> None:
-    assert Record().rates([0.1 * place for place in range(8)]) == pytest.approx([0.1 * place for place in range(8)])
-    depths = Depths()
+    assert AcceptanceRecord().rates([0.1 * place for place in range(8)]) == pytest.approx(
+        [0.1 * place for place in range(8)]
+    )
+    depths = DraftLengths()
     for _ in range(500):
-        depths.verified(row(), 3, 2)
+        depths.verified(seq(), 3, 2)
     assert depths.rates()[:3] == pytest.approx([1, 1, 0], abs=0.05)
     assert depths.rates()[3] == pytest.approx(depths.rates()[2])  # never tried: as the one before it
 
 
 def test_what_was_drafted_is_counted() -> None:
-    depths = Depths()
-    one, two = row(3), row("off")
+    depths = DraftLengths()
+    one, two = seq(3), seq("off")
     for accepted in (0, 2, 3):
         depths.choose([one, two])
         depths.verified(one, 3, accepted)
@@ -372,10 +378,10 @@ def test_what_was_drafted_is_counted() -> None:
 
 
 def test_row_counts_that_cost_about_the_same_are_learnt_together() -> None:
-    assert [bucket(rows) for rows in range(1, 18)] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
-    assert all(rows <= bucket(rows) <= 1.5 * rows for rows in range(1, 300))
+    assert [bucket(seqs) for seqs in range(1, 18)] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
+    assert all(seqs <= bucket(seqs) <= 1.5 * seqs for seqs in range(1, 300))
 
 
 def test_a_route_of_no_draft_is_not_one_that_is_free() -> None:
-    free, never = Route(None, ""), Route(0, "")
-    assert free.drafts and not never.drafts and Route(2, "").drafts
+    free, never = SpeculationMode(None, ""), SpeculationMode(0, "")
+    assert free.drafts and not never.drafts and SpeculationMode(2, "").drafts

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pictures
 
-from paceline.engine.routing import Route, Router
+from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
 from paceline.errors import InvalidRequest
 from paceline.service import ChatRequest, GenerateRequest, Service
 from paceline.settings import Settings
@@ -36,26 +36,34 @@ def asks(speculation: Speculation | None = None, **rules: Any) -> Sampling:
 
 
 def test_routing_needs_no_mlx() -> None:
-    code = "import sys, paceline.engine.routing; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
+    code = (
+        "import sys, paceline.engine.speculation_policy; sys.exit(any(n.split('.')[0] == 'mlx' for n in sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_and_pictures_draft_as_deep_as_it_pays_and_say_what_they_are(kind: str) -> None:
-    assert Router("auto").route(KINDS[kind], asks()) == Route(None, f"drafts as deep as it pays: {kind}")
+    assert SpeculationPolicy("auto").route(KINDS[kind], asks()) == SpeculationMode(
+        None, f"drafts as deep as it pays: {kind}"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fixed_depth_says_who_fixed_it(kind: str) -> None:
     prompt = KINDS[kind]
-    assert Router(3).route(prompt, asks()) == Route(3, f"drafts 3 a step, as the server says: {kind}")
-    assert Router("auto").route(prompt, asks(5)) == Route(5, f"drafts 5 a step, as the request says: {kind}")
+    assert SpeculationPolicy(3).route(prompt, asks()) == SpeculationMode(
+        3, f"drafts 3 a step, as the server says: {kind}"
+    )
+    assert SpeculationPolicy("auto").route(prompt, asks(5)) == SpeculationMode(
+        5, f"drafts 5 a step, as the request says: {kind}"
+    )
 
 
 @pytest.mark.parametrize("prompt", KINDS.values(), ids=["text", "pictures"])
 def test_off_says_who_said_so(prompt: Prompt) -> None:
-    assert Router("off").route(prompt, asks()) == Route(0, "plain: the server says so")
-    assert Router("auto").route(prompt, asks("off")) == Route(0, "plain: the request says so")
+    assert SpeculationPolicy("off").route(prompt, asks()) == SpeculationMode(0, "plain: the server says so")
+    assert SpeculationPolicy("auto").route(prompt, asks("off")) == SpeculationMode(0, "plain: the request says so")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -63,41 +71,41 @@ def test_off_says_who_said_so(prompt: Prompt) -> None:
 def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
     setting: Speculation, asked: Speculation
 ) -> None:
-    route = Router(setting).route(TEXT, asks(asked))
-    assert route.depth == {"off": 0, "auto": None, 3: 3}[asked]
+    route = SpeculationPolicy(setting).route(TEXT, asks(asked))
+    assert route.draft_length == {"off": 0, "auto": None, 3: 3}[asked]
     assert "server" not in route.reason
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("asked", [None, *SETTINGS])
 def test_a_model_without_a_head_never_drafts_and_says_why(setting: Speculation, asked: Speculation | None) -> None:
-    router = Router(setting, "the checkpoint has no MTP head")
-    assert router.route(TEXT, asks(asked)) == Route(0, "plain: the checkpoint has no MTP head")
+    router = SpeculationPolicy(setting, "the checkpoint has no MTP head")
+    assert router.route(TEXT, asks(asked)) == SpeculationMode(0, "plain: the checkpoint has no MTP head")
 
 
 @pytest.mark.parametrize("setting", ["auto", 3])
 def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -> None:
-    route = Router(setting).route(TEXT, asks(max_tokens=0, prompt_logprobs=0))
-    assert route == Route(0, "plain: nothing is generated")
+    route = SpeculationPolicy(setting).route(TEXT, asks(max_tokens=0, prompt_logprobs=0))
+    assert route == SpeculationMode(0, "plain: nothing is generated")
 
 
 def test_a_route_drafts_unless_its_depth_is_zero() -> None:
-    assert Route(None, "").drafts and Route(2, "").drafts
-    assert not Route(0, "").drafts
+    assert SpeculationMode(None, "").drafts and SpeculationMode(2, "").drafts
+    assert not SpeculationMode(0, "").drafts
 
 
 # -- through the four calls
 
 
 @pytest.fixture(scope="module", params=[*SETTINGS, "no head"], ids=str)
-def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service, Router]]:
+def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service, SpeculationPolicy]]:
     """A service, and the router that it should have."""
     if request.param == "no head":
         setting: Speculation = "auto"
-        router = Router(setting, "the checkpoint has no MTP head")
+        router = SpeculationPolicy(setting, "the checkpoint has no MTP head")
         folder = tiny("hybrid", layers=4, mtp=False)
     else:
-        setting, router = request.param, Router(request.param)
+        setting, router = request.param, SpeculationPolicy(request.param)
         folder = tiny("hybrid", layers=4)
     settings = Settings(model=str(folder), speculation=setting, max_rows=4, context_length=900, prefill_chunk=64)
     service = Service(settings)
@@ -130,7 +138,7 @@ async def refused(*calls: Awaitable[object]) -> None:
 @pytest.mark.thin(9)
 @pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
 async def test_the_reason_is_the_same_through_all_four_calls(
-    served: tuple[Service, Router], asked: Speculation | None
+    served: tuple[Service, SpeculationPolicy], asked: Speculation | None
 ) -> None:
     service, router = served
     sampling = asks(asked, temperature=0, max_tokens=5)
@@ -147,7 +155,7 @@ async def test_the_reason_is_the_same_through_all_four_calls(
 
 
 @pytest.mark.thin(2)
-async def test_every_choice_has_the_reason(served: tuple[Service, Router]) -> None:
+async def test_every_choice_has_the_reason(served: tuple[Service, SpeculationPolicy]) -> None:
     service, router = served
     sampling = asks(temperature=1, seed=3, max_tokens=4)
     request = ChatRequest(MESSAGES, sampling, n=3)
@@ -158,7 +166,7 @@ async def test_every_choice_has_the_reason(served: tuple[Service, Router]) -> No
 
 @pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
 async def test_for_pictures_chat_and_stream_chat_have_the_same_reason(
-    served: tuple[Service, Router], asked: Speculation | None
+    served: tuple[Service, SpeculationPolicy], asked: Speculation | None
 ) -> None:
     service, router = served
     file = io.BytesIO()
@@ -178,7 +186,7 @@ async def test_for_pictures_chat_and_stream_chat_have_the_same_reason(
 
 
 @pytest.mark.thin(2)
-async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Service, Router]) -> None:
+async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Service, SpeculationPolicy]) -> None:
     service, router = served
     choices: list[Speculation | None] = [None, *SETTINGS]
     if router.no_head is not None:
@@ -192,7 +200,7 @@ async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Servi
     assert len(texts) == 1
 
 
-async def test_what_was_drafted_shows_in_the_usage(served: tuple[Service, Router]) -> None:
+async def test_what_was_drafted_shows_in_the_usage(served: tuple[Service, SpeculationPolicy]) -> None:
     service, router = served
     if router.no_head is None:
         usage = (await service.generate(GenerateRequest("riders on", asks(3, temperature=0, max_tokens=20)))).usage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import pytest
 
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
-from paceline.engine.row import Row
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.types import Image, Prompt, RequestId, Sampling, Usage
-from tests.engine.test_scheduler import row
+from tests.engine.test_scheduler import seq
 
 
-def wanted(sampling: Sampling, *images: Image) -> Row:
+def wanted(sampling: Sampling, *images: Image) -> Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    return Row(RequestId("row"), Prompt((0,) * 10, images), sampling, 100, text, lambda delta: None)
+    return Sequence(EngineRequest(RequestId("row"), Prompt((0,) * 10, images), sampling, 100), text, lambda delta: None)
 
 
 @pytest.mark.parametrize(
@@ -39,70 +40,81 @@ def test_a_picture_has_the_patches_of_its_whole_grid() -> None:
 
 
 def test_a_new_row_has_used_nothing_but_its_prompt() -> None:
-    asked = row(10)
+    asked = seq(10)
     assert asked.usage == Usage(prompt_tokens=10)
-    assert (asked.rejected, asked.setbacks, asked.troubles, asked.queued) == (0, 0, 0, 0.0)
+    assert (asked.rejected, asked.preemptions, asked.oom_retries, asked.queue.seconds) == (0, 0, 0, 0.0)
 
 
 def test_the_last_token_of_its_prompt_is_not_prefilled() -> None:
-    asked = row(10)
-    assert (asked.remaining, asked.length, asked.decodes) == (9, 0, False)
-    asked.prefilled = 9
-    assert (asked.remaining, asked.length, asked.decodes) == (0, 9, True)
-    asked.launched = 3
+    asked = seq(10)
+    assert (asked.remaining, asked.length, asked.is_decoding) == (9, 0, False)
+    asked.computed.tokens = 9
+    assert (asked.remaining, asked.length, asked.is_decoding) == (0, 9, True)
+    asked.scheduled = 3
     assert asked.length == 12
 
 
 def test_its_last_token_is_never_a_guess() -> None:
-    asked = row(10, limit=4)
-    assert asked.room == 3
-    asked.launched = 3
-    assert asked.room == 0
-    assert row(1).room == 0  # there is nothing yet that a draft could follow
+    asked = seq(10, limit=4)
+    assert asked.max_draft_length == 3
+    asked.scheduled = 3
+    assert asked.max_draft_length == 0
+    assert seq(1).max_draft_length == 0  # there is nothing yet that a draft could follow
 
 
 def test_beginning_again_it_reads_what_it_has_said() -> None:
-    asked = row(10)
-    asked.prefilled, asked.generated, asked.launched, asked.depth, asked.accepted = 9, [7, 8], 3, 2, 1
-    asked.restart()
+    asked = seq(10)
+    asked.computed.tokens, asked.generated, asked.scheduled, asked.draft.length, asked.accepted = 9, [7, 8], 3, 2, 1
+    asked.reset_for_recompute()
     assert asked.context == (*asked.prompt.token_ids, 7, 8)
-    assert (asked.remaining, asked.said, asked.launched, asked.depth, asked.setbacks) == (11, 2, 2, 0, 1)
+    assert (asked.remaining, asked.recomputed, asked.scheduled, asked.draft.length, asked.preemptions) == (
+        11,
+        2,
+        2,
+        0,
+        1,
+    )
     assert (asked.usage.prompt_tokens, asked.usage.completion_tokens, asked.usage.accepted_tokens) == (10, 2, 1)
 
 
 def test_beginning_again_it_keeps_its_choice_of_tokens() -> None:
-    asked = row(10)
-    asked.choose(np.array([0, 1, 5, 9]), whole=2)
+    asked = seq(10)
+    asked.keep_only(np.array([0, 1, 5, 9]), dense_prefix=2)
     assert (len(asked.context), asked.dropped, asked.remaining) == (4, 6, 3)
     asked.generated = [7]
-    asked.restart()
-    assert len(asked.context) == 5 and asked.dropped == 6 and asked.said == 1
+    asked.reset_for_recompute()
+    assert len(asked.context) == 5 and asked.dropped == 6 and asked.recomputed == 1
 
 
-def computed(asked: Row) -> dict[str, Any]:
-    """What is lost when a row begins again."""
-    names = "prefilled pictured skipped paired delta depth encoded stops batch head carry places pooled remains"
-    return {name: getattr(asked, name) for name in [*names.split(), "held", "reads_asked", "group", "scout"]}
+def computed(asked: Sequence) -> dict[str, Any]:
+    """What is lost when a sequence begins again."""
+    prefix, draft = asdict(asked.prefix), asdict(asked.draft)
+    kept = ("key", "tree", "cached_tokens", "pinned", "stored", "mtp_prefill")
+    state = asdict(asked.computed) | {"scorer": asked.sparse.scorer}
+    return state | {name: value for name, value in [*prefix.items(), *draft.items()] if name not in kept}
 
 
 def test_beginning_again_nothing_that_was_computed_is_left() -> None:
-    asked = row(10)
+    asked = seq(10)
     fresh = computed(asked)
-    for name, value in fresh.items():
-        setattr(asked, name, [1] if isinstance(value, list) else 3)
-    asked.restart()
-    assert computed(asked) == fresh == computed(row(10))
+    asked.sparse.scorer = 3
+    for state in (asked.computed, asked.draft, asked.prefix):
+        for part in fields(state):
+            setattr(state, part.name, [1] if isinstance(getattr(state, part.name), list) else 3)
+    asked.reset_for_recompute()
+    assert computed(asked) == fresh == computed(seq(10))
+    assert asked.prefix.stored == [1] and asked.prefix.pinned == asked.prefix.key == 3
 
 
 @pytest.mark.parametrize("greeted", [False, True])
 def test_beginning_again_it_scores_its_prompt_anew_unless_that_was_told_already(greeted: bool) -> None:
     asked = wanted(Sampling(prompt_logprobs=1))
     assert asked.prompt_logprobs == [None]
-    asked.prompt_logprobs, asked.greeted = [None, None, None], greeted
-    asked.restart()
+    asked.prompt_logprobs, asked.first_delta_sent = [None, None, None], greeted
+    asked.reset_for_recompute()
     assert asked.prompt_logprobs == ([None, None, None] if greeted else [None])
     plain = wanted(Sampling())
-    plain.restart()
+    plain.reset_for_recompute()
     assert plain.prompt_logprobs is None
 
 
@@ -113,20 +125,20 @@ def test_beginning_again_it_scores_its_prompt_anew_unless_that_was_told_already(
 def test_beginning_again_it_is_decided_anew_only_where_it_wants_fewer_tokens_and_none_were_chosen(
     share: float | None, chosen: bool, generated: int, decided: bool
 ) -> None:
-    asked = row(10)
-    asked.share = share
+    asked = seq(10)
+    asked.sparse.keep_ratio = share
     if chosen:
-        asked.choose(np.array([0, 9]), whole=1)
+        asked.keep_only(np.array([0, 9]), dense_prefix=1)
     asked.generated = [1] * generated
-    asked.restart()
-    assert asked.decided is decided
+    asked.reset_for_recompute()
+    assert asked.sparse.decided is decided
 
 
 def test_guesses_that_were_counted_before_they_were_made_are_not_less_than_none() -> None:
-    asked = row(10)
+    asked = seq(10)
     asked.rejected = -2
-    asked.restart()
+    asked.reset_for_recompute()
     assert asked.rejected == 0
     asked.rejected = 2
-    asked.restart()
-    assert (asked.rejected, asked.setbacks) == (2, 2)
+    asked.reset_for_recompute()
+    assert (asked.rejected, asked.preemptions) == (2, 2)

@@ -1,4 +1,4 @@
-"""What rows are said to hold is what MLX says they hold, at random moments of random loads."""
+"""What sequences are said to hold is what MLX says they hold, at random moments of random loads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from paceline.cache.budget import Budget
 from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prices import Prices
 from paceline.engine.admission import Admission
-from paceline.engine.measure import measure
-from paceline.engine.row import Row
+from paceline.engine.memory import profile_memory
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.types import Prompt, RequestId, Sampling, Speculation
 from tests.engine import simulator
 from tests.engine.stepper import Stepper, loaded
@@ -23,7 +23,7 @@ from tests.memory import held
 
 Tiny = Callable[..., Path]
 CHUNK = 256
-ENOUGH = 2_000_000  # bytes of rows: below that, single arrays of a step weigh too much
+ENOUGH = 2_000_000  # bytes of sequences: below that, single arrays of a step weigh too much
 FAMILIES: dict[str, tuple[dict[str, Any], Speculation]] = {
     "llama": ({"layers": 2}, "off"),
     "window": ({"layers": 3, "sliding_window": 512}, "off"),
@@ -32,12 +32,12 @@ FAMILIES: dict[str, tuple[dict[str, Any], Speculation]] = {
 
 
 class Watched:
-    """A stepper with prices, and what MLX held before it had any row."""
+    """A stepper with prices, and what MLX held before it had any sequence."""
 
     def __init__(self, folder: Path, layout: str, speculation: Speculation) -> None:
         mx.eval(loaded(folder).language.module.parameters())
         self.stepper = Stepper(folder, layout, chunk=CHUNK, speculation=speculation)
-        self.prices = measure(self.stepper.runner, head=speculation != "off")
+        self.prices = profile_memory(self.stepper.runner, head=speculation != "off")
         self.admission = Admission(Budget(1 << 40), self.prices, width=1 if speculation == "off" else 3)
         self.stepper.engine.scheduler.admission = self.admission
         self.before = held()
@@ -47,16 +47,16 @@ class Watched:
         stepper, prices = self.stepper, self.prices
         stepper.settle()
         active = held()
-        together = stepper.runner.rows  # one that has ended leaves with the next step
-        groups = prices.groups([(row.group, row.length) for row in together])
-        reading = [row for row in stepper.engine.scheduler.running if row.batch is not None]
-        said = prices.batch([row.length for row in together], groups)
-        said += sum(prices.row(row.length) + prices.stretch(row.length, CHUNK) for row in reading)
+        together = stepper.runner.seqs  # one that has ended leaves with the next step
+        groups = prices.groups([(seq.computed.group, seq.length) for seq in together])
+        reading = [seq for seq in stepper.engine.scheduler.running if seq.computed.batch is not None]
+        said = prices.batch([seq.length for seq in together], groups)
+        said += sum(prices.row(seq.length) + prices.stretch(seq.length, CHUNK) for seq in reading)
         return said, active - self.before
 
 
 def errors(watched: Watched, seed: int, steps: int) -> list[float]:
-    """Rows of 10 to 3,000 tokens come and go; the errors of all looks with enough in memory."""
+    """Sequences of 10 to 3,000 tokens come and go; the errors of all looks with enough in memory."""
     dice = random.Random(seed)
     stepper, found, number = watched.stepper, [], 0
     for _ in range(steps):
@@ -92,13 +92,13 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
     overrides, speculation = FAMILIES[family]
     watched = Watched(tiny(family, **overrides), "rows", speculation)
     runner = watched.stepper.runner
-    text = simulator.row(1).text
+    text = simulator.seq(1).text
     for size in (32, 128, 512):
         prompt = Prompt(tuple(place % 400 for place in range(2000)), cached=False)
         peaks: dict[int, int] = {}
         for _ in range(3):  # on a busy machine MLX's thread frees later than it could: the least is what is needed
-            new = Row(RequestId("row"), prompt, Sampling(), 1, text, lambda delta: None)
-            new.feeds = speculation != "off"
+            new = Sequence(EngineRequest(RequestId("row"), prompt, Sampling(), 1), text, lambda delta: None)
+            new.draft.mtp_prefill = speculation != "off"
             while new.remaining:
                 tokens = min(size, new.remaining)
                 mx.clear_cache()
@@ -106,7 +106,7 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
                 mx.reset_peak_memory()
                 mx.eval(runner.prefill(new, tokens))
                 peak = mx.get_peak_memory() - active
-                peaks[new.prefilled] = min(peak, peaks.get(new.prefilled, peak))
+                peaks[new.computed.tokens] = min(peak, peaks.get(new.computed.tokens, peak))
         for after, peak in peaks.items():
             copy = watched.prices.row(after) + watched.prices.stretch(after, size)
             assert peak <= watched.prices.chunk(min(size, after), after) + copy, (size, after)
@@ -114,7 +114,7 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
 
 def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
     stepper = Stepper(tiny("hybrid", layers=4))
-    with_head, without = measure(stepper.runner), measure(stepper.runner, head=False)
+    with_head, without = profile_memory(stepper.runner), profile_memory(stepper.runner, head=False)
     assert token(without) < token(with_head)
     assert without.state == with_head.state
 
