@@ -695,7 +695,7 @@ def test_when_the_load_goes_everybody_is_let_in_again() -> None:
             served.append(each)
     assert served == seqs
     assert queue.max_running is None
-    assert queue.prefill_budget.squeezed == 0
+    assert queue.prefill_budget.halvings == 0
     assert queue.admission is not None and sum(queue.admission.budget.held().values()) == 0
     again = [small(), small()]
     for each in again:
