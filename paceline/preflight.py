@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from paceline.conversation.answers.formats import check_parsers
+from paceline.conversation.parsing.formats import check_parsers
 from paceline.conversation.template import check_template
 from paceline.errors import PacelineError, SettingsError
 from paceline.models import default

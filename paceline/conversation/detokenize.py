@@ -35,7 +35,7 @@ class WindowDetokenizer:
     piece back. Text that ends in U+FFFD may be half a character, and waits, but not for ever.
     """
 
-    PATIENCE = 16  # tokens; a character has at most four bytes
+    MAX_PENDING = 16  # tokens; a character has at most four bytes
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
@@ -47,7 +47,7 @@ class WindowDetokenizer:
         self._window.append(token_id)
         text = self._decode(self._window)
         waiting = len(self._window) - self._known
-        if text.endswith("�") and waiting <= self.PATIENCE:
+        if text.endswith("�") and waiting <= self.MAX_PENDING:
             return ""
         return self._emit(text)
 
@@ -63,6 +63,6 @@ class WindowDetokenizer:
             self._window = self._window[self._known :]
             self._known = len(self._window)
             self._known_text = self._decode(self._window)
-        elif len(self._window) - self._known > self.PATIENCE:  # skipped tokens, of which thousands may follow
+        elif len(self._window) - self._known > self.MAX_PENDING:  # skipped tokens, of which thousands may follow
             del self._window[self._known + 1 :]
         return new

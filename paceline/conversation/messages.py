@@ -21,14 +21,14 @@ AUDIO_PARTS = ("input_audio", "audio", "audio_url")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ImagePart:
     """An image in a conversation: its address, and where it stands, for error messages."""
 
     url: str
     place: str
 
 
-Media = Part | VideoPart
+Media = ImagePart | VideoPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
         url = address.get("url") if isinstance(address, Mapping) else address
         if not isinstance(url, str):
             raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
-        media.append(Part(url, f"{place}.image_url"))
+        media.append(ImagePart(url, f"{place}.image_url"))
         parts.append({"type": "image"})
     elif kind in VIDEO_PARTS:
         if not takes.video:

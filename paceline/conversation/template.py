@@ -15,10 +15,10 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 
-from paceline.conversation.forms import FORMS, Change, Form, Tools, changed
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import Message, as_parts, is_blank, with_arguments
 from paceline.conversation.sandbox import LimitExceeded, Sandbox
+from paceline.conversation.template_fallbacks import FALLBACKS, Change, Fallback, Tools, apply_fallback
 from paceline.errors import InvalidRequest, LoadError
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Template:
     def __init__(self, write: Write, source: str | None = None) -> None:
         self._write = write
         self.source = source
-        self._logged: set[Form] = set()
+        self._logged: set[Fallback] = set()
         try:
             self.dialect = self._learn_dialect()
             self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
@@ -120,10 +120,10 @@ class Template:
             raise InvalidRequest("messages must be a list with at least one message.", field="messages")
         refusal: Exception | None = None
         tried: list[tuple[list[Message], Tools | None]] = []
-        for form in FORMS:
+        for fallback in FALLBACKS:
             try:
-                form = form.union(*(self._needs[feature] for feature in _features(messages, tools)))
-                attempt = changed(form, messages, tools)
+                fallback = fallback.union(*(self._needs[feature] for feature in _features(messages, tools)))
+                attempt = apply_fallback(fallback, messages, tools)
                 if attempt in tried:
                     continue
                 tried.append(attempt)
@@ -136,7 +136,7 @@ class Template:
             except Exception as error:  # a template may fail in any way
                 refusal = refusal or error
                 continue
-            self._log(form, refusal)
+            self._log(fallback, refusal)
             return text
         raise _refused(refusal) from refusal
 
@@ -156,10 +156,10 @@ class Template:
             message = {"thinking": thought, **message, "reasoning_content": thought}
         return message
 
-    def _log(self, form: Form, refusal: Exception | None) -> None:
-        if form and form not in self._logged:
-            self._logged.add(form)
-            how = "; ".join(change.value for change in Change if change in form)
+    def _log(self, fallback: Fallback, refusal: Exception | None) -> None:
+        if fallback and fallback not in self._logged:
+            self._logged.add(fallback)
+            how = "; ".join(change.value for change in Change if change in fallback)
             why = f" (it refuses the usual form: {_words(refusal)})" if refusal else ""
             log.warning("the chat template needs conversations in another form%s: %s", why, how)
 
@@ -179,13 +179,15 @@ class Template:
         self.dialect = dialect
         return self._keeps_in(frozenset(), probe)
 
-    def _learn_need(self, probe: Probe) -> Form:
+    def _learn_need(self, probe: Probe) -> Fallback:
         """The first form in which the template writes all of the probe; the plain one, if it does so in none."""
-        return next((form for form in FORMS if self._keeps_in(form, probe)), frozenset())
+        return next((fallback for fallback in FALLBACKS if self._keeps_in(fallback, probe)), frozenset())
 
-    def _keeps_in(self, form: Form, probe: Probe) -> bool | None:
+    def _keeps_in(self, fallback: Fallback, probe: Probe) -> bool | None:
         try:
-            text = self._written(*changed(form, probe.messages, probe.tools), {"add_generation_prompt": True})
+            text = self._written(
+                *apply_fallback(fallback, probe.messages, probe.tools), {"add_generation_prompt": True}
+            )
         except LimitExceeded:
             raise
         except Exception:  # a template may refuse anything

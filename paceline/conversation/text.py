@@ -11,7 +11,7 @@ from paceline.types import TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextChunk:
     """What may be shown now. `stop` is the stop string that ended the text, which is never shown itself."""
 
     text: str = ""
@@ -41,7 +41,7 @@ class TextStream:
         self._shown = 0
         self._tokens: deque[_Token] = deque()
 
-    def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> Piece:
+    def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> TextChunk:
         begin = self._shown + len(self._held)
         return self._take(self._detokenizer.push(token_id), _Token(token_id, logprob, begin, begin), may_stop)
 
@@ -50,7 +50,7 @@ class TextStream:
         place = self._shown + len(self._held)
         self._tokens.append(_Token(token_id, logprob, place, place))
 
-    def finish(self, *, may_stop: bool = True) -> Piece:
+    def finish(self, *, may_stop: bool = True) -> TextChunk:
         """The row ends: everything still held is final, unless it completes a stop string."""
         text = self._detokenizer.finish()
         found = self._find(self._held + text) if may_stop else None
@@ -59,7 +59,7 @@ class TextStream:
             return self._cut(*found)
         return self._show(len(self._held), ahead=1)
 
-    def _take(self, text: str, token: _Token, may_stop: bool) -> Piece:
+    def _take(self, text: str, token: _Token, may_stop: bool) -> TextChunk:
         self._held += text
         end = self._shown + len(self._held)
         if self._stops and may_stop and not text:  # part of a character, which may begin a stop string
@@ -92,18 +92,18 @@ class TextStream:
                     break
         return len(held) - longest
 
-    def _show(self, count: int, ahead: int = 0) -> Piece:
+    def _show(self, count: int, ahead: int = 0) -> TextChunk:
         text, self._held = self._held[:count], self._held[count:]
         self._shown += len(text)
-        return Piece(text, *self._release(self._shown + ahead))
+        return TextChunk(text, *self._release(self._shown + ahead))
 
-    def _cut(self, at: int, stop: str) -> Piece:
+    def _cut(self, at: int, stop: str) -> TextChunk:
         end = self._shown + at
         text = self._held[:at]
         kept = [token for token in self._tokens if token.begin < end]
         self._held, self._shown = "", end
         self._tokens.clear()
-        return Piece(text, *_columns(kept), stop=stop)
+        return TextChunk(text, *_columns(kept), stop=stop)
 
     def _release(self, upto: int) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
         ready = []

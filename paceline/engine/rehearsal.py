@@ -148,7 +148,7 @@ class _Rehearsal:
     def sparse(self, draft: Draft) -> Row:
         row = self.row(LONG)
         row.feeds = False
-        scout = draft.scout(row.prompt.token_ids, (), None)
+        scout = draft.scorer(row.prompt.token_ids, (), None)
         while scout.left:
             mx.eval(scout.read(LONG // 2))
         scout.scores()

@@ -17,8 +17,8 @@ from paceline.cache.prices import Prices
 from paceline.engine.routing import Route
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.sparse.rules import Counts, Outcome, Rules
-from paceline.sparse.scorer import LOOK_AHEAD, Draft, Scout
+from paceline.sparse.rules import Outcome, Rules, SparseCounts
+from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
 from paceline.sparse.select import always, select
 
 log = logging.getLogger("paceline")
@@ -50,12 +50,12 @@ class SparsePrefill:
         self.budget = budget
         self.about = about or {}
         self.on_chosen = on_chosen  # a row has left the path of its full prompt
-        self.counts = Counts()
+        self.counts = SparseCounts()
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
 
     def arrive(self, row: Row) -> None:
-        row.share = self.rules.share(row.prompt, row.sampling)
+        row.share = self.rules.keep_ratio(row.prompt, row.sampling)
         row.decided = row.share is None
 
     def enter(self, row: Row) -> None:
@@ -72,14 +72,14 @@ class SparsePrefill:
     def advance(self, row: Row) -> list[mx.array]:
         """A step of its own for a row that is not `decided`: begin, read on, or choose. Returns what to wait for."""
         begun = time.perf_counter()
-        scout: Scout | None = row.scout
+        scout: PromptScorer | None = row.scout
         if scout is None:
             outcome = self._outcome(row)
             if outcome != "sparse":
                 self._decide(row, outcome)
                 return []
             salt = row.prompt.salt if row.prompt.cached else None
-            row.scout = scout = self.draft.scout(row.prompt.token_ids, row.prompt.marks, salt)
+            row.scout = scout = self.draft.scorer(row.prompt.token_ids, row.prompt.marks, salt)
             self.counts.restored += scout.restored
         if scout.left:
             waits = scout.read(self.chunk)
@@ -106,7 +106,7 @@ class SparsePrefill:
                 return "failed"
         return outcome
 
-    def _choose(self, row: Row, scout: Scout) -> None:
+    def _choose(self, row: Row, scout: PromptScorer) -> None:
         begun = time.perf_counter()
         scores = scout.scores()
         read = time.perf_counter()

@@ -139,7 +139,7 @@ class Startup:
             "max_rows": settings.max_rows,
             "weights_bytes": model.nbytes,
             "images": model.vision is not None,
-            "videos": model.vision is not None and model.vision.film is not None,
+            "videos": model.vision is not None and model.vision.video_processor is not None,
             "embedding_size": self.embedding_size,
             "mtp_head": no_head is None,
             "notes": list(model.notes),

@@ -22,7 +22,7 @@ from paceline.errors import LoadError
 from paceline.models import attention, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.linear_cuda import RowLinear
-from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE
+from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")
 
@@ -112,11 +112,11 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.rope = DynamicRoPE(rope)
             dynamic = True
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
-            part.rope = PositionedRoPE(rope, sections)
+            part.rope = MRoPE(rope, sections)
     return dynamic
 
 
-def take_places(language: Adapted) -> str | None:
+def accept_position_ids(language: Adapted) -> str | None:
     """Have every RoPE take explicit positions, for prompts that are read sparsely; else the reason why not."""
     if language.dynamic_rope:
         return "its RoPE depends on the prompt's length"
@@ -124,8 +124,8 @@ def take_places(language: Adapted) -> str | None:
         return "its layers look back through a window, which counts tokens and not places"
     for _, part in language.module.named_modules():
         rope = part.get("rope") if isinstance(part, dict) else None
-        if isinstance(rope, nn.Module) and not isinstance(rope, PositionedRoPE | PlacedRoPE):
-            part.rope = PlacedRoPE(rope)
+        if isinstance(rope, nn.Module) and not isinstance(rope, MRoPE | PositionIdRoPE):
+            part.rope = PositionIdRoPE(rope)
     return None
 
 

@@ -179,7 +179,7 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
     return True
 
 
-def takes_places(model: Adapted) -> bool:
+def accepts_position_ids(model: Adapted) -> bool:
     """Does a prompt give the same when every token says where it stands?"""
     prompt = mx.array([_prompts(model)[0]])
     found = []

@@ -17,18 +17,18 @@ from paceline.errors import InvalidRequest
 from paceline.types import Image
 
 
-class Film:
+class VideoProcessor:
     """Numpy work only, on any thread. `marker` is what a template writes for a video, `pair_marker` for a picture."""
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor.video_processor
         start, end = processor.vision_start_token, processor.vision_end_token
-        self.marker = f"{start}{processor.video_token}{end}"
-        self.pair_marker = f"{start}{processor.image_token}{end}"
-        self.together = int(self._processor.temporal_patch_size)  # frames in a patch
+        self.video_placeholder = f"{start}{processor.video_token}{end}"
+        self.image_placeholder = f"{start}{processor.image_token}{end}"
+        self.group_size = int(self._processor.temporal_patch_size)  # frames in a patch
 
     @classmethod
-    def of(cls, processor: Any) -> Film | None:
+    def of(cls, processor: Any) -> VideoProcessor | None:
         """None where the checkpoint's processor has no part for videos."""
         if getattr(processor, "video_processor", None) is None:
             return None

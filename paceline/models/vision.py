@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
-from paceline.models.film import Film
 from paceline.models.positions import image_positions
+from paceline.models.video_processor import VideoProcessor
 from paceline.types import Image
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Vision:
     def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
         self.view = view
         self.processor = processor.image_processor
-        self.film = Film.of(processor)  # None: pictures only
+        self.video_processor = VideoProcessor.of(processor)  # None: pictures only
         self.image_token = int(config["image_token_id"])
         self.merge = int(config["vision_config"]["spatial_merge_size"])
 

@@ -12,7 +12,7 @@ Setting = Literal["off", "auto"]
 Outcome = Literal["sparse", "whole", "short", "long", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"  # why nothing is read sparsely
-LEAST_SHARE, MOST_SHARE = 0.1, 1.0
+MIN_KEEP_RATIO, MAX_KEEP_RATIO = 0.1, 1.0
 SHORTEST = 256  # tokens: less than this is never worth it, even for whoever asks
 
 
@@ -25,7 +25,7 @@ class Rules:
     keep: float = 0.3
     most: int = 196_608  # uncached prompt tokens beyond which a prompt is read whole
 
-    def share(self, prompt: Prompt, sampling: Sampling) -> float | None:
+    def keep_ratio(self, prompt: Prompt, sampling: Sampling) -> float | None:
         """The share of the prompt that this request wants kept; None: it is read whole, and nobody asks why."""
         wanted = self.setting == "auto" if sampling.specprefill is None else sampling.specprefill
         if not wanted or prompt.pooling is not None or sampling.prompt_logprobs is not None:
@@ -41,7 +41,7 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Counts:
+class SparseCounts:
     """Since the start; written by the engine's thread, read by anyone."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))

@@ -28,11 +28,13 @@ def always(
     return kept
 
 
-def select(scores: NDArray[np.float32], kept: NDArray[np.bool_], share: float, chunk: int = CHUNK) -> NDArray[np.int64]:
+def select(
+    scores: NDArray[np.float32], kept: NDArray[np.bool_], keep_ratio: float, chunk: int = CHUNK
+) -> NDArray[np.int64]:
     """Indices of the tokens to read, rising: those that are `kept` anyway, then whole chunks, the best first, until
     `share` of all tokens are there. Equal scores: the later chunk, for it is nearer to what is asked."""
     count = len(scores)
-    wanted = int(np.ceil(share * count))
+    wanted = int(np.ceil(keep_ratio * count))
     chunks = -(-count // chunk)
     sums = np.add.reduceat(np.nan_to_num(scores.astype(np.float64)), np.arange(0, count, chunk))
     sizes = np.diff(np.append(np.arange(0, count, chunk), count))

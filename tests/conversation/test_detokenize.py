@@ -143,7 +143,7 @@ def test_bytes_that_never_become_text_do_not_wait_for_ever(byte_fallback: Tokeni
     detokenizer = byte_fallback.detokenizer()
     found = [detokenizer.push(3 + 0xFF) for _ in range(50)]
     assert "".join(found) + detokenizer.finish() == "\ufffd" * 50
-    assert any(found[: WindowDetokenizer.PATIENCE + 1])
+    assert any(found[: WindowDetokenizer.MAX_PENDING + 1])
 
 
 def test_the_window_stays_short_however_long_the_text(byte_fallback: Tokenizer) -> None:
@@ -159,4 +159,4 @@ def test_the_window_stays_short_however_long_the_text(byte_fallback: Tokenizer) 
     assert longest <= 16
     many = [*ids, *[2] * 500, *byte_fallback.encode("a lo", add_special_tokens=False)]  # ends that are skipped
     assert "".join(pieces(WindowDetokenizer(decode), many)) == byte_fallback.decode(many)
-    assert longest <= 16 + WindowDetokenizer.PATIENCE
+    assert longest <= 16 + WindowDetokenizer.MAX_PENDING

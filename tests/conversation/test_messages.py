@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.messages import AUDIO_PARTS, ROLES, Part, check_calls, checked
+from paceline.conversation.messages import AUDIO_PARTS, ROLES, ImagePart, check_calls, checked
 from paceline.conversation.video_part import VIDEO_PARTS
 from paceline.errors import InvalidRequest
 
@@ -109,7 +109,7 @@ def test_text_parts_go_by_several_names(kind: str) -> None:
 def test_a_picture_is_found_however_it_is_written(part: dict[str, Any]) -> None:
     conversation, images = checked([user([text("what is"), part, text("this?")])], takes_images=True)
     assert conversation[0]["content"] == [text("what is"), {"type": "image"}, text("this?")]
-    assert images == [Part("data:,x", "messages[0].content[1].image_url")]
+    assert images == [ImagePart("data:,x", "messages[0].content[1].image_url")]
 
 
 def test_pictures_of_several_messages_come_in_their_order() -> None:
@@ -122,7 +122,7 @@ def test_pictures_of_several_messages_come_in_their_order() -> None:
         user([text("and"), picture("c")]),
     ]
     conversation, images = checked(messages, takes_images=True)
-    assert [part.url for part in images if isinstance(part, Part)] == ["a", "b", "c"]
+    assert [part.url for part in images if isinstance(part, ImagePart)] == ["a", "b", "c"]
     assert images[2].place == "messages[2].content[1].image_url"
     assert conversation[1]["content"] == "nice"
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import Piece, TextStream
+from paceline.conversation.text import TextChunk, TextStream
 from paceline.types import TokenLogprob
 from tests.lengths import examples
 
@@ -32,7 +32,7 @@ class Reader:
 
     def __init__(self, tokens: Sequence[bytes], stops: Sequence[str], free: int = 0) -> None:
         self.stream = TextStream(ByteDetokenizer(lambda place: tokens[place]), stops)
-        self.pieces: list[Piece] = []
+        self.pieces: list[TextChunk] = []
         for place in range(len(tokens)):
             self.pieces.append(self.stream.push(place, score(place), may_stop=place >= free))
             if self.pieces[-1].stop is not None:
@@ -161,7 +161,7 @@ def test_the_tokens_of_a_stop_string_are_dropped_even_where_it_begins_inside_a_c
 
 def test_an_end_token_has_no_text_but_is_counted_among_the_tokens() -> None:
     stream = TextStream(ByteDetokenizer(lambda place: b"<"), ["<end>"])
-    assert stream.push(0) == Piece()
+    assert stream.push(0) == TextChunk()
     stream.silent(1, score(1))
     piece = stream.finish()
     assert (piece.text, piece.token_ids, piece.logprobs, piece.stop) == ("<", (0, 1), (score(1),), None)

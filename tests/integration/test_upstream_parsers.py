@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import AnswerFormat
-from tests.conversation.answers.cases import FORMATS, TOOLS, named, read
+from paceline.conversation.parsing import OutputFormat
+from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
 ARGUMENTS: list[dict[str, Any]] = [
     {},
@@ -42,16 +42,16 @@ def test_a_call_is_what_mlx_lm_says(name: str, twin: str, before: str, behind: s
 
 def test_python_values_become_json() -> None:
     text = "[get_weather(city='a', days=[1, {'b': None}], on=True, off=false), get_time()]"
-    answer = read(text, AnswerFormat("llama3_pythonic"))
+    answer = read(text, OutputFormat("llama3_pythonic"))
     assert named(answer) == [
         ("get_weather", {"city": "a", "days": [1, {"b": None}], "on": True, "off": False}),
         ("get_time", {}),
     ]
     for wrong in ("[get_time(a={1})]", "[get_time(a=b'x')]", "[get_time(a=1e999)]", "[get_time(), rm()]"):
-        assert read(wrong, AnswerFormat("llama3_pythonic")).content == wrong
+        assert read(wrong, OutputFormat("llama3_pythonic")).content == wrong
 
 
 def test_arguments_inside_a_string_are_taken_out() -> None:
     inside = json.dumps({"city": "Bonn"})
     text = f'<tool_call>{{"name": "get_weather", "arguments": {json.dumps(inside)}}}</tool_call>'
-    assert named(read(text, AnswerFormat("hermes"))) == [("get_weather", {"city": "Bonn"})]
+    assert named(read(text, OutputFormat("hermes"))) == [("get_weather", {"city": "Bonn"})]

@@ -53,9 +53,11 @@ TURNS = (show(2, "What is this?"), assistant("A bar."), show("And this? ", 1))
 def builder(folder: Path) -> PromptBuilder:
     model = loaded(folder)
     loader = Loader(max_pixels=10**7, max_bytes=10**7)
-    film = vision_of(folder).film
+    processor = vision_of(folder).video_processor
     tokenizer = Tokenizer.load(folder, model.config)
-    return PromptBuilder(tokenizer, model.vision, max_images=8, loader=loader, film=film, video_limits=LIMITS)
+    return PromptBuilder(
+        tokenizer, model.vision, max_images=8, loader=loader, video_processor=processor, video_limits=LIMITS
+    )
 
 
 @cache
@@ -174,7 +176,7 @@ def test_pictures_and_videos_keep_their_order(hybrid: Path) -> None:
     ]
     prompt = builder(hybrid).chat([{"role": "user", "content": content}], OPTIONS)
     vision = vision_of(hybrid)
-    pairs = vision.film.pairs(decode(film(0), LIMITS, "here").frames)
+    pairs = vision.video_processor.pairs(decode(film(0), LIMITS, "here").frames)
     expected = [vision.preprocess(picture(1)), *pairs, vision.preprocess(picture(3))]
     assert [image.digest for image in prompt.images] == [image.digest for image in expected]
     stepper = Stepper(hybrid, chunk=32)

@@ -23,7 +23,7 @@ def test_the_prompt_is_mlx_vlms_but_for_the_name_of_the_placeholder(hybrid: Path
 
 
 def test_a_text_may_not_hold_the_models_own_placeholder(hybrid: Path) -> None:
-    text = {"type": "text", "text": vision_of(hybrid).film.marker}
+    text = {"type": "text", "text": vision_of(hybrid).video_processor.video_placeholder}
     with pytest.raises(InvalidRequest, match="2 video placeholders for 1 videos"):
         builder(hybrid).chat([{"role": "user", "content": [text, *show(0)["content"]]}], OPTIONS)
 

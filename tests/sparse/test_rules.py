@@ -39,7 +39,7 @@ def test_the_requests_word_is_stronger_than_the_servers(llama: Path) -> None:
     refuses = stepper.scored("refuses", prompt(), 3, specprefill=False)
     more = stepper.scored("more", prompt(), 3, specprefill_keep=0.8)
     stepper.finish()
-    assert kept(refuses) is None and len(chosen(prompt(), share=0.8)) == kept(more)
+    assert kept(refuses) is None and len(chosen(prompt(), keep_ratio=0.8)) == kept(more)
 
 
 def test_what_needs_the_whole_prompt_gets_it(llama: Path) -> None:

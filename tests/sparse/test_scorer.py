@@ -23,10 +23,10 @@ PROMPT = np.random.default_rng(5).integers(3, 250, 300).tolist()
 
 
 def read(draft: Draft, prompt: list[int], chunk: int, marks: tuple[int, ...] = ()) -> np.ndarray:
-    scout = draft.scout(prompt, marks)
-    while scout.left:
-        mx.eval(scout.read(chunk))
-    return scout.scores()
+    scorer = draft.scorer(prompt, marks)
+    while scorer.left:
+        mx.eval(scorer.read(chunk))
+    return scorer.scores()
 
 
 @pytest.mark.parametrize("family", ["hybrid", "llama", "qwen3"])
@@ -56,14 +56,14 @@ def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(
     draft = Draft(language, PrefixCache(lambda: 1 << 30), window)
     other = [*PROMPT[:200], *range(3, 90)]
     read(draft, other, 64, marks=(120, 200))
-    scout = draft.scout(PROMPT, (120, 200))
-    assert scout.restored == 200, "the system prompt and a turn"
-    while scout.left:
-        scout.read(50)
-    assert np.abs(scout.scores() - alone).max() < 1e-5
-    assert draft.scout(PROMPT).restored == len(PROMPT) - 1, "asked again"
-    assert draft.scout(PROMPT, salt="another").restored == 0
-    assert draft.scout(PROMPT, salt=None).restored == 0
+    scorer = draft.scorer(PROMPT, (120, 200))
+    assert scorer.restored == 200, "the system prompt and a turn"
+    while scorer.left:
+        scorer.read(50)
+    assert np.abs(scorer.scores() - alone).max() < 1e-5
+    assert draft.scorer(PROMPT).restored == len(PROMPT) - 1, "asked again"
+    assert draft.scorer(PROMPT, salt="another").restored == 0
+    assert draft.scorer(PROMPT, salt=None).restored == 0
 
 
 def test_smoothing_is_a_mean_of_neighbours() -> None:

@@ -9,17 +9,17 @@ from paceline.sparse.select import CHUNK, HEAD, TAIL, always, select
 
 @given(st.integers(1, 700), st.floats(0.1, 1.0), st.integers(0, 2**32 - 1), st.floats(0, 0.3))
 def test_what_is_kept_is_in_order_and_enough_and_not_much_more(
-    count: int, share: float, seed: int, forced: float
+    count: int, keep_ratio: float, seed: int, forced: float
 ) -> None:
     rng = np.random.default_rng(seed)
     scores, kept = rng.random(count, dtype=np.float32), rng.random(count) < forced
-    chosen = select(scores, kept, share)
+    chosen = select(scores, kept, keep_ratio)
     assert (np.diff(chosen) > 0).all()
     assert set(np.flatnonzero(kept)) <= set(chosen.tolist())
-    wanted = int(np.ceil(share * count))
+    wanted = int(np.ceil(keep_ratio * count))
     assert len(chosen) >= min(wanted, count)
     assert len(chosen) < max(wanted + CHUNK, kept.sum() + 1)
-    assert share < 1.0 or len(chosen) == count
+    assert keep_ratio < 1.0 or len(chosen) == count
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 20), st.integers(1, 19))

@@ -162,9 +162,9 @@ class Grammars:
             ) from None
 
     def _made(self, spec: GrammarSpec) -> Compiled | str:
-        vocabulary, marks = self._vocabulary
+        vocabulary, markers = self._vocabulary
         try:
-            matcher = LLMatcher(vocabulary, write(spec, marks), log_level=0, limits=LIMITS)
+            matcher = LLMatcher(vocabulary, write(spec, markers), log_level=0, limits=LIMITS)
         except InvalidRequest as error:
             return str(error)
         except RecursionError:
@@ -189,8 +189,8 @@ class Grammars:
             vocabulary = LLTokenizer(json.dumps(description), n_vocab=width, eos_token=ends)
         added = backend.get_added_tokens_decoder()
         # Also tokens that the tokenizer does not call special: llguidance goes by the look of <tool_call>.
-        marks = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
-        return vocabulary, {text: i for text, i in marks.items() if vocabulary.is_special_token(i)}
+        markers = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
+        return vocabulary, {text: i for text, i in markers.items() if vocabulary.is_special_token(i)}
 
 
 def _start_with_room(thread: threading.Thread) -> None:

@@ -219,9 +219,9 @@ def _read_regex(pattern: str) -> _Tally:
 
 def lark_expansion(text: str) -> int:
     """The same for a grammar's terminals, which may be made of each other. What a rule repeats is never written out."""
-    marks = list(_DEFINITION.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    bodies = {mark[1]: text[mark.end() : end] for mark, end in zip(marks, ends, strict=False)}
+    markers = list(_DEFINITION.finditer(text))
+    ends = [marker.start() for marker in markers[1:]] + [len(text)]
+    bodies = {marker[1]: text[marker.end() : end] for marker, end in zip(markers, ends, strict=False)}
     known: dict[str, int] = {}
     nested = 0
 

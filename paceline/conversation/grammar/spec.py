@@ -54,9 +54,9 @@ class GrammarSpec:
         """Lark's EBNF as llguidance reads it, or llama.cpp's GBNF (told apart by their rule signs)."""
         return cls("lark", _checked(grammar, field), None, field)
 
-    def following(self, mark: str | None) -> GrammarSpec:
+    def following(self, marker: str | None) -> GrammarSpec:
         """The same, after free text that ends with `mark`."""
-        return replace(self, after=mark or None)
+        return replace(self, after=marker or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,23 +25,23 @@ NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "addition
 Part = dict[str, Any]
 
 
-def write(spec: GrammarSpec, marks: Mapping[str, int]) -> str:
+def write(spec: GrammarSpec, markers: Mapping[str, int]) -> str:
     """`marks`: tokens that the tokenizer's text never holds, by how they are written; a grammar must name them."""
-    parts = _ANSWERS[spec.kind](spec, marks)
+    parts = _ANSWERS[spec.kind](spec, markers)
     if spec.after is not None:
-        parts = [_afterwards(spec.after, marks), *parts]
-    if _may_spell_a_mark(spec, marks):
+        parts = [_afterwards(spec.after, markers), *parts]
+    if _may_spell_a_marker(spec, markers):
         parts = _unforced(parts)
     return json.dumps({"grammars": parts})
 
 
-def _may_spell_a_mark(spec: GrammarSpec, marks: Mapping[str, int]) -> bool:
+def _may_spell_a_marker(spec: GrammarSpec, markers: Mapping[str, int]) -> bool:
     """Whether "</tool_call>" or the like may stand in the answer as plain text: in a value, a name, a pattern."""
     text = spec.text
     if spec.kind == "tool_calls":  # the marks around the calls are tokens
         text = json.dumps(json.loads(text)["tools"], ensure_ascii=False)
     escapes = spec.kind in ("regex", "lark") or '"pattern"' in text
-    spelled = (form for mark in marks for form in (mark, _quoted(mark)[1:-1]))
+    spelled = (form for marker in markers for form in (marker, _quoted(marker)[1:-1]))
     return (escapes and "\\" in text) or any(form in text for form in spelled)
 
 
@@ -55,11 +55,11 @@ def _unforced(parts: list[Part]) -> list[Part]:
     return [_lark("main", f"{UNFORCED}\nstart: @{first['name']}"), *parts]
 
 
-def _json_object(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _json_object(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     return [_schema("answer", {"type": "object"})]
 
 
-def _json_schema(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _json_schema(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     schema = json.loads(spec.text)
     if schema is True:
         schema = {}
@@ -69,12 +69,12 @@ def _json_schema(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
     return [_schema("answer", schema)]
 
 
-def _regex(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _regex(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     limits.check_regex(spec.text)
     return [_lark("answer", f"start: /{regex_to_lark(spec.text, use_ascii='d')}/")]  # \\d is 0 to 9, as in JSON schemas
 
 
-def _choice(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _choice(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     """One terminal, not a rule with an alternative each: thousands of those are more than a step may look at."""
     choices = json.loads(spec.text)
     some = " | ".join(_quoted(choice) for choice in choices if choice)
@@ -82,7 +82,7 @@ def _choice(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
     return [_lark("answer", f"{start}\nCHOICE: {some}" if some else start)]
 
 
-def _own_grammar(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _own_grammar(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     limits.check_lark(spec.text)
     try:
         text = any_to_lark(spec.text)
@@ -92,7 +92,7 @@ def _own_grammar(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
     return [_lark("answer", text)]
 
 
-def _tool_calls(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
+def _tool_calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     form = json.loads(spec.text)
     rules, parts = [], []
     for place, tool in enumerate(form["tools"]):
@@ -100,17 +100,17 @@ def _tool_calls(spec: GrammarSpec, marks: Mapping[str, int]) -> list[Part]:
         rules.append(f'tool_{place}: {_quoted(head)} @schema_{place} "}}"')
         parts.append(_schema(f"schema_{place}", _parameters(tool)))
     rules.append("tool: " + " | ".join(f"tool_{place}" for place in range(len(parts))))
-    call = [*_literal(form["begin"], marks), "tool", *_literal(form["end"], marks)]
+    call = [*_literal(form["begin"], markers), "tool", *_literal(form["end"], markers)]
     if form["parallel"] and (form["opening"] or not form["free"]):
-        more = _grouped([*_literal(form["between"], marks), *call])
+        more = _grouped([*_literal(form["between"], markers), *call])
         call = [*call, f"{more}{{0,{MOST_CALLS - 1}}}"]
-    calls = [*_literal(form["opening"], marks), *call, *_literal(form["closing"], marks)]
+    calls = [*_literal(form["opening"], markers), *call, *_literal(form["closing"], markers)]
     if not form["free"]:
         return [_lark("answer", "\n".join(["start: " + " ".join(calls), *rules])), *parts]
     # The first piece of a call, be it text or a token, ends the free text.
-    trigger = _pieces(form["opening"] or form["begin"], marks)[0]
+    trigger = _pieces(form["opening"] or form["begin"], markers)[0]
     rules.append("calls: " + " ".join(["begun", *calls[1:]]))
-    rules.append(f"begun: {_up_to(trigger, marks)}")
+    rules.append(f"begun: {_up_to(trigger, markers)}")
     rules.append(f"written[lazy]: {ANYTHING} {_quoted(trigger)}")
     start = f"start: calls{{0,{MOST_CALLS}}} {ANYTHING}" if form["parallel"] else f"start: calls | {ANYTHING}"
     return [_lark("answer", "\n".join([start, *rules])), *parts]
@@ -126,14 +126,14 @@ _ANSWERS = {
 }
 
 
-def _afterwards(mark: str, marks: Mapping[str, int]) -> Part:
-    lines = ["start: before /\\n{0,2}/ @answer", f"before: {_up_to(mark, marks)}"]
-    return _lark("main", "\n".join([*lines, f"written[lazy]: {ANYTHING} {_quoted(mark)}"]))
+def _afterwards(marker: str, markers: Mapping[str, int]) -> Part:
+    lines = ["start: before /\\n{0,2}/ @answer", f"before: {_up_to(marker, markers)}"]
+    return _lark("main", "\n".join([*lines, f"written[lazy]: {ANYTHING} {_quoted(marker)}"]))
 
 
-def _up_to(mark: str, marks: Mapping[str, int]) -> str:
+def _up_to(marker: str, markers: Mapping[str, int]) -> str:
     """Free text and the mark that ends it, which a model may write as a token of its own or (`written`) in pieces."""
-    return f"written | {ANYTHING} <[{marks[mark]}]>" if mark in marks else "written"
+    return f"written | {ANYTHING} <[{markers[marker]}]>" if marker in markers else "written"
 
 
 def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -158,15 +158,15 @@ def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema
 
 
-def _literal(text: str, marks: Mapping[str, int]) -> list[str]:
-    return [f"<[{marks[piece]}]>" if piece in marks else _quoted(piece) for piece in _pieces(text, marks)]
+def _literal(text: str, markers: Mapping[str, int]) -> list[str]:
+    return [f"<[{markers[piece]}]>" if piece in markers else _quoted(piece) for piece in _pieces(text, markers)]
 
 
-def _pieces(text: str, marks: Mapping[str, int]) -> list[str]:
+def _pieces(text: str, markers: Mapping[str, int]) -> list[str]:
     """`text` cut at the marks in it."""
-    if not marks or not text:
+    if not markers or not text:
         return [text] if text else []
-    longest_first = sorted(marks, key=len, reverse=True)
+    longest_first = sorted(markers, key=len, reverse=True)
     return [piece for piece in re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if piece]
 
 

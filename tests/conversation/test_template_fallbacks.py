@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paceline.conversation import template as module
-from paceline.conversation.forms import FORMS, Change, changed
 from paceline.conversation.template import Templates
+from paceline.conversation.template_fallbacks import FALLBACKS, Change, apply_fallback
 from paceline.errors import InvalidRequest
 from tests.conversation.test_template import ALTERNATING, call, called, rendered, result, says
 
@@ -40,16 +40,16 @@ def test_a_template_that_refuses_every_form_is_quoted_with_its_first_words() -> 
         rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", [says("user", "b")])
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_no_form_changes_what_needs_no_change(form: Any) -> None:
+@pytest.mark.parametrize("form", FALLBACKS)
+def test_no_form_changes_what_needs_no_change(fallback: Any) -> None:
     messages = [says("user", "a"), says("assistant", "b"), says("user", "c")]
-    assert changed(form, messages, None) == (messages, None)
+    assert apply_fallback(fallback, messages, None) == (messages, None)
 
 
 def test_ids_become_short_ones_and_find_their_calls() -> None:
     calls = [call(id="call_1"), call(id="abcdefgh9"), {"function": {"name": "f", "arguments": "{}"}}]
     messages = [says("assistant", "", tool_calls=calls), result(id="abcdefgh9"), result(id="call_1"), says("tool", "x")]
-    found, _ = changed(frozenset({Change.IDS}), messages, None)
+    found, _ = apply_fallback(frozenset({Change.IDS}), messages, None)
     first, second, third = (given["id"] for given in found[0]["tool_calls"])
     assert [answer["tool_call_id"] for answer in found[1:]] == [second, first, third]
     assert second == "abcdefgh9" and all(len(id) == 9 and id.isalnum() for id in (first, third))

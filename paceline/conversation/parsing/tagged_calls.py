@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paceline.conversation.answers import schema
-from paceline.conversation.answers.calls import Calls, NotACall
-from paceline.conversation.answers.json_text import Incomplete
-from paceline.conversation.answers.source import Steps
+from paceline.conversation.parsing import schema
+from paceline.conversation.parsing.calls import Calls, NotACall
+from paceline.conversation.parsing.json_text import Incomplete
+from paceline.conversation.parsing.source import Steps
 
 LONGEST_KEY = 256
 

@@ -26,7 +26,7 @@ LONGEST_GAP = 2  # tokens of whitespace between the end of a turn and the specia
 REMEMBERED = 64  # system prompts
 
 
-class Marker:
+class BoundaryFinder:
     """Finds the marks of prompts: rising, more than 0 and less than the prompt's length.
 
     Thread-safe. It raises nothing: where a template refuses a probe, there are fewer marks.
@@ -159,5 +159,5 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     return next(place for place in range(shorter) if one[place] != other[place])
 
 
-def _inside(marks: Iterable[int], ids: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted({mark for mark in marks if 0 < mark < len(ids)}))
+def _inside(boundaries: Iterable[int], ids: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({boundary for boundary in boundaries if 0 < boundary < len(ids)}))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import schema
+from paceline.conversation.parsing import schema
 
 
 @pytest.mark.parametrize(

@@ -124,12 +124,14 @@ class Source:
                 return "".join(pieces)
             yield
 
-    def until(self, marks: Collection[str], write: Callable[[str], None], *, final: bool = False) -> Steps[str | None]:
+    def until(
+        self, markers: Collection[str], write: Callable[[str], None], *, final: bool = False
+    ) -> Steps[str | None]:
         """Writes the text before the first mark as it comes, and returns the mark, not taken; None at the end.
 
         Held back is only what may be the beginning of a mark. What is `final` cannot be taken back, or kept.
         """
-        table = _Marks.of(tuple(marks))
+        table = _Markers.of(tuple(markers))
         while True:
             found = table.pattern.search(self._text, self._at)
             if found:
@@ -147,20 +149,22 @@ class Source:
             yield
 
 
-class _Marks:
+class _Markers:
     """A set of marks, prepared for the search."""
 
-    def __init__(self, marks: tuple[str, ...]) -> None:
-        by_length = sorted(marks, key=len, reverse=True)
+    def __init__(self, markers: tuple[str, ...]) -> None:
+        by_length = sorted(markers, key=len, reverse=True)
         self.pattern = re.compile("|".join(map(re.escape, by_length)) or r"(?!)")
-        self._beginnings = frozenset(mark[:size] for mark in marks for size in range(1, len(mark)))
-        self._letters = re.compile("[" + "".join(re.escape(mark[0]) for mark in marks) + "]" if marks else r"(?!)")
-        self._longest = len(by_length[0]) - 1 if marks else 0
+        self._beginnings = frozenset(marker[:size] for marker in markers for size in range(1, len(marker)))
+        self._letters = re.compile(
+            "[" + "".join(re.escape(marker[0]) for marker in markers) + "]" if markers else r"(?!)"
+        )
+        self._longest = len(by_length[0]) - 1 if markers else 0
 
     @staticmethod
     @lru_cache(maxsize=64)
-    def of(marks: tuple[str, ...]) -> _Marks:
-        return _Marks(marks)
+    def of(markers: tuple[str, ...]) -> _Markers:
+        return _Markers(markers)
 
     def undecided(self, text: str, start: int) -> int:
         """How much of the text's end may begin a mark."""

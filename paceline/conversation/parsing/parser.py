@@ -7,13 +7,13 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers import harmony
-from paceline.conversation.answers.calls import Calls, NotACall
-from paceline.conversation.answers.events import Answer, Event, merge
-from paceline.conversation.answers.formats import HARMONY, AnswerFormat
-from paceline.conversation.answers.json_text import Incomplete
-from paceline.conversation.answers.source import Source, Steps
-from paceline.conversation.answers.writer import Writer
+from paceline.conversation.parsing import harmony
+from paceline.conversation.parsing.calls import Calls, NotACall
+from paceline.conversation.parsing.events import Event, ParsedOutput, merge
+from paceline.conversation.parsing.formats import HARMONY, OutputFormat
+from paceline.conversation.parsing.json_text import Incomplete
+from paceline.conversation.parsing.source import Source, Steps
+from paceline.conversation.parsing.writer import Writer
 
 _letters = string.ascii_letters + string.digits
 
@@ -22,7 +22,7 @@ def call_id() -> str:
     return "call_" + "".join(secrets.choice(_letters) for _ in range(24))
 
 
-class AnswerParser:
+class OutputParser:
     """One choice of one request.
 
     Nothing that the model writes raises. What is not a call of one of `tools` (None: of any tool whose name is an
@@ -32,7 +32,7 @@ class AnswerParser:
 
     def __init__(
         self,
-        format: AnswerFormat,
+        format: OutputFormat,
         tools: Sequence[Mapping[str, Any]] | None = None,
         *,
         calls: bool = True,  # False (tool_choice none): what looks like a call is text
@@ -81,11 +81,11 @@ class AnswerParser:
         while True:
             source.checkpoint()
             if think and thinking:
-                writer.mark()
+                writer.marker()
                 if (yield from source.until((think.close,), writer.reasoning, final=True)) is None:
                     return
                 yield from source.literal(think.close)
-                writer.mark()
+                writer.marker()
                 thinking = False
                 continue
             always = tools.opens if tools else ()
@@ -93,25 +93,25 @@ class AnswerParser:
                 writer.content((yield from source.space()))
                 first = (*(tools.first if tools else ()), *((think.open,) if think and not writer.begun else ()))
                 source.checkpoint()
-                mark = yield from source.one_of((*always, *first))
-                if mark is None:
+                marker = yield from source.one_of((*always, *first))
+                if marker is None:
                     if not (yield from source.want()):
                         return
                     writer.content(source.take(1))
                     continue
                 source.rewind()
             else:
-                mark = yield from source.until(always, writer.content, final=True)
-                if mark is None:
+                marker = yield from source.until(always, writer.content, final=True)
+                if marker is None:
                     return
                 source.checkpoint()
-            if think and mark == think.open:
-                yield from source.literal(mark)
+            if think and marker == think.open:
+                yield from source.literal(marker)
                 thinking = True
             elif tools and self._calls:
-                yield from self._read_call(tools.read(self._calls), self._calls, mark)
+                yield from self._read_call(tools.read(self._calls), self._calls, marker)
 
-    def _read_call(self, reader: Steps[None], calls: Calls, mark: str) -> Steps[None]:
+    def _read_call(self, reader: Steps[None], calls: Calls, marker: str) -> Steps[None]:
         before = calls.ended
         try:
             yield from reader
@@ -121,18 +121,18 @@ class AnswerParser:
                 return
             self._source.rewind()
             if calls.ended == before:
-                yield from self._source.literal(mark)
-                self._writer.content(mark)
+                yield from self._source.literal(marker)
+                self._writer.content(marker)
 
 
-def parse_whole(
+def parse_output(
     text: str,
-    format: AnswerFormat,
+    format: OutputFormat,
     tools: Sequence[Mapping[str, Any]] | None = None,
     *,
     calls: bool = True,
     starts_in_reasoning: bool = False,
     new_id: Callable[[], str] = call_id,
-) -> Answer:
-    parser = AnswerParser(format, tools, calls=calls, starts_in_reasoning=starts_in_reasoning, new_id=new_id)
+) -> ParsedOutput:
+    parser = OutputParser(format, tools, calls=calls, starts_in_reasoning=starts_in_reasoning, new_id=new_id)
     return merge([*parser.push(text), *parser.finish()])

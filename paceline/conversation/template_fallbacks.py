@@ -44,10 +44,10 @@ class Change(Enum):
     ALTERNATE = "user and assistant in turns"
 
 
-Form = frozenset[Change]
+Fallback = frozenset[Change]
 
 # The safer, the later; no form loses text.
-FORMS: tuple[Form, ...] = (
+FALLBACKS: tuple[Fallback, ...] = (
     frozenset(),
     frozenset({Change.IDS}),
     frozenset({Change.SPLIT}),
@@ -65,20 +65,22 @@ FORMS: tuple[Form, ...] = (
 )
 
 
-def changed(form: Form, messages: Sequence[Message], tools: Tools | None) -> tuple[list[Message], Tools | None]:
+def apply_fallback(
+    fallback: Fallback, messages: Sequence[Message], tools: Tools | None
+) -> tuple[list[Message], Tools | None]:
     """A normalized conversation in this form. Texts and images keep their order; the arguments stay as they are."""
     result = list(messages)
-    if Change.DESCRIBE in form and tools:
+    if Change.DESCRIBE in fallback and tools:
         result, tools = _described(result, tools), None
-    if Change.CALLS in form:
+    if Change.CALLS in fallback:
         result = _told(result)
     else:
-        result = _shortened(result) if Change.IDS in form else result
-        result = _split(result) if Change.SPLIT in form else result
-    if Change.SYSTEM in form:
+        result = _shortened(result) if Change.IDS in fallback else result
+        result = _split(result) if Change.SPLIT in fallback else result
+    if Change.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
         result = _joined_opening(result)
-    if Change.ALTERNATE in form:
+    if Change.ALTERNATE in fallback:
         result = neighbours_merged(result)
         if result[0]["role"] == "assistant":
             result = [{"role": "user", "content": ""}, *result]

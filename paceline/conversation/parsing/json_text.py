@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 
-from paceline.conversation.answers.source import Source, Steps
+from paceline.conversation.parsing.source import Source, Steps
 
 DEPTH = 128  # Python's own parser gives up at about a thousand, other languages' sooner
 SCALAR = 256  # characters; Python parses integers of up to 4,300 digits

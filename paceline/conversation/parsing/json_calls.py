@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from paceline.conversation.answers.calls import Calls, NotACall
-from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
-from paceline.conversation.answers.source import Steps
+from paceline.conversation.parsing.calls import Calls, NotACall
+from paceline.conversation.parsing.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.parsing.source import Steps
 
 KEYS = {f'{key}"': key for key in ("name", "arguments", "parameters", "id", "type")}
-JSON_MARKS = {"<|tool_call|>": "<|/tool_call|>", "<tool_call>": "</tool_call>"}
+JSON_MARKERS = {"<|tool_call|>": "<|/tool_call|>", "<tool_call>": "</tool_call>"}
 
 _call_id = re.compile(r"[A-Za-z0-9_\-]+")
 
@@ -24,18 +24,18 @@ def read_hermes(calls: Calls) -> Steps[None]:
 
 def read_json(calls: Calls) -> Steps[None]:
     """{"name": ..., "arguments": {...}}, or a list of those, bare or with the marks that Phi and Granite write"""
-    mark = yield from calls.source.one_of(JSON_MARKS)
+    marker = yield from calls.source.one_of(JSON_MARKERS)
     yield from calls.source.space()
-    yield from _objects(calls, bare=mark is None)
-    if mark:
-        yield from calls.trailer(JSON_MARKS[mark])
+    yield from _objects(calls, bare=marker is None)
+    if marker:
+        yield from calls.trailer(JSON_MARKERS[marker])
 
 
 def read_llama(calls: Calls) -> Steps[None]:
     """<|python_tag|>{"name": ..., "parameters": {...}}; {...}"""
-    mark = yield from calls.source.one_of(("<|python_tag|>", ";"))
+    marker = yield from calls.source.one_of(("<|python_tag|>", ";"))
     yield from calls.source.space()
-    yield from _objects(calls, bare=mark != "<|python_tag|>")
+    yield from _objects(calls, bare=marker != "<|python_tag|>")
 
 
 def read_mistral(calls: Calls) -> Steps[None]:

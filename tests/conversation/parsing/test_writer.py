@@ -7,20 +7,20 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.answers import (
-    AnswerFormat,
+from paceline.conversation.parsing import (
     Content,
+    OutputFormat,
     merge,
 )
-from paceline.conversation.answers.formats import REASONING_PARSERS, TOOL_PARSERS
-from tests.conversation.answers.cases import (
+from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS
+from tests.conversation.parsing.cases import (
     FORMATS,
     Format,
     named,
     parser,
     stream,
 )
-from tests.conversation.answers.test_parser import BONN, NOW, QWEN, pieces_of
+from tests.conversation.parsing.test_parser import BONN, NOW, QWEN, pieces_of
 from tests.lengths import examples
 
 
@@ -37,7 +37,7 @@ def test_an_answer_without_marks_is_the_same_to_the_letter() -> None:
     text = "\n \n Hello,\r\n\n  world!\t\n\n"
     for tools in TOOL_PARSERS:
         for reasoning in REASONING_PARSERS:
-            assert merge(stream(text, AnswerFormat(tools, reasoning))).content == text
+            assert merge(stream(text, OutputFormat(tools, reasoning))).content == text
 
 
 TEXT = st.text("ab {}\n", min_size=1, max_size=8).map(lambda text: f"x{text}x")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
-from paceline.conversation.answers.source import Source
+from paceline.conversation.parsing.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.parsing.source import Source
 from tests.lengths import examples
 
 VALUES = st.recursive(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.conversation.answers import REASONING_PARSERS, TOOL_PARSERS, AnswerFormat, choose, opens_reasoning
+from paceline.conversation.parsing import REASONING_PARSERS, TOOL_PARSERS, OutputFormat, choose_format, opens_reasoning
 from paceline.errors import SettingsError
 
 TEMPLATES = {
@@ -32,33 +32,36 @@ TEMPLATES = {
 
 @pytest.mark.parametrize(("template", "names"), TEMPLATES.items())
 def test_the_template_says_which_format_it_is(template: str, names: tuple[str, str]) -> None:
-    chosen = choose(template)
+    chosen = choose_format(template)
     assert (chosen.tools, chosen.reasoning) == names
-    assert choose(template, (), "auto", "auto") == chosen
+    assert choose_format(template, (), "auto", "auto") == chosen
 
 
 def test_a_parser_that_is_named_is_taken() -> None:
-    chosen = choose("<tool_call></think>", (), "mistral", "none")
+    chosen = choose_format("<tool_call></think>", (), "mistral", "none")
     assert (chosen.tools, chosen.reasoning) == ("mistral", "none")
     for tools in TOOL_PARSERS[1:]:
         for reasoning in REASONING_PARSERS[1:]:
-            chosen = choose("", (), tools, reasoning)
+            chosen = choose_format("", (), tools, reasoning)
             assert (chosen.tools, chosen.reasoning) == (tools, reasoning)
 
 
 def test_a_name_that_is_unknown_is_refused_with_the_list() -> None:
     with pytest.raises(SettingsError, match=r"--tool-parser 'qwn' is unknown\. Use one of: auto, none, qwen, "):
-        choose("", (), "qwn")
+        choose_format("", (), "qwn")
     with pytest.raises(SettingsError, match=r"--reasoning-parser 'x' is unknown\. Use one of: auto, none, think, "):
-        choose("", (), None, "x")
+        choose_format("", (), None, "x")
 
 
 def test_special_tokens_are_needed_where_marks_are_special_tokens() -> None:
-    assert not choose("<tool_call>", {"<|im_end|>"}).needs_special
-    assert choose("[TOOL_CALLS]", {"[TOOL_CALLS]", "[INST]"}).special == {"[TOOL_CALLS]"}
-    assert choose("<|channel>thought", {"<|channel>", "<channel|>", "<eos>"}).special == {"<|channel>", "<channel|>"}
-    assert choose("<|channel|><|message|>", {"<|channel|>", "<|endoftext|>"}).needs_special
-    assert not choose("[TOOL_CALLS]", {"[TOOL_CALLS]"}, "none", "none").needs_special
+    assert not choose_format("<tool_call>", {"<|im_end|>"}).needs_special
+    assert choose_format("[TOOL_CALLS]", {"[TOOL_CALLS]", "[INST]"}).special == {"[TOOL_CALLS]"}
+    assert choose_format("<|channel>thought", {"<|channel>", "<channel|>", "<eos>"}).special == {
+        "<|channel>",
+        "<channel|>",
+    }
+    assert choose_format("<|channel|><|message|>", {"<|channel|>", "<|endoftext|>"}).needs_special
+    assert not choose_format("[TOOL_CALLS]", {"[TOOL_CALLS]"}, "none", "none").needs_special
 
 
 @pytest.mark.parametrize(
@@ -75,4 +78,4 @@ def test_special_tokens_are_needed_where_marks_are_special_tokens() -> None:
     ],
 )
 def test_a_prompt_that_opens_a_thought_is_seen(tail: str, reasoning: str, opens: bool) -> None:
-    assert opens_reasoning(tail, AnswerFormat("none", reasoning)) is opens
+    assert opens_reasoning(tail, OutputFormat("none", reasoning)) is opens

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.conversation.answers import (
-    Answer,
-    AnswerFormat,
-    AnswerParser,
+from paceline.conversation.parsing import (
     CallArguments,
     CallBroken,
     CallEnd,
     CallStart,
     Event,
+    OutputFormat,
+    OutputParser,
+    ParsedOutput,
     merge,
 )
 
@@ -47,8 +47,8 @@ class Format:
     first: bool = False  # calls are calls only at the answer's beginning
 
     @property
-    def format(self) -> AnswerFormat:
-        return AnswerFormat(self.tools, self.reasoning)
+    def format(self) -> OutputFormat:
+        return OutputFormat(self.tools, self.reasoning)
 
     def calls(self, *calls: tuple[str, Mapping[str, Any]]) -> str:
         return self.before + self.join.join(self.call(*call) for call in calls) + self.behind
@@ -145,22 +145,22 @@ THOUGHTS = {
 }
 
 
-def parser(format: AnswerFormat, tools: Any = TOOLS, **options: Any) -> AnswerParser:
+def parser(format: OutputFormat, tools: Any = TOOLS, **options: Any) -> OutputParser:
     count = itertools.count()
-    return AnswerParser(format, tools, new_id=lambda: f"call_{next(count)}", **options)
+    return OutputParser(format, tools, new_id=lambda: f"call_{next(count)}", **options)
 
 
-def stream(pieces: Iterable[str], format: AnswerFormat, tools: Any = TOOLS, **options: Any) -> list[Event]:
+def stream(pieces: Iterable[str], format: OutputFormat, tools: Any = TOOLS, **options: Any) -> list[Event]:
     reading = parser(format, tools, **options)
     events = [event for piece in pieces for event in reading.push(piece)]
     return events + reading.finish()
 
 
-def read(text: str, format: AnswerFormat, tools: Any = TOOLS, **options: Any) -> Answer:
+def read(text: str, format: OutputFormat, tools: Any = TOOLS, **options: Any) -> ParsedOutput:
     return merge(stream([text], format, tools, **options))
 
 
-def named(answer: Answer) -> list[tuple[str, Any]]:
+def named(answer: ParsedOutput) -> list[tuple[str, Any]]:
     return [(call.name, json.loads(call.arguments)) for call in answer.calls]
 
 

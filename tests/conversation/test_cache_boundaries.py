@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.conversation import marks as module
-from paceline.conversation.marks import Marker
+from paceline.conversation import cache_boundaries as module
+from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.media import Loader
 from paceline.conversation.messages import checked
 from paceline.conversation.prompt import PromptBuilder
@@ -126,14 +126,16 @@ def assistant(words: str) -> dict[str, Any]:
 def prefixes(builder: PromptBuilder, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[str]:
     """The prompt's marks, as the text in front of each."""
     prompt = builder.chat(messages, options)
-    return [builder.tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
+    return [
+        builder.tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.marks
+    ]
 
 
 def system_mark(tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """The tokens in front of the boundary that the probes find."""
     conversation, _ = checked(messages, takes_images=False)
     ids = tokenizer.encode(tokenizer.render(conversation), add_special_tokens=False)
-    return tuple(ids[: Marker(tokenizer)._system(conversation, {}, ids)])
+    return tuple(ids[: BoundaryFinder(tokenizer)._system(conversation, {}, ids)])
 
 
 @contextmanager
@@ -295,15 +297,17 @@ def test_a_templated_text_is_marked_behind_its_turns(
 ) -> None:
     tokenizer = builders["chatml"].tokenizer
     prompt = builders["chatml"].text(text)
-    assert [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks] == expected
+    assert [
+        tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.marks
+    ] == expected
 
 
 def test_a_long_gap_is_no_part_of_the_turns_end(tokenizers: Mapping[str, Tokenizer]) -> None:
     tokenizer = tokenizers["chatml"]
     end, start, space = (tokenizer.encode(text)[0] for text in ("<|im_end|>", "<|im_start|>", "\t"))
-    marker = Marker(tokenizer)
-    assert marker.text([end, *[space] * 2, start, 0]) == (3,)
-    assert marker.text([end, *[space] * 3, start, 0]) == (1,)
+    finder = BoundaryFinder(tokenizer)
+    assert finder.text([end, *[space] * 2, start, 0]) == (3,)
+    assert finder.text([end, *[space] * 3, start, 0]) == (1,)
 
 
 def test_a_client_that_templates_itself_gets_the_marks_of_the_turns(builders: Mapping[str, PromptBuilder]) -> None:
@@ -323,7 +327,7 @@ def test_an_end_that_is_plain_text_is_no_turn_end(tmp_path_factory: pytest.TempP
     style = STYLES["chatml"]
     tokenizer = style.tokenizer(tmp_path_factory)
     odd = Tokenizer(tokenizer._wrapped, tokenizer.eos_ids | {tokenizer.encode("\n")[0]})
-    assert Marker(odd).text(odd.encode("a\nb\nc<|im_end|>d")) == (6,)
+    assert BoundaryFinder(odd).text(odd.encode("a\nb\nc<|im_end|>d")) == (6,)
 
 
 # -- the system prompt
@@ -381,7 +385,7 @@ def test_a_template_that_fails_in_any_way_costs_marks_only(
 
     with monkeypatch.context() as patch:
         patch.setattr(tokenizer, "render", fails)
-        assert Marker(tokenizer).chat(TALK, {}, ids) == ()
+        assert BoundaryFinder(tokenizer).chat(TALK, {}, ids) == ()
 
 
 def test_options_that_are_nested_without_end_cost_a_mark_only(tokenizers: Mapping[str, Tokenizer]) -> None:
@@ -389,7 +393,7 @@ def test_options_that_are_nested_without_end_cost_a_mark_only(tokenizers: Mappin
     for _ in range(sys.getrecursionlimit() * 2):
         nested = [nested]
     ids = tokenizers["chatml"].encode(tokenizers["chatml"].render(TALK))
-    assert len(Marker(tokenizers["chatml"]).chat(TALK, {"nested": nested}, ids)) == 4
+    assert len(BoundaryFinder(tokenizers["chatml"]).chat(TALK, {"nested": nested}, ids)) == 4
 
 
 def test_only_so_many_system_prompts_are_remembered(
@@ -449,8 +453,8 @@ def test_marking_thirty_thousand_tokens_tokenizes_none_of_them_again(
     talk = [system("a b. " * 10_000), user("x")]
     ids = tokenizer.encode(tokenizer.render(talk))
     assert len(ids) >= 30_000
-    marker = Marker(tokenizer)
-    marker.chat(talk, {}, ids)  # the probes are tokenized here
+    finder = BoundaryFinder(tokenizer)
+    finder.chat(talk, {}, ids)  # the probes are tokenized here
     with counted(tokenizer, monkeypatch) as texts:
-        marker.chat(talk, {}, ids)
+        finder.chat(talk, {}, ids)
     assert sum(map(len, texts)) < 1000

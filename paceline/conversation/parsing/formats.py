@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.answers import harmony, json_calls, tagged_calls, whole_calls
-from paceline.conversation.answers.calls import Calls
-from paceline.conversation.answers.source import Steps
+from paceline.conversation.parsing import harmony, json_calls, tagged_calls, whole_calls
+from paceline.conversation.parsing.calls import Calls
+from paceline.conversation.parsing.source import Steps
 from paceline.errors import SettingsError
 
 AUTO = "auto"
@@ -39,9 +39,9 @@ _tool_formats: Mapping[str, ToolFormat] = {
     "llama3_json": ToolFormat(json_calls.read_llama, ("<|python_tag|>",), ("{", "[", ";")),
     "llama3_pythonic": ToolFormat(
         whole_calls.read_pythonic,
-        tuple(whole_calls.PYTHON_MARKS),
+        tuple(whole_calls.PYTHON_MARKERS),
         ("[",),
-        inner=tuple(whole_calls.PYTHON_MARKS.values()),
+        inner=tuple(whole_calls.PYTHON_MARKERS.values()),
     ),
     "mistral": ToolFormat(json_calls.read_mistral, ("[TOOL_CALLS]",), inner=("[ARGS]", "[CALL_ID]")),
     "glm": ToolFormat(
@@ -59,7 +59,7 @@ _tool_formats: Mapping[str, ToolFormat] = {
     ),
     "gemma": ToolFormat(whole_calls.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
     "json": ToolFormat(
-        json_calls.read_json, tuple(json_calls.JSON_MARKS), ("{", "["), tuple(json_calls.JSON_MARKS.values())
+        json_calls.read_json, tuple(json_calls.JSON_MARKERS), ("{", "["), tuple(json_calls.JSON_MARKERS.values())
     ),
 }
 _think = ThinkFormat("<think>", "</think>")
@@ -76,7 +76,7 @@ REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFormat:
+class OutputFormat:
     """What to look for in a model's answers. Made by `choose`; the same for every request of a model."""
 
     tools: str = NONE
@@ -101,8 +101,8 @@ class AnswerFormat:
         return HARMONY in (self.tools, self.reasoning)
 
     @property
-    def marks(self) -> tuple[str, ...]:
-        found: tuple[str, ...] = harmony.MARKS if self.is_harmony else ()
+    def markers(self) -> tuple[str, ...]:
+        found: tuple[str, ...] = harmony.MARKERS if self.is_harmony else ()
         if tools := self.tool_format:
             found += (*tools.opens, *tools.inner)
         if think := self.think_format:
@@ -110,18 +110,20 @@ class AnswerFormat:
         return found
 
 
-def choose(
+def choose_format(
     template: str,
     special_tokens: Collection[str] = (),
     tool_parser: str | None = None,
     reasoning_parser: str | None = None,
-) -> AnswerFormat:
+) -> OutputFormat:
     """The format of a model with this chat template. A parser that is named is taken; None and auto leave it to us."""
     tools = _checked("tool-parser", tool_parser, TOOL_PARSERS) or _tools_of(template)
     reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS) or _reasoning_of(template)
-    chosen = AnswerFormat(tools, reasoning)
+    chosen = OutputFormat(tools, reasoning)
     # A mark may be more than its token: Gemma's thought channel is the token <|channel> and a word.
-    special = {token for token in special_tokens if token and any(mark.startswith(token) for mark in chosen.marks)}
+    special = {
+        token for token in special_tokens if token and any(marker.startswith(token) for marker in chosen.markers)
+    }
     return replace(chosen, special=frozenset(special))
 
 
@@ -131,7 +133,7 @@ def check_parsers(tool_parser: str | None, reasoning_parser: str | None) -> None
     _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
 
 
-def opens_reasoning(prompt_tail: str, format: AnswerFormat) -> bool:
+def opens_reasoning(prompt_tail: str, format: OutputFormat) -> bool:
     """Whether the rendered prompt ends with an open think block, so that the answer starts inside it."""
     tail = prompt_tail.rstrip()
     if format.reasoning == HARMONY:
@@ -150,7 +152,7 @@ def _tools_of(template: str) -> str:
 
     Without any, the answer can only be asked for in plain JSON, and the object must name one of the request's tools.
     """
-    for name, marks in (
+    for name, markers in (
         (HARMONY, ("<|channel|>", "<|message|>")),
         ("minimax", ("<minimax:tool_call>",)),
         ("gemma", ("<|tool_call>", "<tool_call|>")),
@@ -165,7 +167,7 @@ def _tools_of(template: str) -> str:
         ("llama3_json", ("<|python_tag|>",)),
         ("llama3_json", ("<|start_header_id|>",)),
     ):
-        if all(mark in template for mark in marks):
+        if all(marker in template for marker in markers):
             return name
     return "json"
 
@@ -174,7 +176,7 @@ def _reasoning_of(template: str) -> str:
     if "<|channel|>" in template and "<|message|>" in template:
         return HARMONY
     for name in ("think", "mistral", "gemma"):
-        marks = _think_formats[name]
-        if marks.close in template or marks.open in template:
+        markers = _think_formats[name]
+        if markers.close in template or markers.open in template:
             return name
     return NONE

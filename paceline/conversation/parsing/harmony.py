@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from paceline.conversation.answers.calls import Calls, NotACall
-from paceline.conversation.answers.json_text import Incomplete
-from paceline.conversation.answers.source import Source, Steps
-from paceline.conversation.answers.writer import Writer
+from paceline.conversation.parsing.calls import Calls, NotACall
+from paceline.conversation.parsing.json_text import Incomplete
+from paceline.conversation.parsing.source import Source, Steps
+from paceline.conversation.parsing.writer import Writer
 
 OPENS = ("<|start|>", "<|channel|>")
 CLOSES = ("<|end|>", "<|call|>", "<|return|>")
-MARKS = (*OPENS, "<|message|>", "<|constrain|>", *CLOSES)
+MARKERS = (*OPENS, "<|message|>", "<|constrain|>", *CLOSES)
 LONGEST_HEADER = 400
 
 _header_words = re.compile(
@@ -30,7 +30,7 @@ _header_words = re.compile(
 def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: bool, thinking: bool) -> Steps[None]:
     """`calls` None and `reasoning` False leave such messages as they are written. `thinking`: inside analysis."""
     if thinking:
-        writer.mark()
+        writer.marker()
         yield from _body(source, writer, writer.reasoning)
     while (yield from source.until(OPENS, writer.content, final=True)) is not None:
         source.checkpoint()
@@ -44,10 +44,10 @@ def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: 
             elif channel == "analysis":
                 if not reasoning:
                     raise NotACall
-                writer.mark()
+                writer.marker()
                 yield from _body(source, writer, writer.reasoning)
             else:
-                writer.mark()
+                writer.marker()
                 yield from _body(source, writer, writer.content)
         except (NotACall, Incomplete):
             if calls and calls.is_open:
@@ -66,14 +66,14 @@ def _header(source: Source) -> Steps[tuple[str, str]]:
     def add(text: str) -> None:
         nonlocal header
         header += text
-        if len(header) > LONGEST_HEADER or any(header.count(mark) > 1 for mark in OPENS):
+        if len(header) > LONGEST_HEADER or any(header.count(marker) > 1 for marker in OPENS):
             raise NotACall
 
-    mark: str | None = ""
-    while mark != "<|message|>":
-        add((yield from source.one_of(MARKS)) or "")
-        mark = yield from source.until(MARKS, add)
-        if mark is None or mark in CLOSES:
+    marker: str | None = ""
+    while marker != "<|message|>":
+        add((yield from source.one_of(MARKERS)) or "")
+        marker = yield from source.until(MARKERS, add)
+        if marker is None or marker in CLOSES:
             raise NotACall
     yield from source.literal("<|message|>")
     words = _header_words.fullmatch(header)
@@ -84,7 +84,7 @@ def _header(source: Source) -> Steps[tuple[str, str]]:
 
 def _body(source: Source, writer: Writer, write: Callable[[str], None]) -> Steps[None]:
     if (yield from source.until((*OPENS, *CLOSES), write, final=True)) is not None:
-        writer.mark()
+        writer.marker()
         yield from source.one_of(CLOSES)
     source.checkpoint()
 

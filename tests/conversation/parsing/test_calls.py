@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from paceline.conversation.answers import (
+from paceline.conversation.parsing import (
     CallArguments,
     CallBroken,
     CallStart,
     Content,
     call_id,
     merge,
-    parse_whole,
+    parse_output,
 )
-from tests.conversation.answers.cases import (
+from tests.conversation.parsing.cases import (
     FORMATS,
     TOOLS,
     named,
@@ -21,7 +21,7 @@ from tests.conversation.answers.cases import (
     read,
     stream,
 )
-from tests.conversation.answers.test_parser import NOW, QWEN
+from tests.conversation.parsing.test_parser import NOW, QWEN
 
 
 def test_a_call_whose_name_is_no_tool_is_let_go_at_the_first_wrong_letter() -> None:
@@ -61,4 +61,4 @@ def test_ids_are_like_openais_and_all_different() -> None:
     ids = {call_id() for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch(r"call_[A-Za-z0-9]{24}", id) for id in ids)
-    assert parse_whole(FORMATS["qwen"].calls(NOW), QWEN, TOOLS).calls[0].id.startswith("call_")
+    assert parse_output(FORMATS["qwen"].calls(NOW), QWEN, TOOLS).calls[0].id.startswith("call_")

@@ -1,33 +1,33 @@
 """A model's answer, taken apart while it streams. Pure Python: text in, events out."""
 
-from paceline.conversation.answers.events import (
-    Answer,
-    Call,
+from paceline.conversation.parsing.events import (
     CallArguments,
     CallBroken,
     CallEnd,
     CallStart,
     Content,
     Event,
+    ParsedOutput,
     Reasoning,
+    ToolCall,
     merge,
 )
-from paceline.conversation.answers.formats import (
+from paceline.conversation.parsing.formats import (
     REASONING_PARSERS,
     TOOL_PARSERS,
-    AnswerFormat,
-    choose,
+    OutputFormat,
+    choose_format,
     opens_reasoning,
 )
-from paceline.conversation.answers.parser import AnswerParser, call_id, parse_whole
+from paceline.conversation.parsing.parser import OutputParser, call_id, parse_output
 
 __all__ = [
     "REASONING_PARSERS",
     "TOOL_PARSERS",
-    "Answer",
-    "AnswerFormat",
-    "AnswerParser",
-    "Call",
+    "ParsedOutput",
+    "OutputFormat",
+    "OutputParser",
+    "ToolCall",
     "CallArguments",
     "CallBroken",
     "CallEnd",
@@ -36,8 +36,8 @@ __all__ = [
     "Event",
     "Reasoning",
     "call_id",
-    "choose",
+    "choose_format",
     "merge",
     "opens_reasoning",
-    "parse_whole",
+    "parse_output",
 ]

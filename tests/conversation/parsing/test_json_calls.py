@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.conversation.answers import (
-    AnswerFormat,
+from paceline.conversation.parsing import (
     CallArguments,
     CallBroken,
     CallEnd,
     CallStart,
     Content,
+    OutputFormat,
     merge,
 )
-from tests.conversation.answers.cases import (
+from tests.conversation.parsing.cases import (
     FORMATS,
     named,
     parser,
     read,
     stream,
 )
-from tests.conversation.answers.test_parser import NOW, QWEN
+from tests.conversation.parsing.test_parser import NOW, QWEN
 
 
 def test_a_name_comes_first_and_arguments_follow_letter_by_letter() -> None:
@@ -37,7 +37,7 @@ def test_a_name_comes_first_and_arguments_follow_letter_by_letter() -> None:
 
 
 def test_an_object_that_is_no_call_is_let_go_at_its_first_key() -> None:
-    reading = parser(AnswerFormat("json"))
+    reading = parser(OutputFormat("json"))
     assert reading.push('{"') == []
     assert reading.push("x") == [Content('{"x')]
 
@@ -85,13 +85,13 @@ def test_arguments_twice_are_the_first_and_the_rest_is_text() -> None:
 )
 def test_what_is_not_a_call_comes_back_as_it_was_written(inside: str) -> None:
     text = f"<tool_call>\n{inside}\n</tool_call>"
-    assert read(text, QWEN) == read(text, AnswerFormat())
+    assert read(text, QWEN) == read(text, OutputFormat())
     call = FORMATS["qwen"].calls(NOW)
     assert named(read(text + call, QWEN)) == [NOW], "the next call is a call"
 
 
 def test_a_json_answer_is_not_taken_for_a_call() -> None:
-    json_format = AnswerFormat("json")
+    json_format = OutputFormat("json")
     for text in ('{"name": "get_time"}', '{"name": "Ada", "arguments": {}}', "[1, 2]", '[{"a": 1}]', "{}", '{"name"'):
         assert read(text, json_format).content == text
     behind = 'See: {"name": "get_time", "arguments": {}}'

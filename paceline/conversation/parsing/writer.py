@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from paceline.conversation.answers.events import CallBroken, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 
 NEWLINES = "\r\n"
 
 
-class State(NamedTuple):
+class LayoutState(NamedTuple):
     kind: type[Content] | type[Reasoning]
     held: str  # space, not written yet
     empty: bool  # nothing but space since the last mark
@@ -24,7 +24,7 @@ class State(NamedTuple):
 class Writer:
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._state = State(Content, "", True, False)
+        self._state = LayoutState(Content, "", True, False)
         self.begun = False  # something for the user, or a call, was written
 
     @property
@@ -54,13 +54,13 @@ class Writer:
     def reasoning(self, text: str) -> None:
         self._write(Reasoning, text)
 
-    def mark(self) -> State:
+    def marker(self) -> LayoutState:
         """A mark stands here. Returns what `broken` needs if it turns out to be none."""
         before = self._state
-        self._state = State(Content, "", True, True)
+        self._state = LayoutState(Content, "", True, True)
         return before
 
-    def broken(self, before: State, index: int, raw: str) -> None:
+    def broken(self, before: LayoutState, index: int, raw: str) -> None:
         """A call began where `mark` returned `before`, and was none: its text is like other text there."""
         self._state = before
         place = len(self._events)
@@ -76,19 +76,19 @@ class Writer:
         state = self._state
         if state.held and not (state.empty and state.marked):
             self._append(state.kind, state.held)
-        self._state = State(state.kind, "", state.empty, state.marked)
+        self._state = LayoutState(state.kind, "", state.empty, state.marked)
 
     def _write(self, kind: type[Content] | type[Reasoning], text: str) -> None:
         state = self._state
         text = state.held + text
         if state.empty:
             if not text or text.isspace():
-                self._state = State(kind, text, True, state.marked)
+                self._state = LayoutState(kind, text, True, state.marked)
                 return
             if state.marked:
                 text = text.lstrip(NEWLINES)
         body = text.rstrip(NEWLINES)
-        self._state = State(kind, text[len(body) :], False, state.marked)
+        self._state = LayoutState(kind, text[len(body) :], False, state.marked)
         self._append(kind, body)
 
     def _append(self, kind: type[Content] | type[Reasoning], text: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from paceline.conversation.answers import (
+from paceline.conversation.parsing import (
     CallArguments,
     CallEnd,
 )
-from tests.conversation.answers.cases import (
+from tests.conversation.parsing.cases import (
     parser,
     read,
 )
-from tests.conversation.answers.test_parser import CODER
+from tests.conversation.parsing.test_parser import CODER
 
 
 def test_a_string_parameter_streams_inside_its_tags() -> None:

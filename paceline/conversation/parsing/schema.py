@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers.json_text import DEPTH, SCALAR
+from paceline.conversation.parsing.json_text import DEPTH, SCALAR
 
 _integer = re.compile(r"[+-]?[0-9]+(?:\.0*)?")
 _kinds = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers import schema
-from paceline.conversation.answers.events import CallArguments, CallEnd, CallStart
-from paceline.conversation.answers.json_text import Incomplete, NotJSON, copy_value
-from paceline.conversation.answers.source import Source, Steps
-from paceline.conversation.answers.writer import State, Writer
+from paceline.conversation.parsing import schema
+from paceline.conversation.parsing.events import CallArguments, CallEnd, CallStart
+from paceline.conversation.parsing.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.parsing.source import Source, Steps
+from paceline.conversation.parsing.writer import LayoutState, Writer
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]+")  # where no tools are given: nothing that could be markup, quotes or control
 LONGEST_NAME = 128
@@ -30,7 +30,7 @@ class Calls:
         self.ended = 0  # calls that are over, whole or broken
         self._writer = writer
         self._new_id = new_id
-        self._open: State | None = None  # what was before the call that has started
+        self._open: LayoutState | None = None  # what was before the call that has started
         named = [] if tools is None else [(schema.tool_name(tool), schema.properties(tool)) for tool in tools]
         self._tools = None if tools is None else {name: parameters for name, parameters in named if name}
 
@@ -68,7 +68,7 @@ class Calls:
         return self._open is not None
 
     def start(self, name: str) -> None:
-        self._open = self._writer.mark()
+        self._open = self._writer.marker()
         self._writer.event(CallStart(self.ended, self._new_id(), name))
 
     def arguments(self, text: str) -> None:
@@ -128,11 +128,11 @@ class Calls:
             raise NotACall
         return text
 
-    def trailer(self, *marks: str) -> Steps[None]:
+    def trailer(self, *markers: str) -> Steps[None]:
         """The marks behind a call, each if it is there, with the space before it."""
-        for mark in marks:
+        for marker in markers:
             self.source.checkpoint()
             yield from self.source.space()
-            if not (yield from self.source.literal(mark, cut=True)):
+            if not (yield from self.source.literal(marker, cut=True)):
                 self.source.rewind()
         self.source.checkpoint()

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from paceline.conversation.answers import schema
-from paceline.conversation.answers.calls import Calls, NotACall
-from paceline.conversation.answers.source import Source, Steps
+from paceline.conversation.parsing import schema
+from paceline.conversation.parsing.calls import Calls, NotACall
+from paceline.conversation.parsing.source import Source, Steps
 
-PYTHON_MARKS = {"<|tool_call_start|>": "<|tool_call_end|>", "<|python_start|>": "<|python_end|>"}
+PYTHON_MARKERS = {"<|tool_call_start|>": "<|tool_call_end|>", "<|python_start|>": "<|python_end|>"}
 LONGEST = 200_000  # characters of one held call
 
 _outside = re.compile(r"[^\"'\[\]]+")
@@ -24,7 +24,7 @@ _gemma_string = re.compile(r'<\|"\|>.*?<\|"\|>', re.DOTALL)
 def read_pythonic(calls: Calls) -> Steps[None]:
     """[name(key=value, ...), ...], with or without marks around it"""
     source = calls.source
-    mark = yield from source.one_of(PYTHON_MARKS)
+    marker = yield from source.one_of(PYTHON_MARKERS)
     yield from source.space()
     if not (yield from source.literal("[")):
         raise NotACall
@@ -32,8 +32,8 @@ def read_pythonic(calls: Calls) -> Steps[None]:
     name = yield from calls.name("(")
     rest = yield from _to_bracket(source)
     _parse(calls, f"[{name}{rest}", _pythonic)
-    if mark:
-        yield from calls.trailer(PYTHON_MARKS[mark])
+    if marker:
+        yield from calls.trailer(PYTHON_MARKERS[marker])
 
 
 def read_gemma(calls: Calls) -> Steps[None]:

@@ -61,26 +61,26 @@ Event = Content | Reasoning | CallStart | CallArguments | CallEnd | CallBroken
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     id: str
     name: str
     arguments: str  # JSON, an object; of a call that was cut, the beginning of one
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParsedOutput:
     """A whole answer. A call that the model broke off is not in `calls`: its raw text is in `content`."""
 
     content: str = ""
     reasoning: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
 
 
-def merge(events: Iterable[Event]) -> Answer:
+def merge(events: Iterable[Event]) -> ParsedOutput:
     content: list[str] = []
     reasoning: list[str] = []
     started: dict[int, tuple[CallStart, list[str]]] = {}
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for event in events:
         match event:
             case Content(text):
@@ -93,7 +93,7 @@ def merge(events: Iterable[Event]) -> Answer:
                 started[index][1].append(text)
             case CallEnd(index) | CallBroken(index, _, True):
                 start, pieces = started[index]
-                calls.append(Call(start.id, start.name, "".join(pieces)))
+                calls.append(ToolCall(start.id, start.name, "".join(pieces)))
             case CallBroken(_, text):
                 content.append(text)
-    return Answer("".join(content), "".join(reasoning), tuple(calls))
+    return ParsedOutput("".join(content), "".join(reasoning), tuple(calls))

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import (
-    AnswerFormat,
-    AnswerParser,
+from paceline.conversation.parsing import (
     CallBroken,
     Content,
     Event,
+    OutputFormat,
+    OutputParser,
     Reasoning,
     merge,
-    parse_whole,
+    parse_output,
 )
-from paceline.conversation.answers.formats import REASONING_PARSERS, TOOL_PARSERS
-from tests.conversation.answers.cases import (
+from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS
+from tests.conversation.parsing.cases import (
     FORMATS,
     THOUGHTS,
     TOOLS,
@@ -35,8 +35,8 @@ from tests.conversation.answers.cases import (
 EVERY_FORMAT = pytest.mark.parametrize("case", FORMATS.values(), ids=FORMATS)
 BONN: tuple[str, dict[str, Any]] = ("get_weather", {"city": 'Köln "am" Rhein\n{]<x>', "days": 3})
 NOW: tuple[str, dict[str, Any]] = ("get_time", {})
-QWEN = AnswerFormat("qwen", "think")
-CODER = AnswerFormat("qwen3_coder", "think")
+QWEN = OutputFormat("qwen", "think")
+CODER = OutputFormat("qwen3_coder", "think")
 STREAMED = [case for case in FORMATS.values() if case.tools not in ("llama3_pythonic", "gemma")]
 
 
@@ -101,7 +101,7 @@ def test_a_call_of_no_tool_is_text(case: Format) -> None:
         if case.tools == "gpt_oss" and name.endswith(" "):
             continue  # a header's words may have more than one space between them
         text = case.calls((name, {"city": "Bonn"}))
-        assert read(text, case.format) == parse_whole(text, AnswerFormat())
+        assert read(text, case.format) == parse_output(text, OutputFormat())
         assert read(text, case.format).content == text
 
 
@@ -123,12 +123,12 @@ def test_calls_that_are_not_wanted_are_raw_text(case: Format) -> None:
 
 @EVERY_FORMAT
 def test_text_that_begins_like_a_mark_comes_out_as_soon_as_it_is_none(case: Format) -> None:
-    for mark in case.format.marks:
-        if len(mark) < 3 or mark in ("[ARGS]", '<|"|>'):
+    for marker in case.format.markers:
+        if len(marker) < 3 or marker in ("[ARGS]", '<|"|>'):
             continue
         reading = parser(case.format)
         reading.push("x")
-        reading.push(mark[:-1])
+        reading.push(marker[:-1])
         assert merge([*reading.push("§"), *parser(case.format).finish()]).content.endswith("§")
 
 
@@ -142,7 +142,7 @@ def test_an_answer_may_start_inside_reasoning() -> None:
     events = stream("I see.\n</think>\n\nYes.", QWEN, starts_in_reasoning=True)
     assert merge(events) == read("<think>\nI see.\n</think>\n\nYes.", QWEN)
     assert merge(events).reasoning == "I see."
-    harmony = AnswerFormat("gpt_oss", "gpt_oss")
+    harmony = OutputFormat("gpt_oss", "gpt_oss")
     text = "So.<|end|><|start|>assistant<|channel|>final<|message|>Yes."
     assert merge(stream(text, harmony, starts_in_reasoning=True)) == read(
         f"<|channel|>analysis<|message|>{text}", harmony
@@ -167,9 +167,9 @@ def test_a_call_inside_reasoning_is_reasoning() -> None:
 
 def test_without_a_reasoning_parser_the_marks_stay() -> None:
     for text in ("<think>a</think>b", "[THINK]a[/THINK]b"):
-        assert read(text, AnswerFormat("qwen")).content == text
+        assert read(text, OutputFormat("qwen")).content == text
     text = "<|channel|>analysis<|message|>a<|end|>"
-    assert read(text, AnswerFormat("gpt_oss")).content == text
+    assert read(text, OutputFormat("gpt_oss")).content == text
 
 
 # -- what goes wrong
@@ -183,8 +183,8 @@ SENTINELS = [chr(0xE000 + place) for place in range(64)]
 
 def random_answer(random_: random.Random, case: Format) -> str:
     """Marks, beginnings of marks, calls and text in any order, and sentinels between them."""
-    marks = [
-        *case.format.marks,
+    markers = [
+        *case.format.markers,
         *"{}[],\"':;\\\n ",
         '"name": ',
         '"arguments": ',
@@ -198,12 +198,12 @@ def random_answer(random_: random.Random, case: Format) -> str:
         whole.append(THOUGHTS[case.reasoning].format("t"))
     fragments = []
     for _ in range(random_.randrange(14)):
-        mark = random_.choice(marks)
+        marker = random_.choice(markers)
         fragments.append(
             random_.choice(
                 (
-                    mark,
-                    mark[: random_.randint(0, len(mark))],
+                    marker,
+                    marker[: random_.randint(0, len(marker))],
                     random_.choice(whole),
                     "\0",  # becomes a sentinel
                     "".join(random_.choices("ab<|>/\n ", k=random_.randrange(5))),
@@ -258,10 +258,10 @@ def test_cut_anywhere_the_answer_is_the_same_and_no_text_is_lost_doubled_or_move
 def test_garbage_never_raises() -> None:
     for seed in range(FUZZ):
         random_ = random.Random(seed)
-        format = AnswerFormat(random_.choice(TOOL_PARSERS[1:]), random_.choice(REASONING_PARSERS[1:]))
+        format = OutputFormat(random_.choice(TOOL_PARSERS[1:]), random_.choice(REASONING_PARSERS[1:]))
         tools = random_.choice((TOOLS, None, []))
         letters = random_.choice(('<|>/[]{}"\\:,=atoolcn_ \n', '{}[]",:\\u0e1-tfn \x00\n', "aé🙂\u2028\ufffd\0<｜▁"))
-        start = random_.choice(("", *format.marks, '<tool_call>{"name":"get_time","arguments":{'))
+        start = random_.choice(("", *format.markers, '<tool_call>{"name":"get_time","arguments":{'))
         text = start + "".join(random_.choices(letters, k=random_.randrange(60)))
         events = stream(random_pieces(random_, text), format, tools)
         check_order(events)
@@ -284,8 +284,8 @@ def test_long_and_hostile_answers_are_read_in_time(case: Format) -> None:
     """Within a second or so. Quadratic would be minutes."""
     size = 50_000
     for text in (
-        "".join(case.format.marks[:2]) * (size // 100),
-        case.format.marks[0] * (size // 100),
+        "".join(case.format.markers[:2]) * (size // 100),
+        case.format.markers[0] * (size // 100),
         '{"name": "get_time", "arguments": ' + "[" * size,
         "[get_time(" * (size // 100),
         "<|tool_call>call:get_time{" * (size // 100) + "<tool_call|>",
@@ -308,7 +308,7 @@ def test_many_random_cuts_of_a_long_answer() -> None:
 
 
 def test_two_parsers_share_nothing() -> None:
-    one, two = AnswerParser(QWEN, TOOLS), AnswerParser(QWEN, TOOLS)
+    one, two = OutputParser(QWEN, TOOLS), OutputParser(QWEN, TOOLS)
     half = FORMATS["qwen"].calls(BONN)
     events: list[list[Event]] = [[], []]
     for letter in half:
