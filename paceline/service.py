@@ -685,6 +685,6 @@ def new_request_id() -> RequestId:
 
 
 def _default_name() -> str:
-    from paceline.models.default import NAME
+    from paceline.models.files import DEFAULT_MODEL
 
-    return NAME
+    return DEFAULT_MODEL

@@ -13,11 +13,10 @@ from PIL.Image import Image as Picture
 from paceline.conversation import video
 from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.media import LARGE, Encoded, Loader, Loading
-from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, check_calls, checked, checked_tools
+from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
-from paceline.conversation.video_part import VideoPart
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import RequestMemory
 from paceline.types import Image, Prompt
@@ -234,13 +233,11 @@ class PromptBuilder:
         pieces = text.split(self.video_processor.video_placeholder)
         if len(pieces) != len(video_texts) + 1:
             raise InvalidRequest(
-                f"The prompt has {len(pieces) - 1} video placeholders for {len(video_texts)} videos. Text may not contain "
-                "the model's own video placeholder, and its chat template must know videos.",
+                f"The prompt has {len(pieces) - 1} video placeholders for {len(video_texts)} videos. Text may not "
+                "contain the model's own video placeholder, and its chat template must know videos.",
                 field="messages",
             )
-        return pieces[0] + "".join(
-            video_processor + piece for video_processor, piece in zip(video_texts, pieces[1:], strict=True)
-        )
+        return pieces[0] + "".join(video + piece for video, piece in zip(video_texts, pieces[1:], strict=True))
 
     def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
         """Each picture's one placeholder becomes as many as the picture has tokens."""

@@ -13,8 +13,7 @@ from PIL import Image as PictureFile
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.prices import Attention, Prices
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.models.vision import Vision

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PictureFile
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.forward import PATIENCE
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner

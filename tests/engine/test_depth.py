@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.depth import FORGET, Depths, Record, bucket
 from paceline.engine.routing import Route, Router
 from paceline.engine.row import Row

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.pace import LEAST
 from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, ShortestFirst
 from paceline.engine.routing import Route

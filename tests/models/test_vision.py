@@ -15,10 +15,9 @@ import pytest
 from PIL import Image
 
 from paceline.cache.grouping import LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.parsing import schema
-from paceline.conversation.parsing.events import CallArguments, CallEnd, CallStart
-from paceline.conversation.parsing.json_text import Incomplete, NotJSON, copy_value
+from paceline.conversation.parsing import json_values
+from paceline.conversation.parsing.events import CallArguments, CallEnd, CallStart, LayoutState, Writer
+from paceline.conversation.parsing.json_values import Incomplete, NotJSON, copy_value
 from paceline.conversation.parsing.source import Source, Steps
-from paceline.conversation.parsing.writer import LayoutState, Writer
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]+")  # where no tools are given: nothing that could be markup, quotes or control
 LONGEST_NAME = 128
@@ -31,7 +30,7 @@ class Calls:
         self._writer = writer
         self._new_id = new_id
         self._open: LayoutState | None = None  # what was before the call that has started
-        named = [] if tools is None else [(schema.tool_name(tool), schema.properties(tool)) for tool in tools]
+        named = [] if tools is None else [(json_values.tool_name(tool), json_values.properties(tool)) for tool in tools]
         self._tools = None if tools is None else {name: parameters for name, parameters in named if name}
 
     # -- names and schemas
@@ -121,7 +120,7 @@ class Calls:
             raise NotACall from None
         text = "".join(pieces)
         if text.startswith('"'):
-            text = schema.container(schema.string(text)) or ""
+            text = json_values.container(json_values.string(text)) or ""
         if text == "null":
             return "{}"
         if not text.startswith("{"):

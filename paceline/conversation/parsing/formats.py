@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.parsing import harmony, json_calls, tagged_calls, whole_calls
+from paceline.conversation.parsing import call_formats, harmony
 from paceline.conversation.parsing.calls import Calls
 from paceline.conversation.parsing.source import Steps
 from paceline.errors import SettingsError
@@ -29,37 +29,37 @@ class ThinkFormat:
     close: str
 
 
-_hermes = ToolFormat(json_calls.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
+_hermes = ToolFormat(call_formats.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
 _tool_formats: Mapping[str, ToolFormat] = {
     "qwen": _hermes,
     "hermes": _hermes,
     "qwen3_coder": ToolFormat(
-        tagged_calls.read_qwen3_coder, ("<tool_call>", "<function="), inner=("</tool_call>", "</function>")
+        call_formats.read_qwen3_coder, ("<tool_call>", "<function="), inner=("</tool_call>", "</function>")
     ),
-    "llama3_json": ToolFormat(json_calls.read_llama, ("<|python_tag|>",), ("{", "[", ";")),
+    "llama3_json": ToolFormat(call_formats.read_llama, ("<|python_tag|>",), ("{", "[", ";")),
     "llama3_pythonic": ToolFormat(
-        whole_calls.read_pythonic,
-        tuple(whole_calls.PYTHON_MARKERS),
+        call_formats.read_pythonic,
+        tuple(call_formats.PYTHON_MARKERS),
         ("[",),
-        inner=tuple(whole_calls.PYTHON_MARKERS.values()),
+        inner=tuple(call_formats.PYTHON_MARKERS.values()),
     ),
-    "mistral": ToolFormat(json_calls.read_mistral, ("[TOOL_CALLS]",), inner=("[ARGS]", "[CALL_ID]")),
+    "mistral": ToolFormat(call_formats.read_mistral, ("[TOOL_CALLS]",), inner=("[ARGS]", "[CALL_ID]")),
     "glm": ToolFormat(
-        tagged_calls.read_glm,
+        call_formats.read_glm,
         ("<tool_call>",),
         inner=("</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     ),
     "deepseek": ToolFormat(
-        json_calls.read_deepseek,
+        call_formats.read_deepseek,
         ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"),
         inner=("<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
     ),
     "minimax": ToolFormat(
-        tagged_calls.read_minimax, ("<minimax:tool_call>", '<invoke name="'), inner=("</minimax:tool_call>",)
+        call_formats.read_minimax, ("<minimax:tool_call>", '<invoke name="'), inner=("</minimax:tool_call>",)
     ),
-    "gemma": ToolFormat(whole_calls.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
+    "gemma": ToolFormat(call_formats.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
     "json": ToolFormat(
-        json_calls.read_json, tuple(json_calls.JSON_MARKERS), ("{", "["), tuple(json_calls.JSON_MARKERS.values())
+        call_formats.read_json, tuple(call_formats.JSON_MARKERS), ("{", "["), tuple(call_formats.JSON_MARKERS.values())
     ),
 }
 _think = ThinkFormat("<think>", "</think>")

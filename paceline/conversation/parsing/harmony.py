@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 
 from paceline.conversation.parsing.calls import Calls, NotACall
-from paceline.conversation.parsing.json_text import Incomplete
+from paceline.conversation.parsing.events import Writer
+from paceline.conversation.parsing.json_values import Incomplete
 from paceline.conversation.parsing.source import Source, Steps
-from paceline.conversation.parsing.writer import Writer
 
 OPENS = ("<|start|>", "<|channel|>")
 CLOSES = ("<|end|>", "<|call|>", "<|return|>")

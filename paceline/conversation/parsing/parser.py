@@ -9,11 +9,10 @@ from typing import Any
 
 from paceline.conversation.parsing import harmony
 from paceline.conversation.parsing.calls import Calls, NotACall
-from paceline.conversation.parsing.events import Event, ParsedOutput, merge
+from paceline.conversation.parsing.events import Event, ParsedOutput, Writer, merge
 from paceline.conversation.parsing.formats import HARMONY, OutputFormat
-from paceline.conversation.parsing.json_text import Incomplete
+from paceline.conversation.parsing.json_values import Incomplete
 from paceline.conversation.parsing.source import Source, Steps
-from paceline.conversation.parsing.writer import Writer
 
 _letters = string.ascii_letters + string.digits
 

@@ -20,7 +20,7 @@ from tests.conversation.parsing.cases import (
     read,
     stream,
 )
-from tests.conversation.parsing.test_parser import NOW, QWEN
+from tests.conversation.parsing.test_parser import CODER, NOW, QWEN
 
 
 def test_a_name_comes_first_and_arguments_follow_letter_by_letter() -> None:
@@ -102,3 +102,22 @@ def test_deep_nesting_is_text_and_does_not_exhaust_the_stack() -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {"a": ' + "[" * 5_000
     answer = read(text, QWEN)
     assert (answer.calls, answer.content) == ((), text)
+
+
+def test_a_string_parameter_streams_inside_its_tags() -> None:
+    reading = parser(CODER)
+    reading.push("<tool_call>\n<function=get_weather>\n<parameter=city>\n")  # the newline is layout
+    assert reading.push('Bonn "') == [CallArguments(0, 'Bonn \\"')]
+    assert reading.push("am\nRhein\n") == [CallArguments(0, "am\\nRhein")]
+    assert reading.push("</parameter>\n<parameter=days>\n1") == [CallArguments(0, '"' + ', "days": ')]
+    assert reading.push("2\n</parameter>") == [CallArguments(0, "12")]
+    assert reading.push("</function>") == [CallArguments(0, "}"), CallEnd(0)]
+
+
+def test_a_tag_that_breaks_off_makes_text_of_the_call() -> None:
+    for text in (
+        "<function=get_weather>\n<parameter=city>\nBonn\n</parameter>\nand so on",
+        "<function=get_weather>\n<parameter=city\n</function>",
+    ):
+        answer = read(text, CODER)
+        assert (answer.calls, answer.content) == ((), text)
