@@ -1,4 +1,4 @@
-"""A model's answer, taken apart while it streams. Pure Python: text in, events out."""
+"""Output parsing: a model's text becomes events of content, reasoning and tool calls while it streams."""
 
 from paceline.conversation.parsing.events import (
     CallArguments,

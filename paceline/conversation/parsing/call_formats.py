@@ -1,17 +1,24 @@
-"""Formats whose arguments are JSON: Qwen and Hermes, Llama 3, Mistral, DeepSeek, and the bare object."""
+"""How models write tool calls, one reader per format.
+
+mlx-lm has parsers for most of these formats, but they take a whole call. The readers here stream: a client sees a
+call's arguments as the model writes them. Formats that are rare, or that cannot be cut into valid JSON as they come,
+are held back and given to mlx-lm's parsers (the last section).
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from paceline.conversation.parsing import json_values
 from paceline.conversation.parsing.calls import Calls, NotACall
 from paceline.conversation.parsing.json_values import Incomplete, NotJSON, copy_value
 from paceline.conversation.parsing.source import Source, Steps
+
+# -- JSON arguments: Qwen and Hermes, Llama 3, Mistral, DeepSeek, and the bare object
 
 KEYS = {f'{key}"': key for key in ("name", "arguments", "parameters", "id", "type")}
 JSON_MARKERS = {"<|tool_call|>": "<|/tool_call|>", "<tool_call>": "</tool_call>"}
@@ -28,7 +35,7 @@ def read_hermes(calls: Calls) -> Steps[None]:
 
 
 def read_json(calls: Calls) -> Steps[None]:
-    """{"name": ..., "arguments": {...}}, or a list of those, bare or with the marks that Phi and Granite write"""
+    """{"name": ..., "arguments": {...}}, or a list of those, bare or in the markers of Phi and Granite"""
     marker = yield from calls.source.one_of(JSON_MARKERS)
     yield from calls.source.space()
     yield from _objects(calls, bare=marker is None)
@@ -95,7 +102,7 @@ def _objects(calls: Calls, *, bare: bool = False) -> Steps[None]:
 
 
 def _object(calls: Calls, bare: bool) -> Steps[None]:
-    """One call. Without a mark before it (`bare`), an object without arguments is an answer, not a call."""
+    """One call. Without a marker before it (`bare`), an object without arguments is content, not a call."""
     source = calls.source
     name = held = None
     ended = calls.ended
@@ -141,7 +148,9 @@ def _object(calls: Calls, bare: bool) -> Steps[None]:
     source.checkpoint()
 
 
-LONGEST_KEY = 256
+# -- tagged arguments: every parameter between tags, without quotes (Qwen3-Coder, GLM, MiniMax)
+
+MAX_KEY = 256
 
 _key = re.compile(r"[^<>\"\x00-\x1f]+")
 
@@ -157,7 +166,7 @@ class Tags:
     valued: str  # behind the value
     called: str  # behind the last value
     close: str
-    lines: bool = False  # a value has a line of its own: one newline before it and one behind it are layout
+    lines: bool = False  # values stand on lines of their own: one newline before and one after are layout
 
 
 QWEN3_CODER = Tags(
@@ -244,8 +253,8 @@ def _read(calls: Calls, tags: Tags) -> Steps[None]:
 
 def _read_key(calls: Calls, tags: Tags) -> Steps[str | None]:
     source = calls.source
-    key = yield from source.run(_key, LONGEST_KEY)
-    if len(key) > LONGEST_KEY:
+    key = yield from source.run(_key, MAX_KEY)
+    if len(key) > MAX_KEY:
         return None
     for tag in filter(None, (tags.keyed, tags.value)):
         if tag == tags.value:
@@ -258,7 +267,7 @@ def _read_key(calls: Calls, tags: Tags) -> Steps[str | None]:
 
 
 def _value(calls: Calls, tags: Tags, write: Callable[[str], None]) -> Steps[None]:
-    """Writes a value as it comes. Raises Incomplete if the text ends inside."""
+    """Writes a value as it comes. Raises Incomplete if the text ends inside the value."""
     lines = _Lines(write) if tags.lines else None
     if (yield from calls.source.until((tags.valued,), lines.write if lines else write)) is None:
         raise Incomplete
@@ -266,7 +275,7 @@ def _value(calls: Calls, tags: Tags, write: Callable[[str], None]) -> Steps[None
 
 
 class _Lines:
-    """Drops a newline at the front and one at the end."""
+    """Drops one newline at the start and one at the end."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -282,8 +291,19 @@ class _Lines:
         self._write(text[:-1] if self._held else text)
 
 
+# -- held calls: mlx-lm's parsers, which take whole text
+
 PYTHON_MARKERS = {"<|tool_call_start|>": "<|tool_call_end|>", "<|python_start|>": "<|python_end|>"}
-LONGEST = 200_000  # characters of one held call
+# mlx-lm's parser by our format's name, with the markers around the text that it takes.
+MLX_LM_MARKERS = {
+    "kimi_k2": ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    "kimi_k3": ("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+    "longcat": ("<longcat_tool_call>", "</longcat_tool_call>"),
+    "function_gemma": ("<start_function_call>", "<end_function_call>"),
+    "minicpm5": ("<function name=", "</function>"),
+    "muse_spark": ("<atem:function_calls>", "</atem:function_calls>"),
+}
+MAX_HELD = 200_000  # characters of one held call
 
 _outside = re.compile(r"[^\"'\[\]]+")
 _inside = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
@@ -291,7 +311,7 @@ _gemma_string = re.compile(r'<\|"\|>.*?<\|"\|>', re.DOTALL)
 
 
 def read_pythonic(calls: Calls) -> Steps[None]:
-    """[name(key=value, ...), ...], with or without marks around it"""
+    """[name(key=value, ...), ...], with or without markers around it"""
     source = calls.source
     marker = yield from source.one_of(PYTHON_MARKERS)
     yield from source.space()
@@ -300,7 +320,7 @@ def read_pythonic(calls: Calls) -> Steps[None]:
     yield from source.space()
     name = yield from calls.name("(")
     rest = yield from _to_bracket(source)
-    _parse(calls, f"[{name}{rest}", _pythonic)
+    _parse_held(calls, f"[{name}{rest}", "pythonic")
     if marker:
         yield from calls.trailer(PYTHON_MARKERS[marker])
 
@@ -312,23 +332,35 @@ def read_gemma(calls: Calls) -> Steps[None]:
     if not (yield from source.literal("call:")):
         raise NotACall
     name = yield from calls.name("{")
-    pieces: list[str] = []
-    if (yield from source.until(("<tool_call|>", "<|tool_call>"), pieces.append)) != "<tool_call|>":
-        raise NotACall
-    body = "".join(pieces)
+    body = yield from _to_end(source, "<|tool_call>", "<tool_call|>")
     bare = _gemma_string.sub("", body)
     if not body.rstrip().endswith("}") or bare.count("{") != bare.count("}"):  # spares the parser's recursive pattern
         raise NotACall
-    _parse(calls, f"call:{name}{body}", _gemma)
+    _parse_held(calls, f"call:{name}{body}", "gemma4")
     yield from calls.trailer("<tool_call|>")
 
 
-def _parse(calls: Calls, text: str, parse: Callable[[str], Any]) -> None:
-    """All calls of the text, or none."""
-    if len(text) > LONGEST:
+def mlx_lm_reader(name: str) -> Callable[[Calls], Steps[None]]:
+    """A reader of everything between the markers of one of mlx-lm's parsers."""
+    start, end = MLX_LM_MARKERS[name]
+
+    def read(calls: Calls) -> Steps[None]:
+        yield from calls.source.literal(start)
+        _parse_held(calls, (yield from _to_end(calls.source, start, end)), name)
+        yield from calls.trailer(end)
+
+    return read
+
+
+def _parse_held(calls: Calls, text: str, parser: str) -> None:
+    """Write all calls of the text, or raise NotACall. `parser` is a module of mlx_lm.tool_parsers.
+
+    The module is imported at the first call, because its package imports MLX, which a server has by then.
+    """
+    if len(text) > MAX_HELD:
         raise NotACall
     try:
-        parsed = parse(text)
+        parsed = importlib.import_module(f"mlx_lm.tool_parsers.{parser}").parse_tool_call(text, calls.declared())
     except Exception:  # noqa: BLE001  it parses what a model wrote: whatever it raises, that was not a call
         raise NotACall from None
     found = []
@@ -342,20 +374,16 @@ def _parse(calls: Calls, text: str, parse: Callable[[str], Any]) -> None:
         calls.whole(name, dumped)
 
 
-def _pythonic(text: str) -> Any:
-    from mlx_lm.tool_parsers.pythonic import parse_tool_call
-
-    return parse_tool_call(text)
-
-
-def _gemma(text: str) -> Any:
-    from mlx_lm.tool_parsers.gemma4 import parse_tool_call
-
-    return parse_tool_call(text)
+def _to_end(source: Source, start: str, end: str) -> Steps[str]:
+    """The text before `end`, which is not taken; another `start` before it means that this was no call."""
+    pieces: list[str] = []
+    if (yield from source.until((end, start), pieces.append)) != end:
+        raise NotACall
+    return "".join(pieces)
 
 
 def _to_bracket(source: Source) -> Steps[str]:
-    """Up to the bracket that closes the one before, with no bracket inside quotes counted."""
+    """The text up to the bracket that closes the one before. Brackets in quotes do not count."""
     pieces: list[str] = []
     depth = 1
     quote = ""

@@ -1,4 +1,4 @@
-"""What every reader of calls shares: which names are tools, and how a call starts, goes on and ends."""
+"""What the readers of all formats share: the known tools, and the start, arguments and end of a call."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from paceline.conversation.parsing.events import CallArguments, CallEnd, CallSta
 from paceline.conversation.parsing.json_values import Incomplete, NotJSON, copy_value
 from paceline.conversation.parsing.source import Source, Steps
 
-NAME = re.compile(r"[A-Za-z0-9_.\-]+")  # where no tools are given: nothing that could be markup, quotes or control
-LONGEST_NAME = 128
+NAME = re.compile(r"[A-Za-z0-9_.\-]+")  # where no tools are given: no markup, quotes or control characters
+MAX_NAME = 128
 
 
 class NotACall(Exception):
-    """What stands here since the source's last checkpoint is text."""
+    """The text since the source's last checkpoint is not a call."""
 
 
 class Calls:
-    """One answer's calls. A call that starts has a name from `tools`; one that ends has an object for arguments."""
+    """The calls of one output. A started call has a name from `tools`; the arguments of an ended one are an object."""
 
     def __init__(
         self, source: Source, writer: Writer, tools: Sequence[Mapping[str, Any]] | None, new_id: Callable[[], str]
     ) -> None:
         self.source = source
-        self.ended = 0  # calls that are over, whole or broken
+        self.ended = 0  # calls that are over, complete or broken
         self._writer = writer
         self._new_id = new_id
-        self._open: LayoutState | None = None  # what was before the call that has started
+        self._open: LayoutState | None = None  # the layout before the call that has started
         named = [] if tools is None else [(json_values.tool_name(tool), json_values.properties(tool)) for tool in tools]
         self._tools = None if tools is None else {name: parameters for name, parameters in named if name}
 
@@ -38,10 +38,10 @@ class Calls:
     def knows(self, name: object) -> bool:
         if self._tools is not None:
             return name in self._tools
-        return isinstance(name, str) and len(name) <= LONGEST_NAME and bool(NAME.fullmatch(name))
+        return isinstance(name, str) and len(name) <= MAX_NAME and bool(NAME.fullmatch(name))
 
     def name(self, *ends: str) -> Steps[str]:
-        """A tool's name and one of the ends behind it, which is not taken. Fails as soon as it cannot be one."""
+        """A tool's name, followed by one of `ends`, which is not taken. Fails as soon as no name can match."""
         source = self.source
         if self._tools is not None:
             words = {name + end: end for name in self._tools for end in ends}
@@ -50,17 +50,26 @@ class Calls:
                 raise NotACall
             source.back(len(words[word]))
             return word.removesuffix(words[word])
-        name = yield from source.run(NAME, LONGEST_NAME)
+        name = yield from source.run(NAME, MAX_NAME)
         end = yield from source.one_of(ends)
         if end is None or not self.knows(name):
             raise NotACall
         source.back(len(end))
         return name
 
+    def declared(self) -> list[dict[str, Any]] | None:
+        """The tools in OpenAI's form, as mlx-lm's parsers take them."""
+        if self._tools is None:
+            return None
+        return [
+            {"type": "function", "function": {"name": name, "parameters": {"properties": properties}}}
+            for name, properties in self._tools.items()
+        ]
+
     def parameters(self, name: str) -> Mapping[str, Any]:
         return (self._tools or {}).get(name, {})
 
-    # -- the call's life
+    # -- start, arguments and end
 
     @property
     def is_open(self) -> bool:
@@ -86,9 +95,9 @@ class Calls:
         self.end()
 
     def give_up(self) -> None:
-        """The started call cannot go on, or the text is over: what was taken of it is how it was written.
+        """End the started call as broken, with its raw text: it cannot go on, or the text is over.
 
-        Closing its brackets would make a call of it that the model never made.
+        Closing its brackets would make a call that the model never wrote.
         """
         assert self._open is not None
         self._writer.broken(self._open, self.ended, self.source.raw())
@@ -96,10 +105,10 @@ class Calls:
         self.ended += 1
         self.source.checkpoint()
 
-    # -- what several formats have
+    # -- parts of several formats
 
     def json_arguments(self, name: str) -> Steps[None]:
-        """The rest of a call whose arguments are a JSON object, which begins here: started, streamed and ended."""
+        """Start a call, stream its arguments, a JSON object that begins here, and end it."""
         yield from self.source.want()
         if self.source.peek() != "{":
             self.whole(name, (yield from self.held_arguments()))
@@ -112,7 +121,7 @@ class Calls:
         self.end()
 
     def held_arguments(self) -> Steps[str]:
-        """Arguments that cannot be streamed: before the name, inside a string, or null."""
+        """Arguments that cannot be streamed: before the name, in a string, or null."""
         pieces: list[str] = []
         try:
             yield from copy_value(self.source, pieces.append)
@@ -128,7 +137,7 @@ class Calls:
         return text
 
     def trailer(self, *markers: str) -> Steps[None]:
-        """The marks behind a call, each if it is there, with the space before it."""
+        """Takes the markers after a call, each if it is there, with the space before it."""
         for marker in markers:
             self.source.checkpoint()
             yield from self.source.space()

@@ -1,4 +1,9 @@
-"""What an answer is made of, in the order in which the model wrote it."""
+"""The events of an output in the order in which the model wrote them, and the writer that makes them.
+
+Text is written at once, except for space that may turn out to be a marker's layout. Models put markers on lines of
+their own. Newlines next to a marker belong to the marker, and so does space alone between two markers or after the
+last one. Every other character is content.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A tool call: its name is known to be one of the request's tools."""
+    """The start of a tool call. Its name is one of the request's tools."""
 
     index: int
     id: str
@@ -32,7 +37,7 @@ class CallStart:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """A piece of a call's arguments. All pieces of a call that ends, joined, are a JSON object."""
+    """A piece of a call's arguments. The joined pieces of an ended call are a JSON object."""
 
     index: int
     text: str
@@ -40,17 +45,17 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The call is whole."""
+    """The call is complete."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallBroken:
-    """The call will never be whole: the text ended inside it, or stopped being one. Its arguments are no JSON.
+    """The call will never be complete: the text ended inside it, or stopped being a call.
 
-    `text` is the call as the model wrote it. `cut`: not the model broke it off but the limit on the answer's length,
-    which only the one who knows that limit can say.
+    `text` is the call as the model wrote it. `cut`: the limit on the output's length ended it, not the model; the
+    parser does not know that limit, its caller sets this.
     """
 
     index: int
@@ -65,12 +70,12 @@ Event = Content | Reasoning | CallStart | CallArguments | CallEnd | CallBroken
 class ToolCall:
     id: str
     name: str
-    arguments: str  # JSON, an object; of a call that was cut, the beginning of one
+    arguments: str  # a JSON object; the beginning of one if the call was cut
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
-    """A whole answer. A call that the model broke off is not in `calls`: its raw text is in `content`."""
+    """A complete output. A call that the model broke off is not in `calls`: its raw text is in `content`."""
 
     content: str = ""
     reasoning: str = ""
@@ -105,23 +110,23 @@ NEWLINES = "\r\n"
 
 class LayoutState(NamedTuple):
     kind: type[Content] | type[Reasoning]
-    held: str  # space, not written yet
-    empty: bool  # nothing but space since the last mark
-    marked: bool  # there was a mark
+    held: str  # space that is not written yet
+    empty: bool  # only space since the last marker
+    marked: bool  # there was a marker
 
 
 class Writer:
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._state = LayoutState(Content, "", True, False)
-        self.begun = False  # something for the user, or a call, was written
+        self.begun = False  # content or a call was written
 
     @property
     def empty(self) -> bool:
         return self._state.empty
 
     def take(self) -> list[Event]:
-        """What was written since the last time, with neighbours of one kind joined."""
+        """The events since the last call, with neighbours of one kind joined."""
         events, self._events = self._events, []
         if len(events) < 2:
             return events
@@ -144,13 +149,13 @@ class Writer:
         self._write(Reasoning, text)
 
     def marker(self) -> LayoutState:
-        """A mark stands here. Returns what `broken` needs if it turns out to be none."""
+        """A marker is here. Returns what `broken` needs if it turns out to be text."""
         before = self._state
         self._state = LayoutState(Content, "", True, True)
         return before
 
     def broken(self, before: LayoutState, index: int, raw: str) -> None:
-        """A call began where `mark` returned `before`, and was none: its text is like other text there."""
+        """The call that began where `marker` returned `before` is text, and is written like other text there."""
         self._state = before
         place = len(self._events)
         self._write(Content, raw)

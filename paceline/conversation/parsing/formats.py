@@ -1,7 +1,11 @@
-"""Which marks a model uses, by name and by what its chat template says."""
+"""Which format a model writes: by the parser's name, or by the markers in its chat template.
+
+`choose_format` logs the formats that it takes, and why.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,17 +14,19 @@ from paceline.conversation.parsing.calls import Calls
 from paceline.conversation.parsing.source import Steps
 from paceline.errors import SettingsError
 
+log = logging.getLogger("paceline")
 AUTO = "auto"
 NONE = "none"
 HARMONY = "gpt_oss"
+NO_MARKERS = "the chat template has no known markers"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    read: Callable[[Calls], Steps[None]]  # from an opening mark to behind the call
-    opens: tuple[str, ...] = ()  # a call may begin with one of these, anywhere
-    first: tuple[str, ...] = ()  # and with one of these before any other text, or right behind a call
-    inner: tuple[str, ...] = ()  # the other marks that may be tokens
+    read: Callable[[Calls], Steps[None]]  # from an opening marker to the end of the call
+    opens: tuple[str, ...] = ()  # markers that begin a call anywhere
+    first: tuple[str, ...] = ()  # markers that begin a call only before other text, or right after a call
+    inner: tuple[str, ...] = ()  # other markers that may be special tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,13 @@ class ThinkFormat:
     close: str
 
 
+# Special tokens inside the text that mlx-lm's parsers take.
+_inner = {
+    "kimi_k2": ("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>"),
+    "longcat": ("<longcat_arg_key>", "</longcat_arg_key>", "<longcat_arg_value>", "</longcat_arg_value>"),
+    "function_gemma": ("<escape>",),
+}
 _hermes = ToolFormat(call_formats.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
 _tool_formats: Mapping[str, ToolFormat] = {
     "qwen": _hermes,
@@ -58,6 +71,10 @@ _tool_formats: Mapping[str, ToolFormat] = {
         call_formats.read_minimax, ("<minimax:tool_call>", '<invoke name="'), inner=("</minimax:tool_call>",)
     ),
     "gemma": ToolFormat(call_formats.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
+    **{
+        name: ToolFormat(call_formats.mlx_lm_reader(name), (start,), inner=(end, *_inner.get(name, ())))
+        for name, (start, end) in call_formats.MLX_LM_MARKERS.items()
+    },
     "json": ToolFormat(
         call_formats.read_json, tuple(call_formats.JSON_MARKERS), ("{", "["), tuple(call_formats.JSON_MARKERS.values())
     ),
@@ -77,15 +94,15 @@ REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """What to look for in a model's answers. Made by `choose`; the same for every request of a model."""
+    """What to look for in a model's output. Made by `choose_format`, the same for every request."""
 
     tools: str = NONE
     reasoning: str = NONE
-    special: frozenset[str] = field(default=frozenset(), repr=False)  # the marks that are special tokens
+    special: frozenset[str] = field(default=frozenset(), repr=False)  # the special tokens that are in markers
 
     @property
     def needs_special(self) -> bool:
-        """Whether rows must be detokenized with special tokens: at least with those in `special`."""
+        """Whether the text must show special tokens: at least those in `special`."""
         return bool(self.special)
 
     @property
@@ -116,11 +133,20 @@ def choose_format(
     tool_parser: str | None = None,
     reasoning_parser: str | None = None,
 ) -> OutputFormat:
-    """The format of a model with this chat template. A parser that is named is taken; None and auto leave it to us."""
-    tools = _checked("tool-parser", tool_parser, TOOL_PARSERS) or _tools_of(template)
-    reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS) or _reasoning_of(template)
-    chosen = OutputFormat(tools, reasoning)
-    # A mark may be more than its token: Gemma's thought channel is the token <|channel> and a word.
+    """The format of a model with this chat template. A named parser is taken; None and "auto" go by the template."""
+    named_tools = _checked("tool-parser", tool_parser, TOOL_PARSERS)
+    named_reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
+    chosen = OutputFormat(
+        named_tools or _tools_of(template, special_tokens), named_reasoning or _reasoning_of(template)
+    )
+    log.info(
+        "tool calls are parsed as %s (%s), reasoning as %s (%s)",
+        chosen.tools,
+        "by --tool-parser" if named_tools else NO_MARKERS if chosen.tools == "json" else "by the chat template",
+        chosen.reasoning,
+        "by --reasoning-parser" if named_reasoning else "by the chat template",
+    )
+    # A marker may be longer than its token: Gemma's thought channel is the token <|channel> and a word.
     special = {
         token for token in special_tokens if token and any(marker.startswith(token) for marker in chosen.markers)
     }
@@ -128,13 +154,13 @@ def choose_format(
 
 
 def check_parsers(tool_parser: str | None, reasoning_parser: str | None) -> None:
-    """Raises SettingsError where one of them is no parser's name."""
+    """Raises SettingsError for a name that no parser has."""
     _checked("tool-parser", tool_parser, TOOL_PARSERS)
     _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
 
 
 def opens_reasoning(prompt_tail: str, format: OutputFormat) -> bool:
-    """Whether the rendered prompt ends with an open think block, so that the answer starts inside it."""
+    """Whether the rendered prompt ends with an open think block, so that the output starts inside it."""
     tail = prompt_tail.rstrip()
     if format.reasoning == HARMONY:
         return tail.endswith("<|channel|>analysis<|message|>")
@@ -147,18 +173,23 @@ def _checked(flag: str, name: str | None, names: Collection[str]) -> str | None:
     return None if name in (None, AUTO) else name
 
 
-def _tools_of(template: str) -> str:
-    """By the marks that the template writes into the conversation's history, the most telling first.
+def _tools_of(template: str, special_tokens: Collection[str]) -> str:
+    """By the markers that the template writes into the conversation's history, the most specific first.
 
-    Without any, the answer can only be asked for in plain JSON, and the object must name one of the request's tools.
+    Without any, a call is a bare JSON object that names one of the request's tools.
     """
     for name, markers in (
         (HARMONY, ("<|channel|>", "<|message|>")),
         ("minimax", ("<minimax:tool_call>",)),
         ("gemma", ("<|tool_call>", "<tool_call|>")),
+        ("function_gemma", ("<start_function_call>",)),
+        ("longcat", ("<longcat_tool_call>",)),
+        ("kimi_k2", ("<|tool_calls_section_begin|>",)),
+        ("muse_spark", ("<atem:function_calls>",)),
         ("deepseek", ("<｜tool▁call▁begin｜>",)),
         ("glm", ("<arg_key>",)),
         ("qwen3_coder", ("<function=", "<parameter=")),
+        ("minicpm5", ('<function name="', '<param name="')),
         ("llama3_pythonic", ("<|tool_call_start|>",)),
         ("llama3_pythonic", ("<|tool_list_start|>",)),
         ("mistral", ("[TOOL_CALLS]",)),
@@ -169,7 +200,8 @@ def _tools_of(template: str) -> str:
     ):
         if all(marker in template for marker in markers):
             return name
-    return "json"
+    xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3's template is code of mlx-lm's
+    return "kimi_k3" if all(token in special_tokens for token in xtml) else "json"
 
 
 def _reasoning_of(template: str) -> str:

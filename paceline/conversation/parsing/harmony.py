@@ -1,4 +1,4 @@
-"""GPT-OSS: an answer is a row of messages, each for a channel, and a call is a message to a tool.
+"""GPT-OSS: an output is a sequence of messages, each on a channel, and a call is a message to a tool.
 
 <|channel|>analysis<|message|>...<|end|>
 <|start|>assistant<|channel|>commentary to=functions.name <|constrain|>json<|message|>{...}<|call|>
@@ -18,7 +18,7 @@ from paceline.conversation.parsing.source import Source, Steps
 OPENS = ("<|start|>", "<|channel|>")
 CLOSES = ("<|end|>", "<|call|>", "<|return|>")
 MARKERS = (*OPENS, "<|message|>", "<|constrain|>", *CLOSES)
-LONGEST_HEADER = 400
+MAX_HEADER = 400
 
 _header_words = re.compile(
     r"(?:<\|start\|>assistant\s*(?:to=(?P<to>[^\s<]+)\s*)?)?"
@@ -28,7 +28,7 @@ _header_words = re.compile(
 
 
 def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: bool, thinking: bool) -> Steps[None]:
-    """`calls` None and `reasoning` False leave such messages as they are written. `thinking`: inside analysis."""
+    """With `calls` None or `reasoning` False, such messages are content. `thinking`: the output starts in analysis."""
     if thinking:
         writer.marker()
         yield from _body(source, writer, writer.reasoning)
@@ -60,13 +60,13 @@ def read_answer(source: Source, writer: Writer, calls: Calls | None, reasoning: 
 
 
 def _header(source: Source) -> Steps[tuple[str, str]]:
-    """Channel and recipient. The recipient may stand behind the role or behind the channel."""
+    """Channel and recipient. The recipient may follow the role or the channel."""
     header = ""
 
     def add(text: str) -> None:
         nonlocal header
         header += text
-        if len(header) > LONGEST_HEADER or any(header.count(marker) > 1 for marker in OPENS):
+        if len(header) > MAX_HEADER or any(header.count(marker) > 1 for marker in OPENS):
             raise NotACall
 
     marker: str | None = ""

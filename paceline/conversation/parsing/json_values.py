@@ -1,8 +1,10 @@
-"""One JSON value, copied as it comes and exactly to its end.
+"""JSON values in a model's output: copied as they stream, or made from text by a tool's schema.
 
-What is written out is at every moment the beginning of valid JSON. Valid text is copied byte for byte; slips that have
-one meaning only are put right on the way: control characters inside strings, backslashes before characters that need
-none, a comma before a closing bracket, and Python's True, False and None.
+`copy_value` copies one value exactly to its end. Its output is at every moment the beginning of valid JSON. Valid text
+is copied byte for byte; slips with only one meaning are corrected: control characters in strings, backslashes before
+characters that need none, a comma before a closing bracket, and Python's True, False and None.
+
+`convert` is for formats that write values without quotes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 from paceline.conversation.parsing.source import Source, Steps
 
-DEPTH = 128  # Python's own parser gives up at about a thousand, other languages' sooner
+DEPTH = 128  # Python's parser fails at about a thousand levels, those of other languages sooner
 SCALAR = 256  # characters; Python parses integers of up to 4,300 digits
 
 _space = re.compile(r"[ \t\n\r]+")
@@ -26,7 +28,7 @@ _words = {"true": "true", "false": "false", "null": "null", "True": "true", "Fal
 
 
 class NotJSON(Exception):
-    """The text goes on as no JSON does."""
+    """The text is not JSON."""
 
 
 class Incomplete(Exception):
@@ -34,9 +36,9 @@ class Incomplete(Exception):
 
 
 def copy_value(source: Source, write: Callable[[str], None]) -> Steps[None]:
-    """Takes one value, which begins here, and writes it out. Raises NotJSON or Incomplete."""
+    """Takes one value that begins here and writes it. Raises NotJSON or Incomplete."""
     brackets: list[str] = []
-    held = ""  # a comma and the space behind it, until something follows
+    held = ""  # a comma and the space after it, until something follows
     expected = "value"  # value, first value, key, first key, colon, comma
     while True:
         yield from _need(source)
@@ -53,7 +55,7 @@ def copy_value(source: Source, write: Callable[[str], None]) -> Steps[None]:
             if not closes or expected == "colon" or (expected == "value" and brackets[-1] == "{"):
                 raise NotJSON
             source.take(1)
-            write(held[1:] + character)  # without a comma too many
+            write(held[1:] + character)  # without the trailing comma
             held = ""
             brackets.pop()
             if not brackets:
@@ -136,7 +138,7 @@ def _hex_digits(source: Source) -> Steps[str]:
 
 
 def _scalar(source: Source) -> Steps[str | None]:
-    """A number or a word, taken and made JSON; None, with nothing taken, if it is neither."""
+    """Takes a number or a word and returns it as JSON; None, with nothing taken, if it is neither."""
     text = source.match(_word)
     while len(text) == source.available and len(text) <= SCALAR:
         yield from _need(source, len(text) + 1)
@@ -159,7 +161,7 @@ _kinds = {str: "string", bool: "boolean", int: "integer", float: "number", dict:
 
 
 def properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters of a tool, in OpenAI's chat shape, in its responses shape or in Anthropic's; {} if it has none."""
+    """The parameters of a tool as OpenAI's chat, OpenAI's responses or Anthropic write it; {} if it has none."""
     function = tool.get("function")
     inside = function if isinstance(function, Mapping) else tool
     schema = inside.get("parameters") or inside.get("input_schema")
@@ -174,7 +176,7 @@ def tool_name(tool: Mapping[str, Any]) -> str | None:
 
 
 def kinds(schema: Any, depth: int = 0) -> frozenset[str]:
-    """The JSON types a value may have; none where the schema does not say."""
+    """The JSON types that a value may have; empty if the schema does not say."""
     if not isinstance(schema, Mapping) or depth > 8:
         return frozenset()
     named = schema.get("type")
@@ -195,12 +197,12 @@ def kinds(schema: Any, depth: int = 0) -> frozenset[str]:
 
 
 def is_text(schema: Any, known: bool) -> bool:
-    """Whether the value is a string, whatever is written. A parameter that the schema does not know is one."""
+    """Whether the value is a string whatever is written. A parameter that is not in the schema is a string."""
     return not known or kinds(schema) == {"string"}
 
 
 def convert(text: str, schema: Any) -> str:
-    """The value as JSON: of the types that the schema allows, the first that the text is; a string if it is none."""
+    """The value as JSON: of the first allowed type that the text has, else a string."""
     allowed = kinds(schema)
     word = text.strip()
     lower = word.lower()
@@ -231,7 +233,7 @@ def _as_number(word: str) -> str | None:
 
 
 def container(word: str) -> str | None:
-    """The text of an object or array, written anew as JSON that every client can read; None if it is none."""
+    """The text of an object or array, written again as strict JSON; None if it is neither."""
     try:
         value = json.loads(word, strict=False, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -240,13 +242,13 @@ def container(word: str) -> str | None:
 
 
 def dump(value: Any) -> str | None:
-    """JSON for a value from outside; None where JSON has no word for it."""
+    """A parsed value as JSON; None if JSON cannot express it."""
     try:
         if _depth(value) > DEPTH:
             return None
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode()
-    except UnicodeEncodeError:  # half of a character, which only an escape can write
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write
         return json.dumps(value, allow_nan=False)
     except (ValueError, TypeError):
         return None

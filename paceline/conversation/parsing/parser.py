@@ -1,4 +1,4 @@
-"""A model's answer taken apart while it streams: text, reasoning, and tool calls as they are written."""
+"""The parser of one output: text comes in pieces, events go out."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def call_id() -> str:
 
 
 class OutputParser:
-    """One choice of one request.
+    """Parses one choice of one request.
 
-    Nothing that the model writes raises. What is not a call of one of `tools` (None: of any tool whose name is an
-    identifier) is content, as it was written. A call that had started when the text ended, or stopped being a call, is
-    a `CallBroken` with its raw text; what follows is read as before.
+    No output raises. Text that is not a call of one of `tools` is content, unchanged; with `tools` None, any
+    identifier is a tool's name. A call that started and then ended early, or stopped being a call, is a `CallBroken`
+    with its raw text, and parsing goes on after it.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class OutputParser:
         format: OutputFormat,
         tools: Sequence[Mapping[str, Any]] | None = None,
         *,
-        calls: bool = True,  # False (tool_choice none): what looks like a call is text
+        calls: bool = True,  # False (tool_choice none): calls are text
         starts_in_reasoning: bool = False,
         new_id: Callable[[], str] = call_id,
     ) -> None:
@@ -51,7 +51,7 @@ class OutputParser:
         return self._writer.take()
 
     def finish(self) -> list[Event]:
-        """The text is over: what was held back comes out."""
+        """The text is over. Returns the events that were held back."""
         self._source.ended = True
         self._go_on()
         self._writer.finish()
@@ -88,7 +88,7 @@ class OutputParser:
                 thinking = False
                 continue
             always = tools.opens if tools else ()
-            if writer.empty:  # the marks that may stand before other text
+            if writer.empty:  # the markers that count only before other text
                 writer.content((yield from source.space()))
                 first = (*(tools.first if tools else ()), *((think.open,) if think and not writer.begun else ()))
                 source.checkpoint()

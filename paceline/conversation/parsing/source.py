@@ -1,7 +1,7 @@
 """The text as it arrives, for readers that are written as if all of it were there.
 
-A reader is a generator: where it needs text that has not come, it yields, and goes on when some has. So every reader
-gives the same result wherever the text is cut, by construction.
+A reader is a generator: it yields where it needs text that has not come, and goes on when some has. Every reader
+therefore gives the same result wherever the text is cut.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Source:
         self._taken = []
 
     def raw(self) -> str:
-        """What was taken since the last checkpoint."""
+        """The text taken since the last checkpoint."""
         return "".join(self._taken)
 
     def tell(self) -> int:
-        """How much was taken since the last checkpoint."""
+        """How many characters were taken since the last checkpoint."""
         return sum(map(len, self._taken))
 
     def rewind(self, to: int = 0) -> None:
-        """Back to the last checkpoint, or to where `tell` said `to` since."""
+        """Back to the last checkpoint, or `to` characters behind it."""
         raw = self.raw()
         back = len(raw) - to
         if back <= self._at:
@@ -71,25 +71,25 @@ class Source:
         return text
 
     def back(self, count: int) -> None:
-        """Gives back the end of what the last `take` took; nothing may have been waited for since."""
+        """Gives back the end of the last `take`. There must have been no wait since."""
         self._at -= count
         self._taken[-1] = self._taken[-1][: len(self._taken[-1]) - count]
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        """What matches here of the text that has come, which may be less than will match. Takes nothing."""
+        """The match in the text that has come, which may be shorter than the final match. Takes nothing."""
         found = pattern.match(self._text, self._at)
         return found.group() if found else ""
 
-    # -- steps: each waits for as much text as decides it, and no more
+    # -- steps: each waits only for the text that decides it
 
     def want(self, count: int = 1) -> Steps[bool]:
-        """Whether there are that many characters before the end."""
+        """Whether there are `count` characters before the end."""
         while self.available < count and not self.ended:
             yield
         return self.available >= count
 
     def one_of(self, words: Collection[str], *, cut: bool = False) -> Steps[str | None]:
-        """Takes the longest of the words that stands here. With `cut`, the end of the text may cut it short."""
+        """Takes the longest of the words that is here. With `cut`, the end of the text may cut it short."""
         longest = max(map(len, words), default=0)
         while True:
             here = self._text[self._at : self._at + longest]
@@ -112,7 +112,7 @@ class Source:
         return (yield from self.run(SPACE))
 
     def run(self, pattern: re.Pattern[str], limit: int | None = None) -> Steps[str]:
-        """Takes all that matches a repeated character class, or `limit` characters of it and more."""
+        """Takes all that matches a repeated character class; stops once it has `limit` characters."""
         pieces: list[str] = []
         size = 0
         while True:
@@ -127,9 +127,9 @@ class Source:
     def until(
         self, markers: Collection[str], write: Callable[[str], None], *, final: bool = False
     ) -> Steps[str | None]:
-        """Writes the text before the first mark as it comes, and returns the mark, not taken; None at the end.
+        """Writes the text before the first marker as it comes. Returns the marker, not taken; None at the end.
 
-        Held back is only what may be the beginning of a mark. What is `final` cannot be taken back, or kept.
+        Only text that may begin a marker is held back. `final` text cannot be rewound.
         """
         table = _Markers.of(tuple(markers))
         while True:
@@ -150,7 +150,7 @@ class Source:
 
 
 class _Markers:
-    """A set of marks, prepared for the search."""
+    """A set of markers, prepared for the search."""
 
     def __init__(self, markers: tuple[str, ...]) -> None:
         by_length = sorted(markers, key=len, reverse=True)
@@ -167,7 +167,7 @@ class _Markers:
         return _Markers(markers)
 
     def undecided(self, text: str, start: int) -> int:
-        """How much of the text's end may begin a mark."""
+        """How many characters at the text's end may begin a marker."""
         for found in self._letters.finditer(text, max(start, len(text) - self._longest)):
             if text[found.start() :] in self._beginnings:
                 return len(text) - found.start()

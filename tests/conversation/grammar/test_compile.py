@@ -117,16 +117,6 @@ SPECS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return vocabularies.byte_level(tmp_path_factory.mktemp("byte_level"))
-
-
-@pytest.fixture(scope="module")
-def grammars(tokenizer: Tokenizer) -> Grammars:
-    return Grammars(tokenizer, WIDTH, [*tokenizer.eos_ids, 10_000])  # some checkpoints name ends beyond their table
-
-
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
 def test_masks_after_guesses_are_those_of_a_row_that_has_them(
     grammars: Grammars, tokenizer: Tokenizer, spec: GrammarSpec

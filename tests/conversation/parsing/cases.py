@@ -19,6 +19,7 @@ from paceline.conversation.parsing import (
     ParsedOutput,
     merge,
 )
+from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
 
 WEATHER: Mapping[str, Any] = {
     "type": "function",
@@ -113,6 +114,35 @@ def _harmony(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{header}{dumps(arguments)}<|call|>"
 
 
+def _kimi_k2(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"<|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>{dumps(arguments)}<|tool_call_end|>"
+
+
+def _kimi_k3(name: str, arguments: Mapping[str, Any]) -> str:
+    block = f'<|open|>json type="object"<|sep|>{dumps(arguments)}<|close|>json<|sep|>'
+    return f'<|open|>call tool="{name}" index="1"<|sep|>{block}<|close|>call<|sep|>'
+
+
+def _function_gemma(name: str, arguments: Mapping[str, Any]) -> str:
+    inside = ",".join(
+        f"{key}:<escape>{value}<escape>" if isinstance(value, str) else f"{key}:{dumps(value)}"
+        for key, value in arguments.items()
+    )
+    return f"<start_function_call>call:{name}{{{inside}}}<end_function_call>"
+
+
+def _minicpm5(name: str, arguments: Mapping[str, Any]) -> str:
+    inside = "".join(f'<param name="{key}"><![CDATA[{_bare(value)}]]></param>' for key, value in arguments.items())
+    return f'<function name="{name}">{inside}</function>'
+
+
+def _muse_spark(name: str, arguments: Mapping[str, Any]) -> str:
+    inside = "".join(
+        f'<atem:parameter name="{key}">{dumps(value)}</atem:parameter>' for key, value in arguments.items()
+    )
+    return f'<atem:invoke name="{name}">{inside}</atem:invoke>'
+
+
 FORMATS = {
     "hermes": Format("hermes", _hermes, "\n"),
     "qwen": Format("qwen", _hermes, "\n"),
@@ -132,11 +162,17 @@ FORMATS = {
         "llama3_pythonic", _python, ", ", "<|tool_call_start|>[", "]<|tool_call_end|>"
     ),
     "gemma": Format("gemma", _gemma, reasoning="gemma"),
+    "kimi_k2": Format("kimi_k2", _kimi_k2, "", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    "kimi_k3": Format("kimi_k3", _kimi_k3, "", "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+    "function_gemma": Format("function_gemma", _function_gemma),
+    "minicpm5": Format("minicpm5", _minicpm5, "\n", reasoning="think"),
+    "muse_spark": Format("muse_spark", _muse_spark, "\n", "<atem:function_calls>", "</atem:function_calls>"),
     "gpt_oss": Format("gpt_oss", _harmony, reasoning="gpt_oss"),
     "json": Format("json", _object("arguments"), "\n", first=True),
     "json list": Format("json", _object("arguments"), ",\n", "[", "]", first=True),
     "json with marks": Format("json", _object("arguments"), ",", "<|tool_call|>[", "]<|/tool_call|>"),
 }
+HELD = ("llama3_pythonic", "gemma", *MLX_LM_MARKERS)  # formats that do not stream
 THOUGHTS = {
     "think": "<think>\n{}\n</think>\n\n",
     "mistral": "[THINK]{}[/THINK]",

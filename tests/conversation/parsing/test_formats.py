@@ -26,6 +26,11 @@ TEMPLATES = {
     "<start_of_turn>model": ("json", "none"),
     "<|im_start|>assistant": ("json", "none"),
     "<minimax:tool_call><invoke name=": ("minimax", "none"),
+    "<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>": ("kimi_k2", "none"),
+    "<longcat_tool_call>{{ name }}<longcat_arg_key>": ("longcat", "none"),
+    "<start_function_call>call:{{ name }}": ("function_gemma", "none"),
+    '<function name="x"><param name="y"></param></function>': ("minicpm5", "none"),
+    "<atem:function_calls><atem:invoke name=": ("muse_spark", "none"),
     "<|tool|>{{ tools }}<|/tool|> <|tool_call|>": ("json", "none"),
 }
 
@@ -35,6 +40,30 @@ def test_the_template_says_which_format_it_is(template: str, names: tuple[str, s
     chosen = choose_format(template)
     assert (chosen.tools, chosen.reasoning) == names
     assert choose_format(template, (), "auto", "auto") == chosen
+
+
+def test_a_vocabulary_of_kimi_k3_says_so_without_a_template() -> None:
+    tokens = {"<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"}
+    chosen = choose_format("", tokens)
+    assert chosen.tools == "kimi_k3"
+    assert chosen.special == tokens - {"<|end_of_msg|>"}
+    assert choose_format("", tokens - {"<|sep|>"}).tools == "json"
+
+
+@pytest.mark.parametrize(
+    ("template", "parser", "why"),
+    [
+        ("<tool_call>", None, "parsed as hermes (by the chat template)"),
+        ("<tool_call>", "glm", "parsed as glm (by --tool-parser)"),
+        ("", "auto", "parsed as json (the chat template has no known markers)"),
+    ],
+)
+def test_the_log_says_which_parser_was_chosen_and_why(
+    template: str, parser: str | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "paceline"):
+        choose_format(template, (), parser)
+    assert why in caplog.text
 
 
 def test_a_parser_that_is_named_is_taken() -> None:

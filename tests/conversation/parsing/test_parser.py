@@ -21,6 +21,7 @@ from paceline.conversation.parsing import (
 from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS
 from tests.conversation.parsing.cases import (
     FORMATS,
+    HELD,
     THOUGHTS,
     TOOLS,
     Format,
@@ -37,7 +38,7 @@ BONN: tuple[str, dict[str, Any]] = ("get_weather", {"city": 'Köln "am" Rhein\n{
 NOW: tuple[str, dict[str, Any]] = ("get_time", {})
 QWEN = OutputFormat("qwen", "think")
 CODER = OutputFormat("qwen3_coder", "think")
-STREAMED = [case for case in FORMATS.values() if case.tools not in ("llama3_pythonic", "gemma")]
+STREAMED = [case for case in FORMATS.values() if case.tools not in HELD]
 
 
 def pieces_of(text: str, borders: list[int]) -> list[str]:
