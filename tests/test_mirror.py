@@ -21,7 +21,6 @@ WITHOUT = {
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/speculate": "integration/test_speculation*.py",
     "errors": "types; server/http/test_errors.py has every one",
-    "models/adapter": "models/test_check.py, for every family",
     "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
     "server/backend": "types",
     "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",

@@ -11,7 +11,7 @@ import numpy as np
 from paceline.cache.prefix import PrefixCache
 from paceline.models import loader
 from paceline.sparse import scorer
-from paceline.sparse.select import CHUNK, select
+from paceline.sparse.rules import CHUNK, select
 
 KEPT = 0.2
 STEP = 1024  # prompt tokens a forward pass

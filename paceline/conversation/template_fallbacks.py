@@ -1,4 +1,4 @@
-"""The same conversation in safer forms, for templates that refuse it, or would drop a part of it in silence."""
+"""Template fallbacks: the same conversation written otherwise, for templates that refuse it or drop a part of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paceline.conversation.normalize import (
 
 Tools = Sequence[Mapping[str, Any]]
 
-# What a model is told whose template knows no tools. Its calls, and those before, are `call_text`.
+# For models whose template knows no tools. Their calls are written as in `call_text`.
 TOOLS_INSTRUCTION = """\
 # Tools
 
@@ -34,7 +34,7 @@ RESULT_OPENING = "Result of {name}:\n"
 
 
 class Change(Enum):
-    """What a form does; the value is said in the log."""
+    """What a fallback changes. The value is for the log."""
 
     IDS = "tool call ids of nine letters and digits"
     SPLIT = "one tool call a message, apart from text"
@@ -46,7 +46,7 @@ class Change(Enum):
 
 Fallback = frozenset[Change]
 
-# The safer, the later; no form loses text.
+# In order of preference: each changes more than the ones before. None loses text.
 FALLBACKS: tuple[Fallback, ...] = (
     frozenset(),
     frozenset({Change.IDS}),
@@ -68,18 +68,18 @@ FALLBACKS: tuple[Fallback, ...] = (
 def apply_fallback(
     fallback: Fallback, messages: Sequence[Message], tools: Tools | None
 ) -> tuple[list[Message], Tools | None]:
-    """A normalized conversation in this form. Texts and images keep their order; the arguments stay as they are."""
+    """A normalized conversation with the fallback's changes. Texts and images keep their order."""
     result = list(messages)
     if Change.DESCRIBE in fallback and tools:
-        result, tools = _described(result, tools), None
+        result, tools = _describe_tools(result, tools), None
     if Change.CALLS in fallback:
-        result = _told(result)
+        result = _as_text(result)
     else:
-        result = _shortened(result) if Change.IDS in fallback else result
-        result = _split(result) if Change.SPLIT in fallback else result
+        result = _with_short_ids(result) if Change.IDS in fallback else result
+        result = _split_calls(result) if Change.SPLIT in fallback else result
     if Change.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
-        result = _joined_opening(result)
+        result = _merge_opening(result)
     if Change.ALTERNATE in fallback:
         result = neighbours_merged(result)
         if result[0]["role"] == "assistant":
@@ -88,11 +88,11 @@ def apply_fallback(
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """A tool call as a model writes it that was told of its tools by `TOOLS_INSTRUCTION`."""
+    """A tool call as `TOOLS_INSTRUCTION` asks for it."""
     return json.dumps({"name": call["function"]["name"], "arguments": arguments_of(call)}, ensure_ascii=False)
 
 
-def _described(messages: list[Message], tools: Tools) -> list[Message]:
+def _describe_tools(messages: list[Message], tools: Tools) -> list[Message]:
     lines = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
     text = TOOLS_INSTRUCTION.format(tools=lines)
     if messages[0]["role"] != "system":
@@ -100,21 +100,21 @@ def _described(messages: list[Message], tools: Tools) -> list[Message]:
     return [{**messages[0], "content": joined([messages[0]["content"], text])}, *messages[1:]]
 
 
-def _joined_opening(messages: list[Message]) -> list[Message]:
-    """The system's words, which are the user's now, and the user's own as one message."""
+def _merge_opening(messages: list[Message]) -> list[Message]:
+    """The former system message and the user's first message as one."""
     return [*neighbours_merged(messages[:2]), *messages[2:]]
 
 
 # -- tool calls as text
 
 
-def _told(messages: Sequence[Message]) -> list[Message]:
+def _as_text(messages: Sequence[Message]) -> list[Message]:
     names: dict[Any, str] = {}
     result: list[Message] = []
     for message in messages:
         if message["role"] == "tool":
             name = names.get(message.get("tool_call_id")) or message.get("name") or "the call"
-            content = _opened(RESULT_OPENING.format(name=name), message["content"])
+            content = _with_opening(RESULT_OPENING.format(name=name), message["content"])
             message = {"role": "user", "content": content}
         elif calls := message.get("tool_calls"):
             names |= {call["id"]: call["function"]["name"] for call in calls if isinstance(call.get("id"), str)}
@@ -124,17 +124,17 @@ def _told(messages: Sequence[Message]) -> list[Message]:
     return neighbours_merged(result)
 
 
-def _opened(opening: str, content: Content) -> Content:
+def _with_opening(opening: str, content: Content) -> Content:
     if isinstance(content, str):
         return opening + content
     return [{"type": "text", "text": opening}, *content]
 
 
-# -- tool calls as some templates want them
+# -- tool calls as some templates require them
 
 
-def _split(messages: Sequence[Message]) -> list[Message]:
-    """A message's text and each of its calls apart; each call's result right behind it, where that moves no text."""
+def _split_calls(messages: Sequence[Message]) -> list[Message]:
+    """Separates a message's text and each of its calls. Each result follows its call, where that moves no text."""
     result: list[Message] = []
     place = 0
     while place < len(messages):
@@ -167,8 +167,8 @@ def _plain(message: Message) -> Message:
     return {**{key: value for key, value in message.items() if key not in REASONING}, "content": ""}
 
 
-def _shortened(messages: Sequence[Message]) -> list[Message]:
-    """Ids as Mistral's templates want them; calls and results without one get one, in their order."""
+def _with_short_ids(messages: Sequence[Message]) -> list[Message]:
+    """Ids as Mistral's templates require them. Calls and results without an id get one, in order."""
     result: list[Message] = []
     waiting: list[str] = []  # ids of calls without a result
     for place, message in enumerate(messages):

@@ -17,9 +17,8 @@ from paceline.cache.prices import Prices
 from paceline.engine.routing import Route
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.sparse.rules import Outcome, Rules, SparseCounts
+from paceline.sparse.rules import Outcome, Rules, SparseCounts, always, select
 from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
-from paceline.sparse.select import always, select
 
 log = logging.getLogger("paceline")
 SPARSE = Route(0, "plain: its prompt was read sparsely")

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline.sparse.rules import Rules
-from paceline.sparse.select import always, select
+from paceline.sparse.rules import Rules, always, select
 from paceline.types import Prompt
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS

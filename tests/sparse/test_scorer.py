@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.prefix import PrefixCache
-from paceline.models.attention import BLOCK, nearby
+from paceline.models.adapter import NEARBY_BLOCK, nearby_attention
 from paceline.models.files import EMBEDDED
 from paceline.sparse.scorer import LOOK_AHEAD, POOL, Draft, smooth
 from tests.engine.stepper import loaded
@@ -88,10 +88,10 @@ def test_a_token_sees_its_block_and_the_window_before_it(start: int, stop: int) 
     rng = np.random.default_rng(3)
     keys, values = (mx.array(rng.normal(size=(1, 2, stop, 8)).astype(np.float32)) for _ in range(2))
     queries = mx.array(rng.normal(size=(1, 4, stop - start, 8)).astype(np.float32))
-    found = np.array(nearby(queries, keys, values, near, 0.3))
+    found = np.array(nearby_attention(queries, keys, values, near, 0.3))
     for place in range(start, stop):
-        low = max(place // (BLOCK * near) * BLOCK * near - near, 0)
-        assert place - low <= (BLOCK + 1) * near and (low == 0 or place - low >= near)
+        low = max(place // (NEARBY_BLOCK * near) * NEARBY_BLOCK * near - near, 0)
+        assert place - low <= (NEARBY_BLOCK + 1) * near and (low == 0 or place - low >= near)
         one = queries[:, :, place - start : place - start + 1]
         wanted = mx.fast.scaled_dot_product_attention(
             one, keys[:, :, low : place + 1], values[:, :, low : place + 1], scale=0.3

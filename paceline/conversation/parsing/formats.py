@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.parsing import call_formats, harmony
+from paceline.conversation.parsing import call_formats
 from paceline.conversation.parsing.calls import Calls
 from paceline.conversation.parsing.source import Steps
 from paceline.errors import SettingsError
@@ -18,6 +18,9 @@ log = logging.getLogger("paceline")
 AUTO = "auto"
 NONE = "none"
 HARMONY = "gpt_oss"
+HARMONY_OPENS = ("<|start|>", "<|channel|>")
+HARMONY_CLOSES = ("<|end|>", "<|call|>", "<|return|>")
+HARMONY_MARKERS = (*HARMONY_OPENS, "<|message|>", "<|constrain|>", *HARMONY_CLOSES)
 NO_MARKERS = "the chat template has no known markers"
 
 
@@ -119,7 +122,7 @@ class OutputFormat:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        found: tuple[str, ...] = harmony.MARKERS if self.is_harmony else ()
+        found: tuple[str, ...] = HARMONY_MARKERS if self.is_harmony else ()
         if tools := self.tool_format:
             found += (*tools.opens, *tools.inner)
         if think := self.think_format:

@@ -317,3 +317,10 @@ def test_two_parsers_share_nothing() -> None:
         events[1] += two.push(letter)
     assert named(merge(events[0])) == named(merge(events[1])) == [BONN]
     assert dumps(BONN[1]) == merge(events[0]).calls[0].arguments
+
+
+def test_a_message_behind_a_broken_call_is_a_message() -> None:
+    call = '<|channel|>commentary to=functions.get_weather<|message|>{"city": '
+    answer = read(call + "<|start|>assistant<|channel|>final<|message|>Yes.", OutputFormat("gpt_oss", "gpt_oss"))
+    assert answer.calls == ()
+    assert answer.content == call + "Yes."

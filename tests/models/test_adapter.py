@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from mlx_lm.models import llama
 
-from paceline.models import attention
+from paceline.models import adapter
 
 NEAR = 4
-BLOCK = attention.BLOCK * NEAR
+BLOCK = adapter.NEARBY_BLOCK * NEAR
 
 
 def normal(*shape: int) -> mx.array:
@@ -34,7 +34,7 @@ def test_a_token_sees_its_block_and_some_before_it_whatever_the_chunks_are(chunk
     for start in range(0, length, chunk):
         stop = min(start + chunk, length)
         read = keys[:, :, :stop], values[:, :, :stop]
-        outputs.append(attention.nearby(queries[:, :, start:stop], *read, NEAR, 0.3))
+        outputs.append(adapter.nearby_attention(queries[:, :, start:stop], *read, NEAR, 0.3))
     found = np.array(mx.concatenate(outputs, axis=2))[0]
     q, k, v = (np.array(array)[0] for array in (queries, keys, values))
     for place in range(length):
@@ -46,12 +46,12 @@ def test_a_token_sees_its_block_and_some_before_it_whatever_the_chunks_are(chunk
 
 def test_other_caches_get_the_librarys_own_attention() -> None:
     queries, keys, values = normal(1, 4, 3, 8), normal(1, 2, 9, 8), normal(1, 2, 9, 8)
-    ours = attention.attention(queries, keys, values, None, 0.3, "causal")
-    theirs = attention.library_attention(queries, keys, values, cache=None, scale=0.3, mask="causal")
+    ours = adapter.batched_attention(queries, keys, values, None, 0.3, "causal")
+    theirs = adapter.library_attention(queries, keys, values, cache=None, scale=0.3, mask="causal")
     assert np.array_equal(np.array(ours), np.array(theirs))
 
 
 def test_models_call_it_once_it_is_installed_however_often() -> None:
-    attention.install()
-    attention.install()
-    assert llama.scaled_dot_product_attention is attention.attention
+    adapter.install_attention()
+    adapter.install_attention()
+    assert llama.scaled_dot_product_attention is adapter.batched_attention
