@@ -118,14 +118,14 @@ def specprefill(
 def shares(text: str) -> list[float]:
     """Of a prompt, from text like 0.5,0.3."""
     from paceline.bench.wire import BenchError
-    from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+    from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 
     try:
         found = [float(share) for share in text.split(",")]
     except ValueError:
         found = []
-    if not found or not all(LEAST_SHARE <= share <= MOST_SHARE for share in found):
-        raise BenchError(f"{text!r}: give shares from {LEAST_SHARE} to {MOST_SHARE}, like {KEEP}.")
+    if not found or not all(MIN_KEEP_RATIO <= share <= MAX_KEEP_RATIO for share in found):
+        raise BenchError(f"{text!r}: give shares from {MIN_KEEP_RATIO} to {MAX_KEEP_RATIO}, like {KEEP}.")
     return found
 
 

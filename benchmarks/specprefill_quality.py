@@ -23,7 +23,7 @@ from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine import sequence
-from paceline.sparse.scorer import Draft, Scout
+from paceline.sparse.scorer import Draft, PromptScorer
 from paceline.types import Prompt, RequestId, Sampling
 
 Choice = Literal["draft", "random", "recency"]
@@ -38,7 +38,7 @@ Scores = NDArray[np.float32]
 # -- drafts that look at nothing
 
 
-class Known(Scout):
+class Known(PromptScorer):
     """Its scores come from elsewhere: it reads nothing."""
 
     __slots__ = ("given",)
@@ -62,11 +62,11 @@ class Blind(Draft):
         super().__init__(draft.language)
         self.rule = rule
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         return Known(self, tokens, self.rule(tokens))
 
 
-class Noted(Scout):
+class Noted(PromptScorer):
     """Leaves its scores with its draft."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class Remembering(Draft):
         super().__init__(draft.language)
         self.known: dict[bytes, Scores] = {}
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         given = self.known.get(key(tokens))
         return Noted(self, tokens, marks, None) if given is None else Known(self, tokens, given)
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from paceline import platform
 from paceline.cache.radix import Keys
-from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.messages import LONG_TEXT, is_heavy
+from paceline.conversation.parsing import OutputFormat, choose_format, opens_reasoning
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed, SlowReader
 from paceline.settings import Settings
@@ -274,7 +274,7 @@ class Service:
         return self._live().limits.context_length
 
     @property
-    def answer_format(self) -> AnswerFormat:
+    def answer_format(self) -> OutputFormat:
         """How this model writes tool calls and reasoning."""
         return self._live().answers
 
@@ -285,7 +285,7 @@ class Service:
 
     @property
     def takes_images(self) -> bool:
-        return self._live().prompts.eyes is not None
+        return self._live().prompts.image_processor is not None
 
     @property
     def takes_chat(self) -> bool:
@@ -402,7 +402,7 @@ class _Running:
         )
         template = tokenizer.chat_template or ""
         special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
-        self.answers = choose(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.answers = choose_format(template, special, settings.tool_parser, settings.reasoning_parser)
         self.marks = frozenset(special[text] for text in self.answers.special)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         # Now, when nobody is waiting for a token: for a large vocabulary it holds up every thread for a second or two.
@@ -412,7 +412,7 @@ class _Running:
             self.startup.vision,
             max_images=settings.max_images,
             loader=Loader.of(settings),
-            film=None if self.startup.vision is None else self.startup.vision.film,
+            video_processor=None if self.startup.vision is None else self.startup.vision.video_processor,
             video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
             context_length=self.startup.context_length,
             memory=self.startup.memory,
@@ -678,6 +678,6 @@ def new_request_id() -> RequestId:
 
 
 def _default_name() -> str:
-    from paceline.models.default import NAME
+    from paceline.models.files import DEFAULT_MODEL
 
-    return NAME
+    return DEFAULT_MODEL

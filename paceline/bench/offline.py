@@ -20,8 +20,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
 from paceline.cache.grouping import AUTO, LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
 from paceline.engine.runner import Runner

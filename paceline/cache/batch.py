@@ -70,7 +70,7 @@ class Batch:
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
         # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
-        # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
+        # How far tokens of a prompt look back in layers that see all (models/adapter.nearby_attention); None: they do.
         self.near: int | None = None
         # Memory is short: when buffers are copied, it is done layer by layer (see `evaluate`).
         self.frugal = False

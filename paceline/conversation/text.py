@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from paceline.conversation.detokenize import Detokenizer
 from paceline.types import TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextChunk:
     """What may be shown now. `stop` is the stop string that ended the text, which is never shown itself."""
 
     text: str = ""
@@ -41,7 +42,7 @@ class TextStream:
         self._shown = 0
         self._tokens: deque[_Token] = deque()
 
-    def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> Piece:
+    def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> TextChunk:
         begin = self._shown + len(self._held)
         return self._take(self._detokenizer.push(token_id), _Token(token_id, logprob, begin, begin), may_stop)
 
@@ -50,7 +51,7 @@ class TextStream:
         place = self._shown + len(self._held)
         self._tokens.append(_Token(token_id, logprob, place, place))
 
-    def finish(self, *, may_stop: bool = True) -> Piece:
+    def finish(self, *, may_stop: bool = True) -> TextChunk:
         """The row ends: everything still held is final, unless it completes a stop string."""
         text = self._detokenizer.finish()
         found = self._find(self._held + text) if may_stop else None
@@ -59,7 +60,7 @@ class TextStream:
             return self._cut(*found)
         return self._show(len(self._held), ahead=1)
 
-    def _take(self, text: str, token: _Token, may_stop: bool) -> Piece:
+    def _take(self, text: str, token: _Token, may_stop: bool) -> TextChunk:
         self._held += text
         end = self._shown + len(self._held)
         if self._stops and may_stop and not text:  # part of a character, which may begin a stop string
@@ -92,18 +93,18 @@ class TextStream:
                     break
         return len(held) - longest
 
-    def _show(self, count: int, ahead: int = 0) -> Piece:
+    def _show(self, count: int, ahead: int = 0) -> TextChunk:
         text, self._held = self._held[:count], self._held[count:]
         self._shown += len(text)
-        return Piece(text, *self._release(self._shown + ahead))
+        return TextChunk(text, *self._release(self._shown + ahead))
 
-    def _cut(self, at: int, stop: str) -> Piece:
+    def _cut(self, at: int, stop: str) -> TextChunk:
         end = self._shown + at
         text = self._held[:at]
         kept = [token for token in self._tokens if token.begin < end]
         self._held, self._shown = "", end
         self._tokens.clear()
-        return Piece(text, *_columns(kept), stop=stop)
+        return TextChunk(text, *_columns(kept), stop=stop)
 
     def _release(self, upto: int) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
         ready = []
@@ -114,3 +115,64 @@ class TextStream:
 
 def _columns(tokens: Sequence[_Token]) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
     return tuple(t.token_id for t in tokens), tuple(t.logprob for t in tokens if t.logprob is not None)
+
+
+class Detokenizer(Protocol):
+    """`push` returns the text that the token completes (often none); `finish` what is still held back."""
+
+    def push(self, token_id: int) -> str: ...
+    def finish(self) -> str: ...
+
+
+class ByteDetokenizer:
+    """For byte-level vocabularies: every token is bytes, and a character may span several tokens."""
+
+    def __init__(self, token_bytes: Callable[[int], bytes]) -> None:
+        self._token_bytes = token_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, token_id: int) -> str:
+        return self._decoder.decode(self._token_bytes(token_id))
+
+    def finish(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class WindowDetokenizer:
+    """For any other vocabulary: decode a short window of tokens again and take what is new.
+
+    A token's text can depend on the token before it (leading spaces, byte fallback), so the window starts one
+    piece back. Text that ends in U+FFFD may be half a character, and waits, but not for ever.
+    """
+
+    MAX_PENDING = 16  # tokens; a character has at most four bytes
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        self._window: list[int] = []
+        self._known = 0  # tokens at the window's start whose text is out already
+        self._known_text = ""
+
+    def push(self, token_id: int) -> str:
+        self._window.append(token_id)
+        text = self._decode(self._window)
+        waiting = len(self._window) - self._known
+        if text.endswith("�") and waiting <= self.MAX_PENDING:
+            return ""
+        return self._emit(text)
+
+    def finish(self) -> str:
+        return self._emit(self._decode(self._window)) if len(self._window) > self._known else ""
+
+    def _emit(self, text: str) -> str:
+        if text.startswith(self._known_text):
+            new = text[len(self._known_text) :]
+        else:  # bytes that are no character spoil, in some decoders, the characters right before them
+            new = self._decode(self._window[self._known :])
+        if new:
+            self._window = self._window[self._known :]
+            self._known = len(self._window)
+            self._known_text = self._decode(self._window)
+        elif len(self._window) - self._known > self.MAX_PENDING:  # skipped tokens, of which thousands may follow
+            del self._window[self._known + 1 :]
+        return new

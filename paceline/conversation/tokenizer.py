@@ -10,8 +10,8 @@ from typing import Any
 
 from mlx_lm.utils import load_tokenizer
 
-from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
 from paceline.conversation.template import Template, Templates, read_template
+from paceline.conversation.text import ByteDetokenizer, Detokenizer, WindowDetokenizer
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
 from paceline.conversation.media import Loading
-from paceline.conversation.video_part import VideoPart
+from paceline.conversation.messages import VideoPart
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from paceline.errors import InvalidRequest
-from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 from paceline.types import Sampling
 
 
@@ -80,7 +80,7 @@ def _sparse(s: Sampling, limits: Limits) -> None:
     """
     share = "specprefill_keep_pct"
     if s.specprefill_keep is not None:
-        _number(share, s.specprefill_keep, LEAST_SHARE, MOST_SHARE)
+        _number(share, s.specprefill_keep, MIN_KEEP_RATIO, MAX_KEEP_RATIO)
     field = "specprefill" if s.specprefill else share if s.specprefill_keep is not None else None
     if field is None:
         return

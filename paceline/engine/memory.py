@@ -24,8 +24,7 @@ from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.prices import Attention, Prices
 from paceline.cache.tier import DiskTier
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence

@@ -16,7 +16,7 @@ from paceline.engine.runner import Runner
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import take_places
+from paceline.models.adapter import accept_position_ids
 from paceline.models.files import check_draft_files, resolve
 from paceline.models.loader import LoadedModel, load
 from paceline.sparse.rules import Rules
@@ -70,8 +70,8 @@ def _declared(model: LoadedModel) -> int:
 
 def why_not(target: LoadedModel) -> str | None:
     """Why prompts of this model cannot be read sparsely; None: they can, from now on."""
-    reason = take_places(target.language)
-    if reason is None and not check.takes_places(target.language):
+    reason = accept_position_ids(target.language)
+    if reason is None and not check.accepts_position_ids(target.language):
         reason = "it gives something else when positions are explicit"
     return None if reason is None else f"{target.config['model_type']} cannot be read sparsely: {reason}"
 

@@ -17,9 +17,8 @@ from paceline.cache.prices import Prices
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.engine.speculation_policy import SpeculationMode
-from paceline.sparse.rules import Counts, Outcome, Rules
-from paceline.sparse.scorer import LOOK_AHEAD, Draft, Scout
-from paceline.sparse.select import always, select
+from paceline.sparse.rules import Outcome, Rules, SparseCounts, always, select
+from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
 
 log = logging.getLogger("paceline")
 SPARSE = SpeculationMode(0, "plain: its prompt was read sparsely")
@@ -50,12 +49,12 @@ class SparsePrefill:
         self.budget = budget
         self.about = about or {}
         self.on_kept = on_kept  # a sequence has left the path of its full prompt
-        self.counts = Counts()
+        self.counts = SparseCounts()
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
 
     def on_arrival(self, seq: Sequence) -> None:
-        seq.sparse.keep_ratio = self.rules.share(seq.prompt, seq.sampling)
+        seq.sparse.keep_ratio = self.rules.keep_ratio(seq.prompt, seq.sampling)
         seq.sparse.decided = seq.sparse.keep_ratio is None
 
     def on_admit(self, seq: Sequence) -> None:
@@ -73,14 +72,14 @@ class SparsePrefill:
         """A step of its own for a sequence that is not `decided`: begin, read on, or choose. Returns what to wait
         for."""
         begun = time.perf_counter()
-        scout: Scout | None = seq.sparse.scorer
+        scout: PromptScorer | None = seq.sparse.scorer
         if scout is None:
             outcome = self._outcome(seq)
             if outcome != "sparse":
                 self._decide(seq, outcome)
                 return []
             salt = seq.prompt.salt if seq.prompt.cached else None
-            seq.sparse.scorer = scout = self.draft.scout(seq.prompt.token_ids, seq.prompt.marks, salt)
+            seq.sparse.scorer = scout = self.draft.scorer(seq.prompt.token_ids, seq.prompt.marks, salt)
             self.counts.restored += scout.restored
         if scout.left:
             waits = scout.read(self.chunk)
@@ -107,7 +106,7 @@ class SparsePrefill:
                 return "failed"
         return outcome
 
-    def _choose(self, seq: Sequence, scout: Scout) -> None:
+    def _choose(self, seq: Sequence, scout: PromptScorer) -> None:
         begun = time.perf_counter()
         scores = scout.scores()
         read = time.perf_counter()

@@ -30,10 +30,9 @@ from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.warmup import check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
-from paceline.models import check, default
-from paceline.models.files import EMBEDDED, resolve
+from paceline.models import check
+from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
-from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
@@ -101,7 +100,7 @@ class Startup:
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         settings = self.settings
         preflight.check(settings)
-        folder = resolve(settings.model or str(default.FOLDER))
+        folder = resolve(settings.model or str(DEFAULT_FOLDER))
         config = preflight.check_checkpoint(folder, settings)
         check_family(folder, config)
         self.tokenizer = Tokenizer.load(folder, config, settings.chat_template)
@@ -109,7 +108,7 @@ class Startup:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
         model = load(str(folder), settings.dtype, self.progress)
         if model.folder.parent == EMBEDDED:
-            note = f"{model.folder.name} is {default.WHAT_IT_IS}."
+            note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")
             model.notes.append(note)
         if self.tokenizer.templates is None:
@@ -121,13 +120,13 @@ class Startup:
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
-        self.embedding_size = hidden_size(model.language)
+        self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
         self.router = SpeculationPolicy(settings.speculation, no_head)
         self.about = {
-            "model": settings.served_model_name or settings.model or default.NAME,
+            "model": settings.served_model_name or settings.model or DEFAULT_MODEL,
             "family": model.config["model_type"],
             "device": platform.device_kind(),
             "kv_layout": NAMES[grouping],
@@ -137,7 +136,7 @@ class Startup:
             "max_rows": settings.max_rows,
             "weights_bytes": model.nbytes,
             "images": model.vision is not None,
-            "videos": model.vision is not None and model.vision.film is not None,
+            "videos": model.vision is not None and model.vision.video_processor is not None,
             "embedding_size": self.embedding_size,
             "mtp_head": no_head is None,
             "notes": list(model.notes),

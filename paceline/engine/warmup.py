@@ -21,8 +21,7 @@ from PIL import Image as PictureFile
 from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.grouping import Grouping
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.forward import DEVICES, PATIENCE, Forward
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
@@ -158,7 +157,7 @@ class _WarmUp:
     def sparse(self, draft: Draft) -> Sequence:
         seq = self.seq(LONG)
         seq.draft.mtp_prefill = False
-        scorer = draft.scout(seq.prompt.token_ids, (), None)
+        scorer = draft.scorer(seq.prompt.token_ids, (), None)
         while scorer.left:
             mx.eval(scorer.read(LONG // 2))
         scorer.scores()

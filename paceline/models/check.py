@@ -179,7 +179,7 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
     return True
 
 
-def takes_places(model: Adapted) -> bool:
+def accepts_position_ids(model: Adapted) -> bool:
     """Does a prompt give the same when every token says where it stands?"""
     prompt = mx.array([_prompts(model)[0]])
     found = []
@@ -241,3 +241,25 @@ def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25, most
     while chunk < most and 2 * chunk / rate <= target:
         chunk *= 2
     return chunk
+
+
+PROBE = (1, 2, 3, 1, 2)  # tokens that every vocabulary has
+TIES = 1e-3  # of the largest logit: a cap on logits makes neighbours equal in half precision
+
+
+def hidden_size(language: Adapted) -> int | None:
+    """The width of the states after the final norm; None where a family does not hand them out.
+
+    What a family calls its text model need not end with the final norm (GPT-NeoX's ends with logits). So the states
+    are put through the output head, and must choose the tokens that the whole model chooses.
+    """
+    try:
+        tokens = mx.array([PROBE]) % language.vocab_size
+        hidden = language.hidden(tokens, make_prompt_cache(language.module))
+        expected = language.module(tokens, cache=make_prompt_cache(language.module)).astype(mx.float32)
+        chosen = mx.argmax(language.logits(hidden), axis=-1, keepdims=True)
+        missed = expected.max(axis=-1) - mx.take_along_axis(expected, chosen, axis=-1)[..., 0]
+        agrees = bool((missed <= TIES * mx.abs(expected).max()).all().item())
+    except Exception:  # noqa: BLE001  a family that is built otherwise fails here in any way
+        return None
+    return int(hidden.shape[-1]) if agrees else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from paceline.errors import LoadError
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories hold the same weights again under other names
 SAMPLES, SAMPLE = 32, 4096  # places in a weight file, and bytes at each, that tell it from another
 EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
+# The model that `paceline serve` takes when none is named: the package's, whatever lies under this name elsewhere.
+DEFAULT_MODEL = "paceline-mini"
+DEFAULT_FOLDER = EMBEDDED / DEFAULT_MODEL
+DEFAULT_DESCRIPTION = "a small demonstration model trained by this project, with no knowledge to rely on"
 WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
@@ -131,3 +136,65 @@ def fingerprint(folder: Path, *more: str) -> str:
                 weights.seek(place * max(size - SAMPLE, 0) // (SAMPLES - 1))
                 digest.update(weights.read(SAMPLE))
     return digest.hexdigest()[:32]
+
+
+UNDECLARED = 32768  # of a model that says nothing: recurrent ones need no limit
+NAMES = ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions")
+GEMMA = ("gemma3", "gemma3_text", "gemma3n", "gemma3n_text")
+YARN = ("yarn", "deepseek_yarn", "telechat3-yarn")
+
+
+def context_length(config: Mapping[str, Any]) -> int:
+    """Prompt and answer together. YaRN says what it was stretched from, and its product counts; other kinds of scaling
+    (Llama 3's, LongRoPE's) declare what they have been stretched to."""
+    return _stretched(config) or UNDECLARED
+
+
+def longest_context(config: Mapping[str, Any]) -> int | None:
+    """The most that may be set; None: any. Linear and dynamic scaling do not say whether the declared number counts
+    their factor already, so it may be set to the product too, as in vLLM. Gemma 3's declares the product."""
+    most = _stretched(config)
+    scaling = _scaling(config)
+    if most is None or _type(scaling) not in ("linear", "dynamic") or str(_text(config).get("model_type")) in GEMMA:
+        return most
+    return max(most, int(most * _factor(scaling)))
+
+
+def _stretched(config: Mapping[str, Any]) -> int | None:
+    declared = _declared(config)
+    scaling = _scaling(config)
+    original = scaling.get("original_max_position_embeddings")
+    if declared is None or _type(scaling) not in YARN or not isinstance(original, int):
+        return declared
+    return max(declared, int(original * _factor(scaling)))
+
+
+def _declared(config: Mapping[str, Any]) -> int | None:
+    text = _text(config)
+    for name in NAMES:
+        value = text.get(name, config.get(name))
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) and text else config
+
+
+def _scaling(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in ("rope_scaling", "rope_parameters"):
+        found = _text(config).get(name, config.get(name))
+        if isinstance(found, Mapping):
+            return found
+    return {}
+
+
+def _type(scaling: Mapping[str, Any]) -> Any:
+    return scaling.get("rope_type") or scaling.get("type")
+
+
+def _factor(scaling: Mapping[str, Any]) -> float:
+    factor = scaling.get("factor")
+    return float(factor) if isinstance(factor, (int, float)) and factor >= 1 else 1.0

@@ -20,8 +20,7 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
-from paceline.models.context import context_length
-from paceline.models.files import check_weights, one_line, read_config, resolve
+from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.mtp import Head, build
 from paceline.models.vision import VISION_FAMILIES, Vision
 

@@ -24,17 +24,17 @@ class Positions:
     `reach` (rows, width), where the model needs it, is the sequence length each token was scaled for.
     """
 
-    def __init__(self, places: mx.array, reach: mx.array | None = None) -> None:
-        self.places = places
+    def __init__(self, position_ids: mx.array, reach: mx.array | None = None) -> None:
+        self.position_ids = position_ids
         self.reach = reach
         self._memo: dict[object, tuple[mx.array, mx.array]] = {}
 
     @property
     def simple(self) -> bool:
         """One place a token, and nothing else: mlx-lm's own RoPE can take it."""
-        return self.places.ndim == 2 and self.reach is None
+        return self.position_ids.ndim == 2 and self.reach is None
 
-    def rotation(self, rope: PositionedRoPE) -> tuple[mx.array, mx.array]:
+    def rotation(self, rope: MRoPE) -> tuple[mx.array, mx.array]:
         """Cosine and sine for one RoPE; all layers with the same RoPE share them."""
         if rope.key not in self._memo:
             angles = rope.angles(self)[:, None]
@@ -42,16 +42,16 @@ class Positions:
         return self._memo[rope.key]
 
 
-def placed(rope: Any, x: mx.array, places: mx.array) -> mx.array:
+def rope_at(rope: Any, x: mx.array, position_ids: mx.array) -> mx.array:
     """mlx-lm's RoPE for tokens that stand anywhere: each is a row of its own, which has an offset of its own. The same
     arithmetic as in decoding, so that it makes no difference how a token came to its place."""
     rows, heads, width, size = x.shape
     apart = x.swapaxes(1, 2).reshape(rows * width, heads, 1, size)
-    turned: mx.array = rope(apart, offset=places.reshape(rows * width))
+    turned: mx.array = rope(apart, offset=position_ids.reshape(rows * width))
     return turned.reshape(rows, width, heads, size).swapaxes(1, 2)
 
 
-class PlacedRoPE(nn.Module):  # type: ignore[misc]
+class PositionIdRoPE(nn.Module):  # type: ignore[misc]
     """Wraps any RoPE of mlx-lm's that takes an offset for every row."""
 
     def __init__(self, inner: nn.Module) -> None:
@@ -60,11 +60,11 @@ class PlacedRoPE(nn.Module):  # type: ignore[misc]
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if isinstance(offset, Positions):
-            return placed(self._inner, x, offset.places)
+            return rope_at(self._inner, x, offset.position_ids)
         return self._inner(x, offset=offset)
 
 
-class PositionedRoPE(nn.Module):  # type: ignore[misc]
+class MRoPE(nn.Module):  # type: ignore[misc]
     """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
 
     stretch = 1.0  # YaRN lengthens what it turns
@@ -90,21 +90,23 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
         self.key: object = (self.dims, frequencies.tobytes(), self.stretch, tuple(sections or ()))
 
     def angles(self, positions: Positions) -> mx.array:
-        places = positions.places.astype(mx.float32)[..., None] * self._frequencies
-        if places.ndim == 4:
-            places = mx.where(self._axes == 1, places[1], mx.where(self._axes == 2, places[2], places[0]))
-        return places
+        position_ids = positions.position_ids.astype(mx.float32)[..., None] * self._frequencies
+        if position_ids.ndim == 4:
+            position_ids = mx.where(
+                self._axes == 1, position_ids[1], mx.where(self._axes == 2, position_ids[2], position_ids[0])
+            )
+        return position_ids
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if not isinstance(offset, Positions):
             return self._inner(x, offset=offset)
         if offset.simple and self.fixed:
-            return placed(self._inner, x, offset.places)
+            return rope_at(self._inner, x, offset.position_ids)
         cos, sin = offset.rotation(self)
         return _rotate(x, cos, sin, self.dims)
 
 
-class DynamicRoPE(PositionedRoPE):
+class DynamicRoPE(MRoPE):
     """RoPE whose base grows with the sequence ("dynamic" scaling), for rows of different lengths in one batch.
 
     mlx-lm takes the length at the end of the chunk it computes, so what a token got depends on the chunk it rode
@@ -130,7 +132,7 @@ class DynamicRoPE(PositionedRoPE):
         growth = self._factor * reach / self._window - (self._factor - 1)
         base = self._base * growth ** (self.dims / (self.dims - 2))
         exponents = mx.arange(0, self.dims, 2, dtype=mx.float32) / self.dims
-        return positions.places.astype(mx.float32)[..., None] * mx.exp(-exponents * mx.log(base)[..., None])
+        return positions.position_ids.astype(mx.float32)[..., None] * mx.exp(-exponents * mx.log(base)[..., None])
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if isinstance(offset, mx.array):
@@ -140,9 +142,9 @@ class DynamicRoPE(PositionedRoPE):
 
 def dynamic_reach(start: int, stop: int, prompt: int, chunk: int = 2048) -> NDArray[np.int32]:
     """The lengths mlx-lm scales tokens [start, stop) for: ends of its prefill chunks, then one token at a time."""
-    places = np.arange(start, stop)
-    ends = np.minimum((places // chunk + 1) * chunk, prompt - 1)
-    return np.where(places < prompt - 1, ends, places + 1).astype(np.int32)
+    position_ids = np.arange(start, stop)
+    ends = np.minimum((position_ids // chunk + 1) * chunk, prompt - 1)
+    return np.where(position_ids < prompt - 1, ends, position_ids + 1).astype(np.int32)
 
 
 def image_positions(
@@ -154,7 +156,7 @@ def image_positions(
     width; what follows continues after the largest position used.
     """
     ids = np.asarray(token_ids)
-    places = np.empty((3, len(ids)), dtype=np.int32)
+    position_ids = np.empty((3, len(ids)), dtype=np.int32)
     cursor = position = 0
     for time, height, width in grids:
         height, width = height // merge, width // merge
@@ -162,15 +164,15 @@ def image_positions(
         if len(begins) == 0:
             raise ValueError("fewer picture placeholders than pictures")
         begin = cursor + int(begins[0])
-        places[:, cursor:begin] = np.arange(position, position + begin - cursor)
+        position_ids[:, cursor:begin] = np.arange(position, position + begin - cursor)
         position += begin - cursor
         count = time * height * width
-        places[:, begin : begin + count] = position + np.indices((time, height, width)).reshape(3, -1)
+        position_ids[:, begin : begin + count] = position + np.indices((time, height, width)).reshape(3, -1)
         cursor = begin + count
         position += max(time, height, width)
-    places[:, cursor:] = np.arange(position, position + len(ids) - cursor)
+    position_ids[:, cursor:] = np.arange(position, position + len(ids) - cursor)
     position += len(ids) - cursor
-    return places, position - len(ids)
+    return position_ids, position - len(ids)
 
 
 def _rotate(x: mx.array, cos: mx.array, sin: mx.array, dims: int) -> mx.array:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
-from paceline.models.film import Film
 from paceline.models.positions import image_positions
 from paceline.types import Image
 
@@ -34,7 +33,7 @@ class Vision:
     def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
         self.view = view
         self.processor = processor.image_processor
-        self.film = Film.of(processor)  # None: pictures only
+        self.video_processor = VideoProcessor.of(processor)  # None: pictures only
         self.image_token = int(config["image_token_id"])
         self.merge = int(config["vision_config"]["spatial_merge_size"])
 
@@ -119,3 +118,39 @@ def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.arr
         bits=quantization.get("bits", 4),
         class_predicate=predicate,
     )
+
+
+class VideoProcessor:
+    """Numpy work only, on any thread. `marker` is what a template writes for a video, `pair_marker` for a picture."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor.video_processor
+        start, end = processor.vision_start_token, processor.vision_end_token
+        self.video_placeholder = f"{start}{processor.video_token}{end}"
+        self.image_placeholder = f"{start}{processor.image_token}{end}"
+        self.group_size = int(self._processor.temporal_patch_size)  # frames in a patch
+
+    @classmethod
+    def of(cls, processor: Any) -> VideoProcessor | None:
+        """None where the checkpoint's processor has no part for videos."""
+        if getattr(processor, "video_processor", None) is None:
+            return None
+        return cls(processor)
+
+    def patch_bytes(self, pixels: int) -> int:
+        """Memory of a video's patches at most, for so many pixels in all its frames."""
+        return min(pixels, self._processor.max_pixels) * 5 // 4 * 3 * 4
+
+    def pairs(self, frames: NDArray[np.uint8]) -> list[Image]:
+        """Frames (count, height, width, 3) as patches. The last frame is repeated where one is missing."""
+        try:
+            inputs = self._processor(videos=[frames])
+        except ValueError as error:  # for example a video 200 times as wide as high
+            raise InvalidRequest(f"The video cannot be used: {error}", field="messages") from error
+        patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values_videos"], dtype=np.float32)
+        time, height, width = (int(n) for n in np.asarray(inputs["video_grid_thw"])[0])
+        grid = (1, height, width)
+        return [
+            Image(part, grid, hashlib.sha256(repr(grid).encode() + part.tobytes()).hexdigest())
+            for part in np.split(patches, time)
+        ]

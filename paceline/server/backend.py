@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from paceline.conversation.answers import AnswerFormat
+from paceline.conversation.parsing import OutputFormat
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.types import Delta, RequestId
 
@@ -49,7 +49,7 @@ class Backend(Protocol):
     @property
     def embedding_size(self) -> int | None: ...
     @property
-    def answer_format(self) -> AnswerFormat: ...
+    def answer_format(self) -> OutputFormat: ...
     @property
     def tokenizer(self) -> Tokenizer: ...
     async def start(self) -> None: ...

@@ -31,7 +31,7 @@ POOL = 13  # tokens over which scores are smoothed
 
 
 @dataclass(slots=True)
-class Attention:
+class AttentionScores:
     """What one look-ahead token looks at: shown every layer's queries and keys, keeps the largest share."""
 
     prompt: int
@@ -42,16 +42,16 @@ class Attention:
         kv_heads = keys.shape[1]
         grouped = queries.reshape(kv_heads, heads // kv_heads, size)
         weights = (grouped @ keys[0, :, : self.prompt].swapaxes(1, 2)).astype(mx.float32) * scale
-        shares = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
-        found = mx.max(smooth(shares), axis=0)
+        probabilities = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
+        found = mx.max(smooth(probabilities), axis=0)
         self.most = found if self.most is None else mx.maximum(self.most, found)
 
 
-def smooth(shares: mx.array) -> mx.array:
+def smooth(probabilities: mx.array) -> mx.array:
     """The mean over POOL neighbours along the last axis; at the ends over those that are there."""
-    count = shares.shape[-1]
+    count = probabilities.shape[-1]
     side = POOL // 2
-    sums = mx.pad(mx.cumsum(shares, axis=-1), [(0, 0)] * (shares.ndim - 1) + [(1, 0)])
+    sums = mx.pad(mx.cumsum(probabilities, axis=-1), [(0, 0)] * (probabilities.ndim - 1) + [(1, 0)])
     low = mx.maximum(mx.arange(count) - side, 0)
     high = mx.minimum(mx.arange(count) + side + 1, count)
     return (sums[..., high] - sums[..., low]) / (high - low)
@@ -71,13 +71,13 @@ class Draft:
         if cache is not None:
             cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         """Begin with a prompt. `salt`: it shares only with prompts of the same one; None: with none."""
-        return Scout(self, tokens, marks, salt)
+        return PromptScorer(self, tokens, marks, salt)
 
 
 @dataclass(slots=True, init=False)
-class Scout:
+class PromptScorer:
     """One prompt on its way through the draft. `read` until nothing is `left`, then `scores`."""
 
     draft: Draft
@@ -138,7 +138,7 @@ class Scout:
     def _look_ahead(self, logits: mx.array) -> mx.array:
         found = []
         for _ in range(LOOK_AHEAD):
-            self.batch.watch = watch = Attention(len(self.tokens))
+            self.batch.watch = watch = AttentionScores(len(self.tokens))
             logits = self._forward(mx.argmax(logits, axis=-1)[:, None])
             if watch.most is None:
                 raise RuntimeError("the draft has no layer that sees all of a prompt")

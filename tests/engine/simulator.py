@@ -16,8 +16,7 @@ import numpy as np
 from paceline.cache.budget import Budget
 from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prices import Attention, Prices
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.admission import Admission
 from paceline.engine.core import RECOVERY_STEPS
 from paceline.engine.faults import MAX_OOM_RETRIES

@@ -13,8 +13,7 @@ from paceline.cache.features import Features
 from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
 from paceline.engine.prefix_manager import PrefixManager

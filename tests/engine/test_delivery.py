@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import delivery
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import QueueFull

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.draft_length import FORGET, AcceptanceRecord, DraftLengths, bucket
 from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy

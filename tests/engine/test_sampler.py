@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.sampler import NOT_A_NUMBER, Sampled, Sampler, _key
 from paceline.types import Prompt, RequestId, Sampling

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, ShortestFirst
 from paceline.engine.prefill_budget import MIN_CHUNK
 from paceline.engine.scheduler import Scheduler

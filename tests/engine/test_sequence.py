@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.types import Image, Prompt, RequestId, Sampling, Usage
 from tests.engine.test_scheduler import seq

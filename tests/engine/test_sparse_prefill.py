@@ -121,10 +121,10 @@ def test_where_scoring_fails_the_row_reads_all_and_nobody_notices(
 
     stepper = SparseStepper(hybrid, scores=scores)
     if when == "begin":
-        monkeypatch.setattr(stepper.sparse.draft, "scout", _broken)
+        monkeypatch.setattr(stepper.sparse.draft, "scorer", _broken)
     elif when == "read":
-        scout = stepper.sparse.draft.scout
-        monkeypatch.setattr(stepper.sparse.draft, "scout", lambda *given: _failing(scout(*given)))
+        scout = stepper.sparse.draft.scorer
+        monkeypatch.setattr(stepper.sparse.draft, "scorer", lambda *given: _failing(scout(*given)))
     neighbour = stepper.greedy("neighbour", prompt(30, 2), 30)
     stepper.step(4)
     heard = stepper.scored("row", prompt(), TOKENS)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from paceline.cache.grouping import SIMILAR
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.core import EngineCore
 from paceline.engine.faults import MAX_FAILING_STEPS
 from paceline.engine.runner import Runner

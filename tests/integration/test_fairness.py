@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.policy import CREDIT, MARGIN, OUTPUT_WEIGHT, Fair
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import EngineRequest, Sequence

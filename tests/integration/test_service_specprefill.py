@@ -8,7 +8,7 @@ import pytest
 
 from paceline.service import GenerateRequest, Service
 from paceline.settings import Settings
-from paceline.sparse.select import CHUNK
+from paceline.sparse.rules import CHUNK
 from paceline.types import Sampling, Usage
 from tests.lengths import turns
 

@@ -15,10 +15,9 @@ import pytest
 from PIL import Image
 
 from paceline.cache.grouping import LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine import sequence
 from paceline.engine.runner import Runner
@@ -120,8 +119,8 @@ def reference_logits(folder: Path, messages: Sequence[Message], forced: Sequence
     logits = [language(ids, inputs_embeds=features.inputs_embeds, position_ids=positions, **options).logits[0, -1]]
     following = int(positions.max().item()) + 1
     for count, token in enumerate(forced):
-        places = mx.full((3, 1, 1), following + count, dtype=mx.int32)
-        logits.append(language(mx.array([[token]]), position_ids=places, **options).logits[0, -1])
+        position_ids = mx.full((3, 1, 1), following + count, dtype=mx.int32)
+        logits.append(language(mx.array([[token]]), position_ids=position_ids, **options).logits[0, -1])
     mx.eval(logits)
     return logits
 
@@ -205,8 +204,8 @@ def test_the_positions_after_pictures_matter_to_the_logits(hybrid: Path, monkeyp
     plain = vision.positions
 
     def shifted(token_ids: tuple[int, ...], images: Any) -> Any:
-        places, delta = plain(token_ids, images)
-        return places, delta + 1
+        position_ids, delta = plain(token_ids, images)
+        return position_ids, delta + 1
 
     monkeypatch.setattr(vision, "positions", shifted)
     wrong = our_logits(hybrid, ONE, (7,), "padded", 1000)

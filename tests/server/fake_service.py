@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import Loader
-from paceline.conversation.messages import Part, checked
+from paceline.conversation.messages import ImagePart, checked
+from paceline.conversation.parsing import OutputFormat
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import (
     DeadlineExceeded,
@@ -30,7 +30,7 @@ from paceline.errors import (
 )
 from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
-from paceline.sparse.rules import Counts
+from paceline.sparse.rules import SparseCounts
 from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 
 END, BEGIN = 256, 257
@@ -72,7 +72,7 @@ SPECPREFILL: Mapping[str, Any] = {  # what an engine says of sparse prefill, its
     "draft": "small",
     "draft_bytes": 1000,
     "draft_cache_bytes": 100,
-    **Counts(
+    **SparseCounts(
         outcomes={"sparse": 4, "short": 9, "long": 1, "failed": 2},
         scored=50_000,
         kept=15_000,
@@ -151,7 +151,7 @@ class FakeService:
         self.takes_images = True
         self.takes_chat = True
         self.embedding_size: int | None = 4
-        self.answer_format = AnswerFormat()
+        self.answer_format = OutputFormat()
         self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
         self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
         self.specprefill: Mapping[str, Any] | None = None  # the same of sparse prefill
@@ -236,7 +236,7 @@ class FakeService:
 
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
-            assert isinstance(part, Part)  # it takes no video
+            assert isinstance(part, ImagePart)  # it takes no video
             Loader.of(self.settings).request().load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.parsing import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.server.anthropic.events import Blocks, thought_in
 
 ANSWER: list[Event] = [
