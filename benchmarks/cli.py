@@ -11,12 +11,12 @@ import typer
 from benchmarks import specprefill_cli, tiny
 from paceline.bench.cli import Progress, run_offline
 from paceline.bench.options import (
+    Counts,
     JsonFile,
     Layout,
     OutputTokens,
     Pairs,
     PromptTokens,
-    Counts,
     Together,
     TogetherTokens,
     Traces,

@@ -152,7 +152,7 @@ class PrefixBench(Bench):
     def _settled(self) -> bool:
         """On the engine's thread: take in what was written, give out what is not."""
         self.tier.poll()
-        return not self.tier.busy and self.disk.stats()["pending"] == 0
+        return not self.tier.busy and self.disk.stats().pending == 0
 
     def drop_memory(self) -> None:
         """What is on disk stays known; it has to be read again, and from the disk itself."""

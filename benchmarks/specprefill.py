@@ -122,7 +122,6 @@ class SparseBench(Bench):
             window=self.draft_window,
             special=frozenset() if tokenizer is None else tokenizer.special_ids,
             caches=False,
-            about={},
         )
         self.sparse.on_kept = self._note_choice
         self.scheduler.sparse_budget = self.duty

@@ -104,9 +104,9 @@ def compare(
 
 def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
     depths, counters = bench.scheduler.draft_lengths, bench.engine.core.counters
-    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
-    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     if counts:
         drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))
         mode.drafted += drafted
@@ -118,7 +118,7 @@ def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mo
 
 def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:
     """What the engine has learnt: milliseconds of a step by rows and depth."""
-    learnt = bench.scheduler.draft_lengths.stats()["cost_model"]["step_ms_by_rows_and_depth"]
+    learnt = bench.scheduler.draft_lengths.stats().cost_model.step_ms
     return {count: {int(d): ms for d, ms in learnt.get(str(bucket(count)), {}).items()} for count in rows}
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from paceline.cache import disk_files as files
 from paceline.cache.disk_files import PATIENCE, Arrays, DiskError, Entry, Hook
 from paceline.cache.disk_summary import Summary, clear, summaries
+from paceline.stats import DiskCacheStats
 
 __all__ = ["Arrays", "Disk", "DiskError", "Entry", "Evicted", "Read", "Result", "Written"]
 __all__ += ["Summary", "clear", "summaries"]  # for the command line
@@ -294,18 +295,18 @@ class Disk:
         # The worker releases the lock itself: as long as it writes, no other server may come in.
         self._thread.join(max(deadline - time.monotonic(), 1.0))
 
-    def stats(self) -> dict[str, Any]:
-        """For any thread. `pending` counts what waits or is under way; `write_errors` are the disk's, not refusals."""
+    def stats(self) -> DiskCacheStats:
+        """For any thread."""
         with self._changed:
-            return {
-                "folder": str(self.folder),
-                "bytes": self._stored + self._journal_file.size,
-                "limit_bytes": self.limit_bytes,
-                "entries": len(self._index),
-                "writes": self._writes,
-                "write_errors": self._write_errors,
-                "pending": len(self._gets) + len(self._puts) + isinstance(self._current, _Put | _Get),
-            }
+            return DiskCacheStats(
+                folder=str(self.folder),
+                bytes=self._stored + self._journal_file.size,
+                limit_bytes=self.limit_bytes,
+                entries=len(self._index),
+                writes=self._writes,
+                write_errors=self._write_errors,
+                pending=len(self._gets) + len(self._puts) + isinstance(self._current, _Put | _Get),
+            )
 
     # -- what is stored; all of these with `_changed` held
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.cache.radix import Checkpoint, Keys, Match, Node, Segment, Tree
+from paceline.stats import CachedPrefix, PrefixCacheStats
 
 MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
 SLACK = 0.05  # of the limit, freed beyond what is needed: evicting little and often would cost more
@@ -126,34 +127,36 @@ class PrefixCache:
         with self._lock:
             return self._best(root, keys)
 
-    def snapshot(self, largest: int = 10) -> dict[str, Any]:
-        """Plain numbers, and the largest entries. Costs the same however many there are: it holds up the owner."""
+    def stats(self, largest: int = 10) -> PrefixCacheStats:
+        """Costs the same however many entries there are: it blocks the owner."""
         now = time.monotonic()
         with self._lock:
             counts = self.counts
-            return {
-                "queries": counts.queries,
-                "query_tokens": counts.query_tokens,
-                "hits": counts.hits,
-                "hit_tokens": counts.hit_tokens,
-                "stored": counts.stored,
-                "entries": self.entries,
-                "memory_bytes": self.memory,
-                "memory_limit_bytes": self.limit(),
-                "restores": counts.restores,
-                "restore_seconds": counts.restore_seconds,
-                "largest": [
-                    {
-                        "tokens": node.stop,
-                        "bytes": node.nbytes,
-                        "hits": node.hits,
-                        "tier": "memory" if node.segment is not None else "disk",
-                        "in_use": node.pins > 0,
-                        "idle_seconds": round(now - node.used, 3),
-                    }
+            return PrefixCacheStats(
+                enabled=True,
+                reason="prefixes are kept and shared",
+                queries=counts.queries,
+                query_tokens=counts.query_tokens,
+                hits=counts.hits,
+                hit_tokens=counts.hit_tokens,
+                stored=counts.stored,
+                entries=self.entries,
+                memory_bytes=self.memory,
+                memory_limit_bytes=self.limit(),
+                restores=counts.restores,
+                restore_seconds=counts.restore_seconds,
+                largest=tuple(
+                    CachedPrefix(
+                        tokens=node.stop,
+                        bytes=node.nbytes,
+                        hits=node.hits,
+                        tier="memory" if node.segment is not None else "disk",
+                        in_use=node.pins > 0,
+                        idle_seconds=round(now - node.used, 3),
+                    )
                     for node in self._sizes.largest(largest)
-                ],
-            }
+                ),
+            )
 
     # -- for the owner
 

@@ -22,6 +22,7 @@ from paceline.cache.disk import Disk, Evicted, Read, Written
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node
+from paceline.stats import DiskCacheStats
 
 STEP = 16 << 20  # bytes copied to or from host memory between two steps of rows that decode
 IDLE_STEP = 256 << 20  # the same when nobody decodes
@@ -338,7 +339,7 @@ class DiskTier:
         self._writing.clear()
         return self.disk.clear()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> DiskCacheStats:
         return self.disk.stats()
 
 

@@ -8,7 +8,6 @@ gives it back as soon as the account says that sequences need it, which `account
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from paceline.cache.budget import REQUEST_PARTS, Budget
 from paceline.cache.prices import Prices
@@ -16,6 +15,7 @@ from paceline.engine.prefill_budget import MIN_CHUNK
 from paceline.engine.queueing import OutputEstimate
 from paceline.engine.sequence import Sequence
 from paceline.errors import NeverFits
+from paceline.stats import MemoryBudgetStats
 
 GROWTH = 128  # tokens that a sequence is taken to need still, whatever it was expected to say
 AHEAD = 96  # tokens that sequences may grow by between two looks
@@ -143,15 +143,17 @@ class Admission:
             + int(pictures)
         )
 
-    def stats(self) -> dict[str, Any]:
-        budget = self.budget
-        return {
-            "limit_bytes": budget.limit,
-            "headroom_bytes": budget.headroom,
-            "parts": budget.held(),
-            "free_bytes": max(budget.usable - sum(budget.held().values()), 0),
-            "expected_output_tokens": self.output_estimate.expected,
-        }
+    def stats(self) -> MemoryBudgetStats:
+        budget, parts = self.budget, self.budget.held()
+        sequences = budget.holding("rows") + budget.holding("promised")
+        return MemoryBudgetStats(
+            limit_bytes=budget.limit,
+            headroom_bytes=budget.headroom,
+            free_bytes=max(budget.usable - sum(parts.values()), 0),
+            parts=parts,
+            kv_cache_usage=round(sequences / max(budget.usable - budget.holding("weights"), 1), 4),
+            expected_output_tokens=self.output_estimate.expected,
+        )
 
     # -- inside
 

@@ -15,9 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from paceline.engine import delivery, overview, pooling
-from paceline.engine.account import Account
-from paceline.engine.counters import Counters
+from paceline.engine import delivery, pooling
 from paceline.engine.draft_length import bucket
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
 from paceline.engine.plan import Cause, StepPlan
@@ -29,7 +27,9 @@ from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Sequence
 from paceline.engine.sparse_prefill import SparsePrefill
+from paceline.engine.stats import Counters, Monitor, snapshot
 from paceline.errors import InvalidRequest, QueueFull, Refused
+from paceline.stats import Stats
 from paceline.types import Delta, FinishReason, RequestId
 
 log = logging.getLogger("paceline")
@@ -63,7 +63,7 @@ class EngineCore:
         self.seqs: dict[RequestId, Sequence] = {}
         self.in_flight: InFlightStep | None = None
         self.counters = Counters()
-        self.account = Account()
+        self.monitor = Monitor()
         self.departures = DepartureRate()
         self.faults = Faults(self)
         self.failure: str | None = None  # why the engine gave up
@@ -130,8 +130,6 @@ class EngineCore:
         """A sequence that begins to run does so where the longest cached prefix of its prompt ends."""
         if not seq.preemptions:
             seq.queue.seconds = seq.queue.admitted - seq.queue.arrived
-            self.counters.queue_seconds += seq.queue.seconds
-            self.counters.queued += 1
         if self.prefix is not None:
             self.scheduler.account()  # what is restored must fit beside those that came in just now
             self.faults.run_for_one(seq, partial(self.prefix.on_admit, seq))
@@ -139,7 +137,7 @@ class EngineCore:
             self.sparse.on_admit(seq)
 
     def _refuse(self, seq: Sequence, refusal: Refused) -> None:
-        self.counters.refused[refusal.cause] = self.counters.refused.get(refusal.cause, 0) + 1
+        self.counters.refused[refusal.cause] += 1
         self.finish(seq, "error", error=str(refusal), refusal=refusal)
 
     def _release(self, seq: Sequence, reason: FinishReason, *, refused: bool = False) -> None:
@@ -154,7 +152,7 @@ class EngineCore:
         if reason in ("stop", "length") and self.scheduler.admission is not None:
             self.scheduler.admission.output_estimate.observe(len(seq.generated))
         if not refused or seq.queue.started:  # one that never ran has not ended either
-            self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
+            self.counters.finished[reason] += 1
 
     # -- a step
 
@@ -430,7 +428,7 @@ class EngineCore:
         if seq.failure or broken:
             self.finish(seq, "error", error=seq.failure or broken)
             return
-        self.counters.generated_tokens += 1
+        self.counters.generation_tokens += 1
         self.scheduler.policy.served(seq, OUTPUT_WEIGHT)
         ended = delivery.deliver_token(seq, token.token_id, token.logprob, drafted=token.drafted)
         if ended is not None:
@@ -459,7 +457,7 @@ class EngineCore:
             self.scheduler.recover()
         if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
             mx.clear_cache()
-        if self.account.due(self.clock()):
+        if self.monitor.is_due(self.clock()):
             self.faults.attempt(self._sample_memory)
 
     def on_idle(self) -> None:
@@ -469,8 +467,8 @@ class EngineCore:
         self.faults.attempt(self._sample_memory)
 
     def _sample_memory(self) -> None:
-        scheduler, tokens = self.scheduler, (self.counters.prompt_tokens, self.counters.generated_tokens)
-        self.account.look(scheduler.admission, scheduler.running, self.clock(), *tokens)
+        scheduler = self.scheduler
+        self.monitor.sample(scheduler.admission, scheduler.running, self.clock(), self.counters)
 
     def fail(self, error: BaseException) -> None:
         """Something failed that nobody is there to handle: the engine ends, and says so."""
@@ -498,9 +496,9 @@ class EngineCore:
         except BaseException as error:  # noqa: BLE001  there is nobody left to handle it
             self.fail(error)
 
-    def stats(self) -> dict[str, Any]:
-        """A look at the engine from outside; numbers may be a step old."""
-        return overview.engine(self, self.clock())
+    def stats(self) -> Stats:
+        """For any thread; numbers may be a step old."""
+        return snapshot(self, self.clock())
 
 
 def _free() -> None:

@@ -13,8 +13,9 @@ import statistics
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from paceline.stats import DraftCostModel, SpecDecodeStats
 from paceline.types import MOST_DRAFTED
 
 if TYPE_CHECKING:
@@ -247,23 +248,23 @@ class DraftLengths:
         for place in range(accepted):
             self.accepted_at[place] += 1
 
-    def stats(self) -> dict[str, Any]:
-        costs = {
-            str(size): {str(length): round(1e3 * cost, 3) for length, cost in here.costs.items()}
-            for size, here in sorted(self._sizes.copy().items())
-        }
-        return {
-            "drafts": self.drafts,
-            "draft_tokens": self.draft_tokens,
-            "accepted_tokens": self.accepted_tokens,
-            "accepted_per_position": list(self.accepted_at),
-            "depths": list(self.steps),
-            "cost_model": {
-                "step_ms_by_rows_and_depth": costs,
-                "acceptance_by_position": [round(rate, 3) for rate in self.rates()[: self.most]],
-                "best_depth_by_rows": {str(size): here.best for size, here in sorted(self._sizes.copy().items())},
-            },
-        }
+    def stats(self) -> SpecDecodeStats:
+        sizes = sorted(self._sizes.copy().items())
+        return SpecDecodeStats(
+            num_drafts=self.drafts,
+            num_draft_tokens=self.draft_tokens,
+            num_accepted_tokens=self.accepted_tokens,
+            num_accepted_tokens_per_pos=tuple(self.accepted_at),
+            num_steps_per_draft_length=tuple(self.steps),
+            cost_model=DraftCostModel(
+                step_ms={
+                    str(size): {str(depth): round(1e3 * cost, 3) for depth, cost in here.costs.items()}
+                    for size, here in sizes
+                },
+                acceptance_per_pos=tuple(round(rate, 3) for rate in self.rates()[: self.most]),
+                best_draft_length={str(size): here.best for size, here in sizes},
+            ),
+        )
 
 
 def _expected(costs: Mapping[int, float], length: int) -> float:

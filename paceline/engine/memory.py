@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 from PIL import Image as PictureFile
@@ -19,7 +18,6 @@ from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk, clear, summaries
-from paceline.cache.features import Features
 from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.prices import Attention, Prices
@@ -119,20 +117,6 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
             clear(folder, other.fingerprint)
             taken -= other.bytes
     return Disk(folder, mine, max(limit - taken, limit // 2), name, on_done=wake)
-
-
-def stats(reuse: dict[str, Any] | None) -> dict[str, Any]:
-    """The cache's numbers, with whether it is on, and why."""
-    if reuse is not None:
-        return {"enabled": True, "reason": "prefixes are kept and shared", **reuse}
-    return {
-        "enabled": False,
-        "reason": "the server is set so",
-        **PrefixCache(lambda: 0).snapshot(),
-        "evictions": {"memory": 0, "disk": 0},
-        "disk": None,
-        "vision": Features(0).stats(),
-    }
 
 
 CHUNK = 128  # tokens of each chunk that is measured

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -28,6 +28,7 @@ from paceline.cache.radix import Keys, Node, shared
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
+from paceline.stats import PrefixCacheStats
 from paceline.types import Prompt
 
 log = logging.getLogger("paceline")
@@ -567,16 +568,15 @@ class PrefixManager:
         self.runner.unhook()
         self.cache.clear()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> PrefixCacheStats:
         """For any thread."""
-        stats = self.cache.snapshot()
-        disk_evictions = 0 if self.disk is None else self.disk.evictions
-        return {
-            **stats,
-            "evictions": {"memory": self.cache.counts.evictions, "disk": disk_evictions},
-            "disk": None if self.disk is None else self.disk.stats(),
-            "vision": self.runner.features.stats(),
-        }
+        disk = self.disk
+        return replace(
+            self.cache.stats(),
+            evictions={"memory": self.cache.counts.evictions, "disk": 0 if disk is None else disk.evictions},
+            disk=None if disk is None else disk.stats(),
+            vision=self.runner.features.stats(),
+        )
 
     def enforce_budget(self) -> None:
         """Write down what is kept, and give back what sequences need: the least useful first, even what is in use if

@@ -331,11 +331,3 @@ def _ids(seqs: Collection[Sequence]) -> tuple[RequestId, ...]:
 
 def _one(seq: Sequence) -> int:
     return 1
-
-
-def waiting_reasons(seqs: Collection[Sequence]) -> dict[str, int]:
-    """How many wait for what."""
-    reasons: dict[str, int] = {}
-    for seq in seqs:
-        reasons[seq.queue.blocked_by or "order"] = reasons.get(seq.queue.blocked_by or "order", 0) + 1
-    return reasons

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import mlx.core as mx
 
 from paceline.cache.budget import Budget
@@ -86,7 +84,7 @@ def build(
     window: int | None = None,
     special: frozenset[int],
     caches: bool,
-    about: dict[str, Any],
+    name: str | None = None,
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
     prices: Prices = profile_memory(Runner(model, ROWS), head=False)
@@ -102,5 +100,6 @@ def build(
         special=special,
         prices=prices,
         budget=budget,
-        about=about,
+        draft_name=name,
+        draft_bytes=model.nbytes,
     )

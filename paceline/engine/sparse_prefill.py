@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -19,6 +18,7 @@ from paceline.engine.sequence import Sequence
 from paceline.engine.speculation_policy import SpeculationMode
 from paceline.sparse.rules import Outcome, Rules, SparseCounts, always, select
 from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
+from paceline.stats import SpecPrefillStats
 
 log = logging.getLogger("paceline")
 SPARSE = SpeculationMode(0, "plain: its prompt was read sparsely")
@@ -37,7 +37,8 @@ class SparsePrefill:
         special: frozenset[int] = frozenset(),
         prices: Prices | None = None,
         budget: Budget | None = None,
-        about: dict[str, Any] | None = None,
+        draft_name: str | None = None,
+        draft_bytes: int = 0,
         on_kept: Callable[[Sequence], None] = lambda seq: None,
     ) -> None:
         self.rules = rules
@@ -47,7 +48,8 @@ class SparsePrefill:
         self.special = special
         self.prices = prices or Prices()
         self.budget = budget
-        self.about = about or {}
+        self.draft_name = draft_name
+        self.draft_bytes = draft_bytes
         self.on_kept = on_kept  # a sequence has left the path of its full prompt
         self.counts = SparseCounts()
         vision = runner.model.vision
@@ -156,22 +158,27 @@ class SparsePrefill:
             self.draft.cache.clear()
             self.enforce_budget()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SpecPrefillStats:
         """For any thread."""
-        rules = self.rules
-        cache = self.draft.cache
-        return {
-            "enabled": True,
-            "setting": rules.setting,
-            "threshold": rules.threshold,
-            "keep_pct": rules.keep,
-            "max_tokens": rules.most,
-            "chunk": self.chunk,
-            "window": self.draft.window,
-            **self.about,
-            **self.counts.stats(),
-            "draft_cache_bytes": 0 if cache is None else cache.memory,
-        }
+        rules, counts, cache = self.rules, self.counts, self.draft.cache
+        return SpecPrefillStats(
+            enabled=True,
+            setting=rules.setting,
+            threshold=rules.threshold,
+            keep_pct=rules.keep,
+            max_tokens=rules.most,
+            chunk=self.chunk,
+            window=self.draft.window,
+            draft=self.draft_name,
+            draft_bytes=self.draft_bytes,
+            draft_cache_bytes=0 if cache is None else cache.memory,
+            outcomes=dict(counts.outcomes),
+            scored_tokens=counts.scored,
+            kept_tokens=counts.kept,
+            restored_draft_tokens=counts.restored,
+            draft_seconds=counts.draft_seconds,
+            select_seconds=counts.select_seconds,
+        )
 
 
 def _begin(seq: Sequence) -> int:

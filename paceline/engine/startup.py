@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import mlx.core as mx
 
@@ -36,6 +35,7 @@ from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
+from paceline.stats import ModelInfo, SpecDecodeStats
 
 log = logging.getLogger("paceline")
 
@@ -51,6 +51,8 @@ class Startup:
     router: SpeculationPolicy
     admission: Admission
     memory: RequestMemory
+    model: ModelInfo
+    speculation: SpecDecodeStats  # without counts
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
     def __init__(
@@ -67,8 +69,6 @@ class Startup:
         self._reuse: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
-        self.about: dict[str, Any] = {}
-        self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
         self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
 
@@ -125,29 +125,29 @@ class Startup:
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
         self.router = SpeculationPolicy(settings.speculation, no_head)
-        self.about = {
-            "model": settings.served_model_name or settings.model or DEFAULT_MODEL,
-            "family": model.config["model_type"],
-            "device": platform.device_kind(),
-            "kv_layout": NAMES[grouping],
-            "prefill_chunk": chunk,
-            "compiled_step": traces,
-            "context_length": self.context_length,
-            "max_rows": settings.max_rows,
-            "weights_bytes": model.nbytes,
-            "images": model.vision is not None,
-            "videos": model.vision is not None and model.vision.video_processor is not None,
-            "embedding_size": self.embedding_size,
-            "mtp_head": no_head is None,
-            "notes": list(model.notes),
-        }
+        info = self.model = ModelInfo(
+            name=settings.served_model_name or settings.model or DEFAULT_MODEL,
+            family=model.config["model_type"],
+            device=platform.device_kind(),
+            kv_layout=NAMES[grouping],
+            prefill_chunk=chunk,
+            compiled_step=traces,
+            context_length=self.context_length,
+            max_num_seqs=settings.max_num_seqs,
+            weights_bytes=model.nbytes,
+            images=model.vision is not None,
+            videos=model.vision is not None and model.vision.video_processor is not None,
+            embedding_size=self.embedding_size,
+            mtp_head=no_head is None,
+            notes=tuple(model.notes),
+        )
         log.info(
             "%s on %s: %.2f GB of weights, context %d, layout %s, prefill chunk %d",
-            self.about["model"],
-            self.about["device"],
+            info.name,
+            info.device,
             model.nbytes / 1e9,
             self.context_length,
-            self.about["kv_layout"],
+            info.kv_layout,
             chunk,
         )
         self._say_how_it_drafts(no_head)
@@ -160,7 +160,7 @@ class Startup:
         self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        reuse = self._reuse = build_reuse(settings, runner, budget, self.about["model"], wake)
+        reuse = self._reuse = build_reuse(settings, runner, budget, info.name, wake)
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, reuse)
@@ -179,7 +179,7 @@ class Startup:
     def _scheduler(self, chunk: int) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
-        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
         scheduler.draft_lengths.most = settings.max_draft
@@ -222,7 +222,7 @@ class Startup:
             window=settings.specprefill_window,
             special=self.tokenizer.special_ids,
             caches=settings.prefix_cache,
-            about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
+            name=settings.specprefill_draft_model,
         )
         if reuse is not None:
             sparse.on_kept = reuse.on_kept
@@ -241,7 +241,7 @@ class Startup:
         setting, most = self.settings.speculation, self.settings.max_draft
         reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
         on = no_head is None and setting != "off"
-        self.speculation = {"enabled": on, "reason": reason, "setting": setting, "max_draft": most}
+        self.speculation = SpecDecodeStats(on, reason, setting, most)
         level = logging.WARNING if no_head is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
 

@@ -130,14 +130,14 @@ def test_a_put_of_what_is_there_is_no_work(opened: Opened) -> None:
     before = path.stat().st_mtime_ns, path.stat().st_ino
     stored(disk, 1)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
-    assert disk.stats()["writes"] == 1
+    assert disk.stats().writes == 1
 
 
 def test_a_put_whose_parent_is_missing_is_refused(opened: Opened) -> None:
     disk, _ = opened()
     put(disk, 2, parent=1)
     assert finished(disk) == [Written(digest(2), False)]
-    assert disk.stats()["write_errors"] == 0
+    assert disk.stats().write_errors == 0
 
 
 @pytest.mark.parametrize("array, name", [(np.zeros(2), "F32"), (np.zeros(2, ">f4"), "F32"), (np.zeros(2), "F31")])
@@ -181,10 +181,10 @@ def test_the_queue_is_bounded_by_bytes_and_an_empty_one_takes_anything(opened: O
     assert disk.accepts(200) and not disk.accepts(201)
     put(disk, 2, arrays=floats(51))
     put(disk, 3, arrays=floats(50))
-    assert disk.stats()["pending"] == 3
+    assert disk.stats().pending == 3
     gate.open.set()
     assert finished(disk) == [Written(digest(1), True), Written(digest(2), False), Written(digest(3), True)]
-    assert disk.pending_bytes == 0 and disk.stats()["pending"] == 0
+    assert disk.pending_bytes == 0 and disk.stats().pending == 0
 
 
 def test_the_owner_is_woken_for_each_result(opened: Opened) -> None:
@@ -342,7 +342,7 @@ def test_clearing_takes_what_waits_too(opened: Opened) -> None:
     assert Written(digest(2), False) in results and Written(digest(3), False) in results
     assert [result.arrays for result in results if isinstance(result, Read)] == [None]
     assert {path.name for path in disk.folder.iterdir()} == {JOURNAL, LOCK}
-    assert disk.stats()["entries"] == 0
+    assert disk.stats().entries == 0
     stored(disk, 4)
 
 
@@ -370,7 +370,7 @@ def test_the_chain_of_what_is_written_is_never_evicted(opened: Opened) -> None:
     assert finished(disk) == [Evicted([digest(4)]), Written(digest(5), True)]
     put(disk, 6, parent=5, arrays=floats(2500))
     assert finished(disk) == [Written(digest(6), False)]  # and nothing was evicted for nothing
-    assert disk.stats()["entries"] == 4
+    assert disk.stats().entries == 4
 
 
 def test_a_parent_that_loses_its_last_child_to_eviction_stays_for_the_new_one(opened: Opened) -> None:
@@ -416,7 +416,7 @@ def test_numbers_are_told_without_a_walk_over_all_entries(opened: Opened, monkey
         stored(disk, name)
     monkeypatch.setattr(disk, "_index", Indexed(disk._index.copy()))
     stats = disk.stats()
-    assert (stats["entries"], stats["bytes"]) == (5, total(disk.folder))
+    assert (stats.entries, stats.bytes) == (5, total(disk.folder))
     monkeypatch.undo()
 
 
@@ -545,7 +545,7 @@ def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
                 model.stored.clear()
         else:
             model.hear(finished(disk))
-            assert disk.stats()["bytes"] == total(disk.folder)
+            assert disk.stats().bytes == total(disk.folder)
             if action == "reopen":
                 disk.close()
                 model.hear(disk.done())
@@ -563,7 +563,7 @@ def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
         assert isinstance(result, Read) and same(result.arrays, model.stored[result.id])
     names = {JOURNAL, LOCK, *(id + SUFFIX for id in model.stored)}
     assert {path.name for path in disk.folder.iterdir()} == names
-    assert disk.stats()["bytes"] == total(disk.folder)
+    assert disk.stats().bytes == total(disk.folder)
     disk.close()
     assert not over
     shutil.rmtree(folder)

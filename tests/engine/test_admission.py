@@ -220,10 +220,10 @@ def test_the_status_has_every_part() -> None:
     rules = admission(1000, weights=24)
     rules.account([say(seq(100), 1)], 64)
     stats = rules.stats()
-    assert stats["limit_bytes"] == 1024
-    assert stats["parts"]["rows"] == 256
-    assert stats["free_bytes"] == 1000 - 512
-    assert stats["expected_output_tokens"] == DEFAULT_OUTPUT
+    assert stats.limit_bytes == 1024
+    assert stats.parts["rows"] == 256
+    assert stats.free_bytes == 1000 - 512
+    assert stats.expected_output_tokens == DEFAULT_OUTPUT
 
 
 def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:

@@ -367,13 +367,13 @@ def test_what_was_drafted_is_counted() -> None:
     depths.choose([two])
     depths.timed(2, 3, 0.04)
     stats = depths.stats()
-    assert (stats["drafts"], stats["draft_tokens"], stats["accepted_tokens"]) == (3, 9, 5)
-    assert stats["accepted_per_position"] == [2, 2, 1, 0, 0, 0, 0, 0]
-    assert stats["depths"] == [1, 0, 0, 3, 0, 0, 0, 0, 0]
-    assert stats["cost_model"]["step_ms_by_rows_and_depth"] == {"2": {}}  # one time is not enough to go by
+    assert (stats.num_drafts, stats.num_draft_tokens, stats.num_accepted_tokens) == (3, 9, 5)
+    assert stats.num_accepted_tokens_per_pos == (2, 2, 1, 0, 0, 0, 0, 0)
+    assert stats.num_steps_per_draft_length == (1, 0, 0, 3, 0, 0, 0, 0, 0)
+    assert stats.cost_model.step_ms == {"2": {}}  # one time is not enough to go by
     for _ in range(2):
         depths.timed(2, 3, 0.04)
-    assert depths.stats()["cost_model"]["step_ms_by_rows_and_depth"] == {"2": {"3": 40.0}}
+    assert depths.stats().cost_model.step_ms == {"2": {"3": 40.0}}
 
 
 def test_row_counts_that_cost_about_the_same_are_learnt_together() -> None:

@@ -129,10 +129,10 @@ def test_no_prefix_is_used_and_none_is_left(llama: Path) -> None:
     stepper = Stepper(llama, chunk=16, cache=1 << 24)
     stepper.greedy("first", text(64), 2)
     stepper.finish()
-    entries = stepper.reuse.stats()["entries"]
+    entries = stepper.reuse.stats().entries
     heard = embed(stepper, "row", text(64))
     stepper.finish()
-    assert heard.cached == 0 and stepper.reuse.stats()["entries"] == entries
+    assert heard.cached == 0 and stepper.reuse.stats().entries == entries
     np.testing.assert_allclose(vector(heard), reference(llama, text(64)), atol=EXACT)
 
 

@@ -17,7 +17,8 @@ from PIL import Image as Pictures
 
 from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
 from paceline.errors import InvalidRequest
-from paceline.service import ChatRequest, GenerateRequest, Service
+from paceline.requests import ChatRequest, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Delta, Image, Prompt, Sampling, Speculation
 
@@ -107,7 +108,7 @@ def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service
     else:
         setting, router = request.param, SpeculationPolicy(request.param)
         folder = tiny("hybrid", layers=4)
-    settings = Settings(model=str(folder), speculation=setting, max_rows=4, context_length=900, prefill_chunk=64)
+    settings = Settings(model=str(folder), speculation=setting, max_num_seqs=4, context_length=900, prefill_chunk=64)
     service = Service(settings)
     asyncio.run(service.start())
     yield service, router

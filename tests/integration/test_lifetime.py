@@ -14,7 +14,8 @@ import pytest
 
 from paceline.engine.sequence import Sequence
 from paceline.errors import QueueFull, RequestFailed
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper
@@ -144,7 +145,7 @@ async def until_freed(watched: Watched) -> None:
 
 @pytest.fixture(scope="module")
 def service(llama: Path) -> Iterator[Service]:
-    service = Service(Settings(model=str(llama), max_rows=2, context_length=600, prefill_chunk=64, max_queue=4))
+    service = Service(Settings(model=str(llama), max_num_seqs=2, context_length=600, prefill_chunk=64, max_queue=4))
     asyncio.run(service.start())
     yield service
     asyncio.run(service.stop())
@@ -185,7 +186,7 @@ async def test_a_request_whose_caller_went_away_is_freed(service: Service, watch
 async def test_a_request_that_failed_is_freed(
     service: Service, watched: Watched, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    runner = service._live().engine.core.runner
+    runner = service._get_runtime().engine.core.runner
     assert runner is not None
 
     def collect(launched: Any) -> Any:

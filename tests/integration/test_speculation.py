@@ -399,6 +399,6 @@ def test_usage_counts_every_guess_once(small: Path, depth: Speculation) -> None:
         assert used.accepted_tokens == sum(each.kept - 1 for each in rounds)
         assert used.completion_tokens == len(each.tokens) == TOKENS
     stats = stepper.engine.scheduler.draft_lengths.stats()
-    assert stats["accepted_tokens"] == sum(usage(each).accepted_tokens for each in heard.values())
-    assert stats["accepted_tokens"] == sum(stats["accepted_per_position"])
-    assert stats["draft_tokens"] - stats["accepted_tokens"] == sum(usage(e).rejected_tokens for e in heard.values())
+    assert stats.num_accepted_tokens == sum(usage(each).accepted_tokens for each in heard.values())
+    assert stats.num_accepted_tokens == sum(stats.num_accepted_tokens_per_pos)
+    assert stats.num_draft_tokens - stats.num_accepted_tokens == sum(usage(e).rejected_tokens for e in heard.values())

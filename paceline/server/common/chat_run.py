@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from paceline.conversation.parsing import CallBroken, CallEnd, CallStart, Content, Event, OutputParser, opens_reasoning
 from paceline.errors import InvalidRequest
+from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import Delta, TokenLogprob
 
 
@@ -54,7 +54,7 @@ class ChatRun:
                 )
             calls = None  # an answer in the asked format calls nothing
         self.request = replace(
-            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
+            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, keep_format_tokens=True
         )
 
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
