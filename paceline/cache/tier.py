@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache.disk import Disk, Evicted, Read, Written
+from paceline.cache.disk_files import Arrays, Entry
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
-from paceline.cache.radix import Keys, Node
+from paceline.cache.radix import Node
 
 STEP = 16 << 20  # bytes copied to or from host memory between two steps of rows that decode
 IDLE_STEP = 256 << 20  # the same when nobody decodes
-HostArray = tuple[NDArray[Any], str]
 
 # Safetensors' names; numpy has no bfloat16, so its bits travel as integers.
 NAMES = {
@@ -42,21 +42,12 @@ TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 @dataclass(slots=True)
 class _Outgoing:
-    """A node on its way to the disk: its pieces are copied one after another."""
+    """A node on its way to the disk: its arrays are copied one after another."""
 
     node: Node
-    root: str
-    keys: Keys
-    start: int
+    entry: Entry
     arrays: list[mx.array]
-    copied: list[HostArray]
-    has_checkpoint: bool
-
-    @property
-    def name(self) -> str:
-        digest = hashlib.sha256(f"{self.root}/{self.start}/{self.has_checkpoint}/".encode())
-        digest.update(self.keys.tobytes())
-        return digest.hexdigest()[:40]
+    copied: Arrays
 
 
 @dataclass(slots=True)
@@ -65,7 +56,7 @@ class _Incoming:
 
     name: str
     shape: list[int]
-    waiting: deque[HostArray]
+    waiting: deque[tuple[NDArray[Any], str]]
     arrays: list[mx.array] = field(default_factory=list)
 
 
@@ -88,16 +79,16 @@ class DiskTier:
         """Take in what an earlier run has left; returns how many entries that is."""
         self.cache.on_stored, self.cache.on_split, self.cache.on_gone = self._stored, self._split, self._gone
         for entry in self.disk.open():
-            self._take(entry.id, entry.root, entry.keys, entry.start, entry.has_checkpoint)
+            self._take(entry)
         return len(self._files)
 
-    def _take(self, name: str, root: str, keys: Keys, start: int, has_checkpoint: bool) -> None:
-        nodes = self.cache.known(root, keys, start, name, has_checkpoint)
-        mine = [node for node in nodes if name in (node.segment_file, node.checkpoint_file)]
+    def _take(self, entry: Entry) -> None:
+        nodes = self.cache.known(entry.root, entry.key, entry.start, entry.id, entry.has_checkpoint)
+        mine = [node for node in nodes if entry.id in (node.segment_file, node.checkpoint_file)]
         if mine:
-            self._files[name], self._starts[name] = mine, start
+            self._files[entry.id], self._starts[entry.id] = mine, entry.start
         else:
-            self.disk.remove(name)
+            self.disk.remove(entry.id)
 
     # -- between two steps
 
@@ -156,7 +147,7 @@ class DiskTier:
             self._outgoing = None
         for outgoing in given_up:
             if outgoing.node.alive and outgoing.node.in_memory:
-                self._unsaved[outgoing.node] = outgoing.root
+                self._unsaved[outgoing.node] = outgoing.entry.root
 
     def close(self, timeout: float) -> None:
         """Write what is not written yet, as far as time allows."""
@@ -191,7 +182,7 @@ class DiskTier:
         if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
             self.disk.touch(hit.nodes[-1].checkpoint_file)
 
-    def _read(self, name: str, arrays: list[HostArray] | None) -> None:
+    def _read(self, name: str, arrays: Arrays | None) -> None:
         if arrays is None:
             self._reading.discard(name)
             self._wanted.discard(name)
@@ -246,19 +237,11 @@ class DiskTier:
             if outgoing.arrays:
                 return
             self._outgoing = None
-            parent = self._parent(outgoing.node, outgoing.start)
+            parent = self._parent(outgoing.node, outgoing.entry.start)
             if parent is not None and parent not in self._files:
-                continue  # gone while the pieces were copied
-            self._writing[outgoing.name] = outgoing
-            self.disk.put(
-                outgoing.name,
-                parent,
-                outgoing.keys,
-                outgoing.start,
-                outgoing.root,
-                outgoing.has_checkpoint,
-                outgoing.copied,
-            )
+                continue  # gone while the arrays were copied
+            self._writing[outgoing.entry.id] = outgoing
+            self.disk.put(replace(outgoing.entry, parent=parent), outgoing.copied)
 
     def _next(self) -> _Outgoing | None:
         """The next node that is not on disk, or lacks its checkpoint there; its parent first."""
@@ -280,8 +263,10 @@ class DiskTier:
             return None
         start = node.start if segment is not None else node.stop
         shape, arrays = _packed(segment, checkpoint)
-        described: HostArray = (np.asarray(shape, dtype=np.int64), "I64")
-        return _Outgoing(node, root, node.prefix(), start, arrays, [described], checkpoint is not None)
+        key = node.prefix()
+        digest = hashlib.sha256(f"{root}/{start}/{checkpoint is not None}/".encode() + key.tobytes())
+        entry = Entry(digest.hexdigest()[:40], None, key, start, root, checkpoint is not None)
+        return _Outgoing(node, entry, arrays, [(np.asarray(shape, dtype=np.int64), "I64")])
 
     @staticmethod
     def _parent(node: Node, start: int) -> str | None:
@@ -296,7 +281,7 @@ class DiskTier:
         if outgoing is not None:
             outgoing.node.refused = not ok
         if ok and outgoing is not None and not outgoing.node.spoiled:
-            self._take(name, outgoing.root, outgoing.keys, outgoing.start, outgoing.has_checkpoint)
+            self._take(outgoing.entry)
         elif ok:
             self.disk.remove(name)
 
@@ -370,7 +355,7 @@ def _taken(arrays: Iterator[mx.array], count: int) -> tuple[mx.array, ...]:
     return tuple(next(arrays) for _ in range(count))
 
 
-def _to_host(array: mx.array) -> HostArray:
+def _to_host(array: mx.array) -> tuple[NDArray[Any], str]:
     name = NAMES[array.dtype]
     return np.array(array.view(mx.uint16) if name == "BF16" else array), name
 

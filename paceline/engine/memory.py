@@ -11,7 +11,8 @@ import mlx.core as mx
 
 from paceline import platform
 from paceline.cache.budget import Budget
-from paceline.cache.disk import Disk, clear, summaries
+from paceline.cache.disk import Disk
+from paceline.cache.disk_summary import clear, summaries
 from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier

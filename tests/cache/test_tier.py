@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.disk import Disk
+from paceline.cache.disk_files import Arrays, Entry
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node
@@ -178,11 +179,11 @@ def test_a_parent_is_written_before_its_children(tmp_path: Path) -> None:
     order: list[tuple[int, int, str | None]] = []
     put = world.disk.put
 
-    def seen(id: str, parent: str | None, text: Any, start: int, *rest: Any) -> None:
-        order.append((start, len(text), parent))
-        put(id, parent, text, start, *rest)
+    def seen(entry: Entry, arrays: Arrays) -> None:
+        order.append((entry.start, entry.stop, entry.parent))
+        put(entry, arrays)
 
-    world.disk.put = seen  # type: ignore[method-assign, assignment]
+    world.disk.put = seen  # type: ignore[method-assign]
     world.keep(ABC)
     world.keep(A)
     world.keep((*ABC, 7))
@@ -297,7 +298,7 @@ def test_clear_also_forgets_what_is_on_its_way_to_the_disk(world: World, written
 
 def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
     """What is refused is not tried again for ever: neither by its children, nor at the end."""
-    world = World(tmp_path, disk=1000)
+    world = World(tmp_path, disk=100)
     puts = 0
     put = world.disk.put
 
@@ -321,7 +322,7 @@ def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_the_oldest_files_make_room_and_memory_stays(tmp_path: Path) -> None:
-    world = World(tmp_path, disk=60_000)
+    world = World(tmp_path, disk=40_000)
     for seed in range(40):
         world.keep((100 + seed, *range(20)))
         world.settle()
