@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, Grouping
 from paceline.cache.layers import AttentionCache, resize
+from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.models.adapter import Adapted
 
 

@@ -17,9 +17,17 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from paceline.cache.grouping import Grouping
-from paceline.cache.lane import Change, Group, Lane
-from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
+from paceline.cache.layers import (
+    AttentionCache,
+    CacheGroup,
+    Fold,
+    LayerCache,
+    StateCache,
+    UnsupportedUse,
+    attention_mask,
+    causal_mask,
+)
+from paceline.cache.slot_plan import Change, Group, Grouping, SlotPlan
 
 Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
 
@@ -65,7 +73,7 @@ class Batch:
         self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
         self.ahead: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
         self._reach: list[int] = []  # the most that each of these can be
-        self.lanes: dict[int | None, Lane] = {}
+        self.lanes: dict[int | None, SlotPlan] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
         # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
@@ -86,7 +94,7 @@ class Batch:
         if lane is None:
             size = 1 if self.grouping.skew == 0 else rows
             groups = [Group(first, size, 0, [0] * size) for first in range(0, rows, size)]
-            lane = self.lanes[plan.window] = Lane(plan.window, groups)
+            lane = self.lanes[plan.window] = SlotPlan(plan.window, groups)
         return AttentionCache(self, lane)
 
     @property
@@ -133,7 +141,7 @@ class Batch:
             for change in lane.trim(self.lengths):
                 self._change(lane, change)
 
-    def _change(self, lane: Lane, change: Change) -> None:
+    def _change(self, lane: SlotPlan, change: Change) -> None:
         for cache in self._attention(lane):
             cache.change(change)
         if self.frugal:
@@ -145,10 +153,9 @@ class Batch:
         for cache in self.flat:
             mx.eval(list(cache.arrays()))
 
-    def ends(self, lane: Lane) -> list[int]:
+    def ends(self, lane: SlotPlan) -> list[int]:
         """For each row, the slot that its next token is written to."""
-        starts = [start for group in lane.groups for start in group.starts]
-        return [n - start for n, start in zip(self.lengths, starts, strict=True)]
+        return [end for group in lane.groups for end in group.ends(self.lengths)]
 
     @property
     def places(self) -> list[int]:
@@ -223,43 +230,40 @@ class Batch:
     def tentative(self) -> bool:
         return self._open_step().tentative
 
-    def mask(self, lane: Lane, index: int) -> Any:
+    def mask(self, lane: SlotPlan, index: int) -> Any:
         step = self._open_step()
         key = (lane.window, index)
         if key not in step.masks:
-            group = lane.groups[index]
+            group, width = lane.groups[index], step.width
             if step.ends is not None:
-                step.masks[key] = lane.fixed_mask(group, step.ends[lane.window], step.width)
+                ends = step.ends[lane.window][group.rows]
+                step.masks[key] = causal_mask(0, group.capacity, ends, width, lane.window)
             else:
-                step.masks[key] = lane.mask(group, self.lengths, step.width)
+                step.masks[key] = attention_mask(lane, group, self.lengths, width)
         return step.masks[key]
 
-    def view(self, lane: Lane, index: int) -> tuple[int, int]:
+    def view(self, lane: SlotPlan, index: int) -> tuple[int, int]:
         if self._open_step().ends is not None:
             return 0, lane.groups[index].capacity
         return lane.view(lane.groups[index], self.lengths, self._open_step().width)
 
-    def slots(self, lane: Lane, index: int) -> int | mx.array:
+    def slots(self, lane: SlotPlan, index: int) -> int | mx.array:
         """Where the step's tokens are written: a slot common to the group's rows, or an index array."""
         step = self._open_step()
         key = (lane.window, index)
         if key not in step.slots:
             group = lane.groups[index]
             if step.ends is not None:
-                mine = step.ends[lane.window][group.first : group.first + group.count]
-                fixed = (mine[:, None] + mx.arange(step.width))[:, None, :, None]
-                step.slots[key] = fixed
-                return fixed
-            rows = self.lengths[group.first : group.first + group.count]
-            ends = [n - s for n, s in zip(rows, group.starts, strict=True)]
-            if len(set(ends)) == 1:
-                step.slots[key] = ends[0]
+                fixed = step.ends[lane.window][group.rows]
+                step.slots[key] = _following(fixed, step.width)
             else:
-                step.slots[key] = (mx.array(ends)[:, None] + mx.arange(step.width))[:, None, :, None]
+                ends = group.ends(self.lengths)
+                even = len(set(ends)) == 1
+                step.slots[key] = ends[0] if even else _following(mx.array(ends), step.width)
         slots: int | mx.array = step.slots[key]
         return slots
 
-    def placement(self, lane: Lane) -> tuple[Literal["new", "same"], int, int]:
+    def placement(self, lane: SlotPlan) -> tuple[Literal["new", "same"], int, int]:
         return self._placed[lane.window]
 
     # -- membership
@@ -305,8 +309,7 @@ class Batch:
     def _place(self, length: int) -> Placement:
         for lane in self.lanes.values():
             for index, group in enumerate(lane.groups):
-                rows = self.lengths[group.first : group.first + group.count]
-                if self.grouping.accepts(rows, length):
+                if self.grouping.accepts(self.lengths[group.rows], length):
                     return Placement(group.first + group.count, index)
             break  # every lane has the same groups
         return Placement(self.rows, None)
@@ -344,7 +347,7 @@ class Batch:
         if self.frugal:
             self.evaluate()
 
-    def _attention(self, lane: Lane) -> Iterator[AttentionCache]:
+    def _attention(self, lane: SlotPlan) -> Iterator[AttentionCache]:
         for cache in self.flat:
             if isinstance(cache, AttentionCache) and cache.lane is lane:
                 yield cache
@@ -362,6 +365,11 @@ class Batch:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
+
+
+def _following(ends: mx.array, width: int) -> mx.array:
+    """The slots of `width` tokens from each row's end on, as an index for keys and values."""
+    return (ends[:, None] + mx.arange(width))[:, None, :, None]
 
 
 def _flatten(layer: LayerCache) -> Iterator[LayerCache]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
-from paceline.cache.lane import Change, Lane
+from paceline.cache.slot_plan import Change, Group, SlotPlan
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class LayerCache:
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length."""
 
-    def __init__(self, batch: Batch, lane: Lane) -> None:
+    def __init__(self, batch: Batch, lane: SlotPlan) -> None:
         super().__init__(batch)
         self.lane = lane
         self.keys: list[mx.array] = []
@@ -87,7 +87,7 @@ class AttentionCache(LayerCache):
                 raise UnsupportedUse("an explicit mask is asked for")
             return None if count == 1 else "causal"
         if return_array:
-            return self.lane.array_mask(self.lane.groups[0], self.batch.lengths, count)
+            return array_mask(self.lane, self.lane.groups[0], self.batch.lengths, count)
         return self.batch.mask(self.lane, 0)
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
@@ -101,8 +101,7 @@ class AttentionCache(LayerCache):
             self._allocate(keys, values)
         single = len(self.lane.groups) == 1
         for index, group in enumerate(self.lane.groups):
-            rows = slice(group.first, group.first + group.count)
-            new_keys, new_values = (keys, values) if single else (keys[rows], values[rows])
+            new_keys, new_values = (keys, values) if single else (keys[group.rows], values[group.rows])
             self.keys[index] = self._write(self.keys[index], index, new_keys)
             self.values[index] = self._write(self.values[index], index, new_values)
         if single:
@@ -116,7 +115,7 @@ class AttentionCache(LayerCache):
             keys, values = self._view(index)
             outputs.append(
                 mx.fast.scaled_dot_product_attention(
-                    queries[group.first : group.first + group.count],
+                    queries[group.rows],
                     keys,
                     values,
                     scale=scale,
@@ -320,6 +319,31 @@ class CacheGroup(LayerCache):
 
     def make_mask(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedUse("a mask is asked of a list of caches")
+
+
+def attention_mask(plan: SlotPlan, group: Group, lengths: list[int], width: int) -> mx.array | str | None:
+    """Which slots of the plan's view each new token attends to; None and "causal" need no array in the kernel."""
+    low, high = plan.view(group, lengths, width)
+    even = len(set(group.ends(lengths))) == 1
+    if even and (plan.window is None or high - low <= plan.window):
+        return None if width == 1 else "causal"
+    return array_mask(plan, group, lengths, width)
+
+
+def array_mask(plan: SlotPlan, group: Group, lengths: list[int], width: int) -> mx.array:
+    """The same, always as an array (rows, 1, width, slots)."""
+    low, high = plan.view(group, lengths, width)
+    return causal_mask(low, high, mx.array(group.ends(lengths)), width, plan.window)
+
+
+def causal_mask(low: int, high: int, ends: mx.array, width: int, window: int | None) -> mx.array:
+    """Which of the slots [low, high) each of `width` new tokens attends to, where row i's first goes to `ends[i]`."""
+    slots = mx.arange(low, high)[None, None, None, :]
+    queries = (ends[:, None] + mx.arange(width))[:, None, :, None]
+    mask = slots <= queries
+    if window is not None:
+        mask = mask & (slots > queries - window)
+    return mask
 
 
 def _joined(mine: mx.array, theirs: mx.array, order: mx.array | None) -> mx.array:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
-from paceline.cache.lane import Lane
 from paceline.cache.layers import AttentionCache, StateCache, UnsupportedUse
+from paceline.cache.slot_plan import SlotPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def fill(
     batch.lengths = [length]
 
 
-def _lay(lane: Lane, length: int, have: int, room: int) -> int:
+def _lay(lane: SlotPlan, length: int, have: int, room: int) -> int:
     """Tell a lane of one row that its buffers hold the last `have` of `length` tokens; returns their capacity."""
     group = lane.groups[0]
     group.starts = [length - have]

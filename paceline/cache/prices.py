@@ -1,7 +1,7 @@
 """What rows cost in bytes: the one price list, for admission, chunk sizing, preemption and status alike. No MLX.
 
 The numbers are read off the model at start (engine/measure); here is only the arithmetic. It follows what buffers
-really do: they grow in steps (cache/slots), a window bounds them, and rows of one group are padded to its longest.
+really do: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paceline.cache.grouping import ROWS, Grouping
-from paceline.cache.slots import MARGIN, capacity
+from paceline.cache.slot_plan import MARGIN, ROWS, Grouping, capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +126,5 @@ class Prices:
 
 
 def _most(window: int) -> int:
-    """Tokens in a window's buffer while a row decodes: those that are kept (cache/lane), and the new one."""
+    """Tokens in a window's buffer while a row decodes: those that are kept (cache/slot_plan), and the new one."""
     return window + MARGIN

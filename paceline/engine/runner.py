@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from paceline import platform
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.engine import pooling
 from paceline.engine.forward import Forward
 from paceline.engine.row import Row

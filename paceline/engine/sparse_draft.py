@@ -7,9 +7,9 @@ from typing import Any
 import mlx.core as mx
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import ROWS
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.prices import Prices
+from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.measure import measure
 from paceline.engine.runner import Runner

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch, Placement
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.engine.forward import Forward
 from paceline.engine.row import Row
 from paceline.models.mtp import Head

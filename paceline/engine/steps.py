@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from paceline import platform
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.engine.forward import DEVICES, Forward
 from paceline.models import check
 from paceline.models.adapter import Adapted

@@ -17,7 +17,7 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
 from paceline.models import attention, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta

@@ -16,7 +16,7 @@ import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import PADDED, ROWS, Grouping
+from paceline.cache.slot_plan import PADDED, ROWS, Grouping
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted
 from paceline.models.positions import Positions, dynamic_reach

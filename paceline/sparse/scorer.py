@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from paceline.cache import pieces
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import ROWS
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Keys
+from paceline.cache.slot_plan import ROWS
 from paceline.models.adapter import Adapted
 
 LOOK_AHEAD = 8

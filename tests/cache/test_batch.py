@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import grouping as grouping_module
-from paceline.cache import lane as lane_module
-from paceline.cache import slots as slots_module
+from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, Placement
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.cache.layers import StateCache, UnsupportedUse
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
 from tests.cache.world import DEFERS, FOLDABLE, FULL, MODELS, World
 from tests.lengths import examples
 
@@ -28,9 +27,8 @@ from tests.lengths import examples
 def small_steps() -> Iterator[None]:
     """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slots_module, "STEP", 4)
-        patch.setattr(slots_module, "MARGIN", 2)
-        patch.setattr(lane_module, "MARGIN", 2)
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
         patch.setattr(grouping_module, "SMALL", 6)
         yield
 

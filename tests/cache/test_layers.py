@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.cache.layers import AttentionCache, CacheGroup, UnsupportedUse
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from tests.cache.test_batch import SCRIPTS, play
 from tests.cache.world import HEADS, MODELS, SIZE, World, vectors
 

@@ -13,13 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import grouping as grouping_module
-from paceline.cache import lane as lane_module
-from paceline.cache import pieces
-from paceline.cache import slots as slots_module
+from paceline.cache import pieces, slot_plan
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS
 from paceline.cache.layers import UnsupportedUse
 from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.slot_plan import LAYOUTS
 from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vectors
 
 
@@ -27,9 +25,8 @@ from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vect
 def small_steps() -> Iterator[None]:
     """As in test_batch: short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slots_module, "STEP", 4)
-        patch.setattr(slots_module, "MARGIN", 2)
-        patch.setattr(lane_module, "MARGIN", 2)
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
         patch.setattr(grouping_module, "SMALL", 6)
         yield
 

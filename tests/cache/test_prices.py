@@ -6,10 +6,8 @@ import random
 
 import pytest
 
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
-from paceline.cache.lane import Group, Lane
 from paceline.cache.prices import Attention, Prices
-from paceline.cache.slots import MARGIN, STEP, capacity
+from paceline.cache.slot_plan import LAYOUTS, MARGIN, PADDED, ROWS, SIMILAR, STEP, Group, SlotPlan, capacity
 
 PLAIN = Prices((Attention(None, 10),))
 
@@ -34,7 +32,7 @@ def test_a_state_costs_the_same_at_any_length() -> None:
 
 @pytest.mark.parametrize("window", [100, 240, 241, 242, 497, 512])
 def test_a_window_costs_what_its_buffer_has(window: int) -> None:
-    lane = Lane(window, [Group(0, 1, 0, [0])])
+    lane = SlotPlan(window, [Group(0, 1, 0, [0])])
     for length in range(0, 1500):
         lane.reserve([length], 1)
     assert Prices((Attention(window, 1),)).row(1500) == lane.groups[0].capacity

@@ -10,8 +10,8 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.batch import Batch, LayerPlan, Placement
-from paceline.cache.grouping import ROWS, Grouping
 from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
+from paceline.cache.slot_plan import ROWS, Grouping
 
 PRIME = 10_007  # states stay small integers
 FULL = LayerPlan("attention")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prices import Attention, Prices
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.admission import Admission

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.cache.budget import Budget
 from paceline.cache.prices import Attention, Prices
-from paceline.cache.slots import capacity
+from paceline.cache.slot_plan import capacity
 from paceline.engine.account import EVERY, RECENT, Account, Memory
 from paceline.engine.admission import Admission
 from tests.engine.test_scheduler import row

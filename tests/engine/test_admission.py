@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.cache.grouping import PADDED, SIMILAR
 from paceline.cache.prices import Attention, Prices
+from paceline.cache.slot_plan import PADDED, SIMILAR
 from paceline.engine.admission import AHEAD, GROWTH
 from paceline.engine.outputs import PRIOR
 from paceline.engine.pace import LEAST

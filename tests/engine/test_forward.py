@@ -11,10 +11,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache import slots
+from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.engine import forward as forward_module
 from paceline.engine.forward import Forward
 from paceline.models.positions import Positions
@@ -62,7 +62,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers that grow by sixteen slots, so that short scripts see them grow and slide."""
-    monkeypatch.setattr(slots, "STEP", 16)
+    monkeypatch.setattr(slot_plan, "STEP", 16)
 
 
 def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
@@ -288,7 +288,7 @@ def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: 
 def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
     model: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "STEP", 64)  # a buffer that grows is another shape
+    monkeypatch.setattr(slot_plan, "STEP", 64)  # a buffer that grows is another shape
     forward = Forward(toy, traces=True, patience=1)
     pair = Pair(MODELS[model], layout, forward)
     pair.join(20, delta=-3)

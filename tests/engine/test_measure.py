@@ -11,8 +11,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prices import Prices
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
 from paceline.engine.row import Row

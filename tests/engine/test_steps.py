@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cache.grouping import PADDED, Grouping
+from paceline.cache.slot_plan import PADDED, Grouping
 from paceline.engine.steps import prepare_steps
 from paceline.models import check
 from paceline.models.adapter import Adapted

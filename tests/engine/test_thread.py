@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cache.grouping import SIMILAR
+from paceline.cache.slot_plan import SIMILAR
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.core import EngineCore

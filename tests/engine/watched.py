@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, Grouping
+from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.engine.depth import ENOUGH, Depths
 from paceline.engine.forward import Forward
 from paceline.engine.row import Row

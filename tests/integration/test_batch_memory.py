@@ -9,8 +9,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED
 from paceline.cache.layers import AttentionCache
+from paceline.cache.slot_plan import PADDED
 
 LAYERS = 16
 TOKENS = 1020  # just below a border: a few more, and the buffers grow

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.engine.forward import Forward
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError

@@ -13,8 +13,8 @@ from mlx_lm.models.gated_delta import compute_g, gated_delta_ops, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED, ROWS
 from paceline.cache.layers import StateCache
+from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
 from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
 from paceline.types import MOST_DRAFTED

@@ -12,8 +12,8 @@ from mlx_lm.models.gated_delta import gated_delta_update
 from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED
 from paceline.cache.layers import StateCache
+from paceline.cache.slot_plan import PADDED
 from paceline.models import gated_delta_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta

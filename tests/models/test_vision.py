@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
