@@ -32,7 +32,7 @@ class Hit:
     length: int = 0
     known: int = 0  # tokens whose keys and values are there; past `length` there is no state for them
 
-    def pieces(self) -> tuple[list[Any], Any]:
+    def kv_snapshot(self) -> tuple[list[Any], Any]:
         """Its segments, the last one cut where the hit ends, and the checkpoint there; None: this model needs none."""
         segments: list[Any] = [node.segment for node in self.nodes]
         last = self.nodes[-1]

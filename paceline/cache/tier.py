@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from paceline.cache.disk import Disk, Evicted, Read, Written
 from paceline.cache.disk_files import Arrays, Entry
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
 

@@ -1,6 +1,6 @@
 """Whether the memory there is suffices: for one more row, for the next steps, at all. No MLX.
 
-All answers come from the one budget (cache/budget) and the one price list (cache/prices). A row is priced by what it
+All answers come from the one budget (cache/budget) and the memory model (cache/memory_model). A row costs what it
 has and what it is likely to say (engine/outputs). What prefixes hold that nobody uses counts as free: the cache gives
 it back as soon as the account says that rows need it, which `account` does before they use it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paceline.cache.budget import REQUEST_PARTS, Budget
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
 from paceline.engine.outputs import Outputs
 from paceline.engine.pace import LEAST
 from paceline.engine.row import Row
@@ -22,9 +22,11 @@ AHEAD = 96  # tokens that rows may grow by between two looks
 
 
 class Admission:
-    def __init__(self, budget: Budget, prices: Prices, outputs: Outputs | None = None, *, width: int = 1) -> None:
+    def __init__(
+        self, budget: Budget, memory_model: MemoryModel, outputs: Outputs | None = None, *, width: int = 1
+    ) -> None:
         self.budget = budget
-        self.prices = prices
+        self.memory_model = memory_model
         self.outputs = outputs or Outputs()
         self.width = width  # tokens that a row may have in a decode step
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
@@ -41,11 +43,11 @@ class Admission:
 
     def _alone(self, tokens: int, patches: Sequence[int]) -> int:
         """What `used` will say of a row that has just come in, with nobody else there and the least chunk."""
-        prices = self.prices
-        activations = prices.step(1, self.width) + self._chunk(tokens, LEAST)
+        memory_model = self.memory_model
+        activations = memory_model.step(1, self.width) + self._chunk(tokens, LEAST)
         length = tokens + 2 * self.width
-        held = prices.row(length) + prices.copying([length]) + prices.stretch(tokens, LEAST)
-        return self.budget.holding("weights") + held + activations + prices.pictures(patches)
+        held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, LEAST)
+        return self.budget.holding("weights") + held + activations + memory_model.pictures(patches)
 
     # -- on the engine's thread
 
@@ -92,23 +94,23 @@ class Admission:
         prompts = [len(row.context) for row in rows if row.remaining]
         if not prompts or not chunk:
             return 0
-        stretch = sum(self.prices.stretch(prompt, chunk) for prompt in prompts)
+        stretch = sum(self.memory_model.stretch(prompt, chunk) for prompt in prompts)
         return self._chunk(max(prompts), chunk) + stretch
 
     def holding(self, row: Row) -> int:
         """What a row takes, when it has become as long as it is likely to."""
-        return self.prices.row(self.reach(row))
+        return self.memory_model.row(self.reach(row))
 
     def account(self, rows: Sequence[Row], chunk: int) -> None:
         """Write down what rows hold and what they were promised: prefixes give way at once."""
         groups = self._groups(rows)
-        now = self.prices.batch([row.length for row in rows], groups)
-        later = self.prices.batch([self.reach(row) for row in rows], groups)
+        now = self.memory_model.batch([row.length for row in rows], groups)
+        later = self.memory_model.batch([self.reach(row) for row in rows], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
         lengths = [self.reach(row) for row in rows]
-        copying = self.prices.copying(lengths, groups)
-        self.frugal = self.prices.copying(lengths, groups, at_once=True) - copying > self.spare
+        copying = self.memory_model.copying(lengths, groups)
+        self.frugal = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(rows, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(rows))
         self.budget.hold("draft", self._scoring(rows))
@@ -120,14 +122,14 @@ class Admission:
 
     def lingers(self, ended: Sequence[Row]) -> bool:
         """Do rows that have ended hold more than that, as long as they have not left the batch?"""
-        return sum(self.prices.row(row.length) for row in ended) > self.spare
+        return sum(self.memory_model.row(row.length) for row in ended) > self.spare
 
     def held(self, rows: Sequence[Row]) -> int:
         """What we think is held between two steps, with nothing promised to anybody."""
-        prices = self.prices
-        together = prices.batch([row.length for row in rows if not row.remaining])
-        apart = sum(prices.row(row.length) for row in rows if row.remaining)
-        pictures = sum(prices.patch * size for row in rows if row.remaining for size in row.patches)
+        memory_model = self.memory_model
+        together = memory_model.batch([row.length for row in rows if not row.remaining])
+        apart = sum(memory_model.row(row.length) for row in rows if row.remaining)
+        pictures = sum(memory_model.patch * size for row in rows if row.remaining for size in row.patches)
         return (
             self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "pictures")
             + together
@@ -149,7 +151,7 @@ class Admission:
 
     def _batch(self, lengths: Sequence[int], rows: Sequence[Row]) -> int:
         groups = self._groups(rows)
-        return self.prices.batch(lengths, groups) + self.prices.copying(lengths, groups)
+        return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
     def _base(self, rows: Sequence[Row]) -> int:
         return self.budget.holding("weights") + self._pictures(rows) + self._scoring(rows)
@@ -163,20 +165,20 @@ class Admission:
 
     def _pictures(self, rows: Sequence[Row]) -> int:
         sizes = [size for row in rows if row.patches and row.remaining for size in row.patches]
-        return self.prices.pictures(sizes) if sizes else 0
+        return self.memory_model.pictures(sizes) if sizes else 0
 
     def _activations(self, rows: Sequence[Row], chunk: int) -> int:
         """A decode step of all rows, and a chunk of a prompt that is still read."""
-        return self.prices.step(len(rows), self.width) + self.reading(rows, chunk)
+        return self.memory_model.step(len(rows), self.width) + self.reading(rows, chunk)
 
     def _chunk(self, prompt: int, chunk: int) -> int:
-        return self.prices.chunk(min(chunk, prompt), prompt)
+        return self.memory_model.chunk(min(chunk, prompt), prompt)
 
     def _groups(self, rows: Sequence[Row]) -> list[list[int]] | None:
-        prices = self.prices
-        if prices.grouping.skew == 0:
+        memory_model = self.memory_model
+        if memory_model.grouping.skew == 0:
             return None
-        return prices.groups([(row.group, max(row.length, len(row.context) - 1)) for row in rows])
+        return memory_model.groups([(row.group, max(row.length, len(row.context) - 1)) for row in rows])
 
     @staticmethod
     def _length(row: Row, ahead: int) -> int:

@@ -12,7 +12,7 @@ from PIL import Image as PictureFile
 
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
-from paceline.cache.prices import Attention, Prices
+from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.text import TextStream
 from paceline.engine.row import Row
@@ -27,7 +27,7 @@ LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
 PICTURES = (224, 448)  # sides of the pictures that are measured, in pixels
 
 
-def measure(runner: Runner, *, head: bool = True) -> Prices:
+def measure(runner: Runner, *, head: bool = True) -> MemoryModel:
     """What rows, chunks and pictures cost with this model, on this machine. `head`: its MTP head, if it has one, reads
     the prompts."""
     row = Row(
@@ -47,7 +47,7 @@ def measure(runner: Runner, *, head: bool = True) -> Prices:
     held = [row.batch] if row.head is None else [row.batch, row.head]
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
     patch, tower_patch, tower_pair = _pictures(runner)
-    return Prices(
+    return MemoryModel(
         attention=_attention(held),
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
         chunk_token=token,
@@ -60,7 +60,7 @@ def measure(runner: Runner, *, head: bool = True) -> Prices:
     )
 
 
-def _attention(batches: Sequence[Batch]) -> tuple[Attention, ...]:
+def _attention(batches: Sequence[Batch]) -> tuple[AttentionCost, ...]:
     tokens: dict[int | None, int] = defaultdict(int)
     layers: dict[int | None, int] = defaultdict(int)
     for batch in batches:
@@ -68,7 +68,7 @@ def _attention(batches: Sequence[Batch]) -> tuple[Attention, ...]:
             if isinstance(cache, AttentionCache) and cache.keys:
                 tokens[cache.lane.window] += _bytes(cache) // cache.lane.groups[0].capacity
                 layers[cache.lane.window] += 1
-    return tuple(Attention(window, token, layers[window]) for window, token in tokens.items())
+    return tuple(AttentionCost(window, token, layers[window]) for window, token in tokens.items())
 
 
 def _bytes(cache: AttentionCache | StateCache) -> int:

@@ -19,10 +19,10 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Keys, Node, shared
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
@@ -88,7 +88,7 @@ class Reuse:
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self.needs_state = pieces.needs_checkpoints(runner.language.batch(runner.grouping))
+        self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
@@ -274,17 +274,17 @@ class Reuse:
         return self.cache.memory <= free
 
     def _restore(self, row: Row, hit: Hit) -> None:
-        segments, checkpoint = hit.pieces()
+        segments, checkpoint = hit.kv_snapshot()
         room = len(row.keys) - hit.length + SPARE
         runner = self.runner
         batch = runner.batch_of(row)
-        pieces.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
+        kv_snapshot.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
         waits = batch.arrays()
         if runner.drafter is not None and row.reads:
             row.head = runner.drafter.head.batch(runner.grouping)
             pairs = [segment.pairs for segment in segments if segment.pairs]
             count = sum(part[0].shape[2] for part in pairs)
-            pieces.fill(row.head, count, pairs, None, room)
+            kv_snapshot.fill(row.head, count, pairs, None, room)
             delta = row.delta - row.dropped  # the head's part ends before anything is left out
             row.head.deltas[0] = delta + hit.length - 1 - count  # where the head has gaps, its places stay true
             row.carry = checkpoint.carry
@@ -470,19 +470,19 @@ class Reuse:
         """Copies of tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint. None:
         there is no memory for them."""
         bare = bare or self.cache.anywhere
-        need = pieces.cut_bytes(batch, max(stop - start, 0), bare=bare)
+        need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
         if head is not None:
-            need += pieces.cut_bytes(head, max(pairs, 0), bare=True)
+            need += kv_snapshot.cut_bytes(head, max(pairs, 0), bare=True)
         if not self._has_room(need):
             return None
-        arrays = pieces.cut_segment(batch, place, start, stop) if stop > start else ()
+        arrays = kv_snapshot.cut_segment(batch, place, start, stop) if stop > start else ()
         paired: tuple[mx.array, ...] = ()
         if head is not None and pairs > 0:
-            paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
+            paired = kv_snapshot.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
         checkpoint = None
         if not bare:
-            kept = None if carry is None else pieces.own(carry)  # it may be a view of a whole chunk's states
-            checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), kept)
+            kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states
+            checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(batch, place, stop), kept)
         remains = Remains(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
         mx.async_eval(remains.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
         return remains

@@ -7,8 +7,8 @@ from typing import Any
 import mlx.core as mx
 
 from paceline.cache.budget import Budget
+from paceline.cache.memory_model import MemoryModel
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.prices import Prices
 from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.measure import measure
@@ -89,7 +89,7 @@ def build(
     about: dict[str, Any],
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    prices: Prices = measure(Runner(model, ROWS), head=False)
+    memory_model: MemoryModel = measure(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
@@ -100,7 +100,7 @@ def build(
         runner,
         size,
         special=special,
-        prices=prices,
+        memory_model=memory_model,
         budget=budget,
         about=about,
     )

@@ -13,7 +13,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.budget import Budget
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
 from paceline.engine.routing import Route
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -36,7 +36,7 @@ class SparsePrefill:
         chunk: int,
         *,
         special: frozenset[int] = frozenset(),
-        prices: Prices | None = None,
+        memory_model: MemoryModel | None = None,
         budget: Budget | None = None,
         about: dict[str, Any] | None = None,
         on_chosen: Callable[[Row], None] = lambda row: None,
@@ -46,7 +46,7 @@ class SparsePrefill:
         self.runner = runner
         self.chunk = chunk
         self.special = special
-        self.prices = prices or Prices()
+        self.memory_model = memory_model or MemoryModel()
         self.budget = budget
         self.about = about or {}
         self.on_chosen = on_chosen  # a row has left the path of its full prompt
@@ -67,7 +67,7 @@ class SparsePrefill:
 
     def price(self, prompt: int) -> int:
         """Bytes that the draft takes for a prompt, while it is scored."""
-        return self.prices.row(prompt + LOOK_AHEAD) + self.prices.chunk(min(self.chunk, prompt), prompt)
+        return self.memory_model.row(prompt + LOOK_AHEAD) + self.memory_model.chunk(min(self.chunk, prompt), prompt)
 
     def advance(self, row: Row) -> list[mx.array]:
         """A step of its own for a row that is not `decided`: begin, read on, or choose. Returns what to wait for."""

@@ -18,9 +18,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Keys
 from paceline.cache.slot_plan import ROWS
@@ -69,7 +69,7 @@ class Draft:
         self.window = window
         self.cache = cache
         if cache is not None:
-            cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
+            cache.anywhere = not kv_snapshot.needs_checkpoints(language.batch(ROWS))
 
     def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
         """Begin with a prompt. `salt`: it shares only with prompts of the same one; None: with none."""
@@ -156,9 +156,9 @@ class Scout:
         if not hit.nodes:
             return
         try:
-            segments, checkpoint = hit.pieces()
+            segments, checkpoint = hit.kv_snapshot()
             room = len(self.tokens) - hit.length + LOOK_AHEAD
-            pieces.fill(self.batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
+            kv_snapshot.fill(self.batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
             cache.use(hit)
             self.done = self.restored = hit.length
         finally:
@@ -172,10 +172,10 @@ class Scout:
         start, whole = cache.covered(self._root, keys)
         segment = None
         if start < self.done:
-            segment = Segment(pieces.cut_segment(self.batch, 0, start, self.done))
+            segment = Segment(kv_snapshot.cut_segment(self.batch, 0, start, self.done))
         checkpoint = None
         if not whole and not cache.anywhere:
-            checkpoint = Checkpoint(pieces.cut_checkpoint(self.batch, 0, self.done))
+            checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(self.batch, 0, self.done))
         if segment is None and checkpoint is None:
             return
         mx.async_eval([*([] if segment is None else segment.all()), *([] if checkpoint is None else checkpoint.all())])

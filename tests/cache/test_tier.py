@@ -15,7 +15,7 @@ import pytest
 
 from paceline.cache.disk import Disk
 from paceline.cache.disk_files import Arrays, Entry
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node
 from paceline.cache.tier import DiskTier

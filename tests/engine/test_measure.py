@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.admission import Admission
 from paceline.engine.measure import measure
@@ -37,21 +37,21 @@ class Watched:
     def __init__(self, folder: Path, layout: str, speculation: Speculation) -> None:
         mx.eval(loaded(folder).language.module.parameters())
         self.stepper = Stepper(folder, layout, chunk=CHUNK, speculation=speculation)
-        self.prices = measure(self.stepper.runner, head=speculation != "off")
-        self.admission = Admission(Budget(1 << 40), self.prices, width=1 if speculation == "off" else 3)
+        self.memory_model = measure(self.stepper.runner, head=speculation != "off")
+        self.admission = Admission(Budget(1 << 40), self.memory_model, width=1 if speculation == "off" else 3)
         self.stepper.engine.scheduler.admission = self.admission
         self.before = held()
 
     def look(self) -> tuple[int, int]:
         """Bytes by the prices, and by MLX, with nothing under way."""
-        stepper, prices = self.stepper, self.prices
+        stepper, memory_model = self.stepper, self.memory_model
         stepper.settle()
         active = held()
         together = stepper.runner.rows  # one that has ended leaves with the next step
-        groups = prices.groups([(row.group, row.length) for row in together])
+        groups = memory_model.groups([(row.group, row.length) for row in together])
         reading = [row for row in stepper.engine.scheduler.running if row.batch is not None]
-        said = prices.batch([row.length for row in together], groups)
-        said += sum(prices.row(row.length) + prices.stretch(row.length, CHUNK) for row in reading)
+        said = memory_model.batch([row.length for row in together], groups)
+        said += sum(memory_model.row(row.length) + memory_model.stretch(row.length, CHUNK) for row in reading)
         return said, active - self.before
 
 
@@ -108,8 +108,8 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
                 peak = mx.get_peak_memory() - active
                 peaks[new.prefilled] = min(peak, peaks.get(new.prefilled, peak))
         for after, peak in peaks.items():
-            copy = watched.prices.row(after) + watched.prices.stretch(after, size)
-            assert peak <= watched.prices.chunk(min(size, after), after) + copy, (size, after)
+            copy = watched.memory_model.row(after) + watched.memory_model.stretch(after, size)
+            assert peak <= watched.memory_model.chunk(min(size, after), after) + copy, (size, after)
 
 
 def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
@@ -119,5 +119,5 @@ def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
     assert without.state == with_head.state
 
 
-def token(prices: Prices) -> int:
-    return sum(layer.token for layer in prices.attention)
+def token(memory_model: MemoryModel) -> int:
+    return sum(layer.token for layer in memory_model.attention)

@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk
@@ -131,13 +131,13 @@ def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: p
     asks(stepper, 2, 300, 40)
     stepper.step(20)
     cuts: list[int] = []
-    cut = pieces.cut_segment
+    cut = kv_snapshot.cut_segment
 
     def counted(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
         cuts.append(row)
         return cut(batch, row, start, stop)
 
-    monkeypatch.setattr(pieces, "cut_segment", counted)
+    monkeypatch.setattr(kv_snapshot, "cut_segment", counted)
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.finish()
     assert cuts == [] and stepper.reuse.cache.memory == 0

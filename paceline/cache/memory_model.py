@@ -13,7 +13,7 @@ from paceline.cache.slot_plan import MARGIN, ROWS, Grouping, capacity
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionCost:
     """All layers that look back equally far; `token` is what a slot costs in all of them together."""
 
     window: int | None
@@ -22,8 +22,8 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    attention: tuple[Attention, ...] = ()
+class MemoryModel:
+    attention: tuple[AttentionCost, ...] = ()
     state: int = 0  # recurrent states of a row
     fixed: int = 0  # of a row, besides: sampling, pairs that the head is owed
     chunk_token: float = 0.0  # activations, for each token of a prefill chunk
