@@ -152,7 +152,7 @@ class FairnessBench(Bench):
             route = router.route(Prompt(prompt), sampling)
             row = bench_row(place, prompt, sampling, requests.output, partial(waits.sink, name), route)
             row.id, row.tenant = RequestId(name), tenant
-            row.keys = self.reuse.keys(row.prompt)
+            row.cache_key = self.reuse.cache_key(row.prompt)
             rows.append(row)
         for place, row in enumerate(rows):
             time.sleep(max(begun + place * requests.gap - time.perf_counter(), 0.0))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline import platform
-from paceline.cache.radix import Keys
+from paceline.cache.radix import PrefixKey
 from paceline.conversation.answers import AnswerFormat, choose, opens_reasoning
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.messages import LONG_TEXT, is_heavy
@@ -336,7 +336,7 @@ class Service:
             if request.grammar is not None:
                 grammar = await running.apart(running.compiled, request.grammar, prompt)
             running.check(prompt, place)
-            keys = await running.apart(running.keys, prompt)
+            cache_key = await running.apart(running.cache_key, prompt)
             if running.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -346,7 +346,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             mailbox = running.post.mailbox(self.settings.max_unread_tokens, lambda: running.abort(ids))
-            running.submit(request, ids, prompt, mailbox, grammar, keys)
+            running.submit(request, ids, prompt, mailbox, grammar, cache_key)
             open_choices = request.n
             while open_choices:
                 delta = await mailbox.get()
@@ -446,10 +446,10 @@ class _Running:
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def keys(self, prompt: Prompt) -> Keys | None:
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
         """The costly part of finding a prefix, for all choices of a request; none where prefixes are not cached."""
         reuse = self.engine.core.reuse
-        return None if reuse is None else reuse.keys(prompt)
+        return None if reuse is None else reuse.cache_key(prompt)
 
     def submit(
         self,
@@ -458,7 +458,7 @@ class _Running:
         prompt: Prompt,
         mailbox: _Mailbox,
         grammar: Compiled | None,
-        keys: Keys | None,
+        cache_key: PrefixKey | None,
     ) -> None:
         """Hand the request's rows to the engine, which alone keeps them."""
         from paceline.engine.row import Company
@@ -468,7 +468,7 @@ class _Running:
             matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
             sampling = _seeded(request.sampling, index)
             row = self._row(choice_id, prompt, sampling, mailbox.sink(index), matcher, request.shows_marks)
-            row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
+            row.tenant, row.priority, row.cache_key = request.tenant, request.priority, cache_key
             rows.append(row)
         company = Company(rows)
         for row in rows:

@@ -155,7 +155,7 @@ class Bench:
         ]
         for row in rows:
             if (reuse := self.engine.core.reuse) is not None:
-                row.keys = reuse.keys(row.prompt)
+                row.cache_key = reuse.cache_key(row.prompt)
             self.engine.submit(row)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.cache.radix import Checkpoint, Keys, Match, Node, Segment, Tree
+from paceline.cache.radix import Checkpoint, Match, Node, PrefixKey, Segment, Tree
 
 MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
 SLACK = 0.05  # of the limit, freed beyond what is needed: evicting little and often would cost more
@@ -121,10 +121,10 @@ class PrefixCache:
 
     # -- for any thread
 
-    def peek(self, root: str, keys: Keys) -> Hit:
+    def peek(self, root: str, key: PrefixKey) -> Hit:
         """What `find` would find now. A hint: nothing is pinned, and nothing of it may be used."""
         with self._lock:
-            return self._best(root, keys)
+            return self._best(root, key)
 
     def snapshot(self, largest: int = 10) -> dict[str, Any]:
         """Plain numbers, and the largest entries. Costs the same however many there are: it holds up the owner."""
@@ -157,10 +157,10 @@ class PrefixCache:
 
     # -- for the owner
 
-    def find(self, root: str, keys: Keys) -> Hit:
+    def find(self, root: str, key: PrefixKey) -> Hit:
         """The longest prefix of `keys` that can be restored; its last node is pinned until `release`."""
         with self._lock:
-            hit = self._best(root, keys)
+            hit = self._best(root, key)
             if hit.nodes:
                 self.pin(hit.nodes[-1])
             return hit
@@ -174,21 +174,21 @@ class PrefixCache:
                 self._touch(hit.nodes[-1])
                 hit.nodes[-1].hits += 1
 
-    def covered(self, root: str, keys: Keys) -> tuple[int, bool]:
+    def covered(self, root: str, key: PrefixKey) -> tuple[int, bool]:
         """How many of `keys` have a segment; and whether a checkpoint stands at the very end."""
         with self._lock:
-            match = self._match(root, keys)
-            whole = match.length == len(keys) and match.rest is None and bool(match.nodes)
+            match = self._match(root, key)
+            whole = match.length == len(key) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
-    def splits(self, root: str, keys: Keys) -> int:
+    def splits(self, root: str, key: PrefixKey) -> int:
         """Bytes of the segment that is copied in two parts when `keys` are stored."""
         with self._lock:
-            rest = self._match(root, keys).rest
+            rest = self._match(root, key).rest
             return 0 if rest is None or rest.segment is None else rest.segment.nbytes
 
     def store(
-        self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
+        self, root: str, key: PrefixKey, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
     ) -> Node:
         """Keep what was computed for `keys`: the segment of what was not `covered`, and a checkpoint at the end.
 
@@ -197,11 +197,11 @@ class PrefixCache:
         """
         with self._lock:
             tree = self._tree(root)
-            match = tree.match(keys)
+            match = tree.match(key)
             node = self._end(tree, match)
-            if match.length < len(keys):
+            if match.length < len(key):
                 assert segment is not None
-                node = tree.grow(node, keys[match.length :])
+                node = tree.grow(node, key[match.length :])
                 node.maker = maker or object()
                 self._hold(node, segment, None)
             if checkpoint is not None and not node.restorable:
@@ -280,17 +280,17 @@ class PrefixCache:
 
     # -- what the disk tier brings back
 
-    def known(self, root: str, keys: Keys, start: int, file: str, checkpoint: bool) -> list[Node]:
+    def known(self, root: str, key: PrefixKey, start: int, file: str, checkpoint: bool) -> list[Node]:
         """The disk has the segment [start, end of keys) in `file`; returns the nodes that rely on it (none: the
         tokens before it are not known)."""
         with self._lock:
-            if self._match(root, keys).length < start:
+            if self._match(root, key).length < start:
                 return []
             tree = self._tree(root)
-            match = tree.match(keys)
+            match = tree.match(key)
             node = self._end(tree, match)
-            if match.length < len(keys):
-                node = tree.grow(node, keys[match.length :])
+            if match.length < len(key):
+                node = tree.grow(node, key[match.length :])
                 node.segment_file = file
                 node.used, node.base = time.monotonic(), self._clock
             mine = [part for part in node.path() if part.start >= start]
@@ -298,7 +298,7 @@ class PrefixCache:
                 part.segment_file = part.segment_file or file
             if checkpoint and node.checkpoint_file is None:
                 node.checkpoint_file = file
-            return mine if start < len(keys) else [node]
+            return mine if start < len(key) else [node]
 
     def bring(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
         """Pieces of a node were read from disk."""
@@ -330,11 +330,11 @@ class PrefixCache:
             self._trees[root] = Tree()
         return self._trees[root]
 
-    def _match(self, root: str, keys: Keys) -> Match:
-        return self._trees[root].match(keys) if root in self._trees else Match(())
+    def _match(self, root: str, key: PrefixKey) -> Match:
+        return self._trees[root].match(key) if root in self._trees else Match(())
 
-    def _best(self, root: str, keys: Keys) -> Hit:
-        match = self._match(root, keys)
+    def _best(self, root: str, key: PrefixKey) -> Hit:
+        match = self._match(root, key)
         if self.anywhere:
             nodes = match.nodes if match.rest is None else (*match.nodes, match.rest)
             return Hit(nodes, match.length, match.length)
@@ -404,7 +404,7 @@ class PrefixCache:
             self.on_gone(part)
         parent = node.parent
         if parent is not None:
-            del parent.children[int(node.keys[0])]
+            del parent.children[int(node.key[0])]
             if parent.parent is None and not parent.children:
                 self._trees = {name: tree for name, tree in self._trees.items() if tree.root is not parent}
 

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+PrefixKey = NDArray[np.int64]
 
 
 class Segment(Protocol):
@@ -34,7 +34,7 @@ class Checkpoint(Protocol):
 class Node:
     """`stop` counts the tokens from the root to its end. Pins are held by rows that use it."""
 
-    keys: Keys
+    key: PrefixKey
     start: int = 0
     parent: Node | None = None
     children: dict[int, Node] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Node:
 
     @property
     def stop(self) -> int:
-        return self.start + len(self.keys)
+        return self.start + len(self.key)
 
     @property
     def restorable(self) -> bool:
@@ -78,9 +78,9 @@ class Node:
             node = node.parent
         return nodes[::-1]
 
-    def prefix(self) -> Keys:
+    def prefix(self) -> PrefixKey:
         """All keys from the root to its end."""
-        parts = [node.keys for node in self.path()]
+        parts = [node.key for node in self.path()]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     def below(self) -> Iterator[Node]:
@@ -107,7 +107,7 @@ class Match:
         return (self.nodes[-1].stop if self.nodes else 0) + self.into
 
 
-def shared(a: Keys, b: Keys) -> int:
+def shared(a: PrefixKey, b: PrefixKey) -> int:
     """How many keys two sequences have in common from the start."""
     size = min(len(a), len(b))
     differ = np.nonzero(a[:size] != b[:size])[0]
@@ -118,16 +118,16 @@ class Tree:
     def __init__(self) -> None:
         self.root = Node(np.empty(0, dtype=np.int64))
 
-    def match(self, keys: Keys) -> Match:
+    def match(self, key: PrefixKey) -> Match:
         """The longest known prefix of `keys`."""
         nodes: list[Node] = []
         node, at = self.root, 0
-        while at < len(keys):
-            child = node.children.get(int(keys[at]))
+        while at < len(key):
+            child = node.children.get(int(key[at]))
             if child is None:
                 break
-            into = shared(child.keys, keys[at:])
-            if into < len(child.keys):
+            into = shared(child.key, key[at:])
+            if into < len(child.key):
                 return Match(tuple(nodes), child, into)
             nodes.append(child)
             node, at = child, child.stop
@@ -142,21 +142,21 @@ class Tree:
     def split(self, node: Node, at: int) -> Node:
         """Cut a node's edge; returns the new upper part. The lower part stays the same object."""
         parent = node.parent
-        assert parent is not None and 0 < at < len(node.keys)
-        upper = Node(node.keys[:at], node.start, parent, segment_file=node.segment_file)
+        assert parent is not None and 0 < at < len(node.key)
+        upper = Node(node.key[:at], node.start, parent, segment_file=node.segment_file)
         upper.base, upper.used, upper.maker = node.base, node.used, node.maker
         if node.segment is not None:
             upper.segment, node.segment = node.segment.split(at)
-        parent.children[int(upper.keys[0])] = upper
-        node.keys, node.start, node.parent = node.keys[at:], node.start + at, upper
-        upper.children[int(node.keys[0])] = node
+        parent.children[int(upper.key[0])] = upper
+        node.key, node.start, node.parent = node.key[at:], node.start + at, upper
+        upper.children[int(node.key[0])] = node
         return upper
 
-    def grow(self, parent: Node, keys: Keys) -> Node:
+    def grow(self, parent: Node, key: PrefixKey) -> Node:
         """A new node under `parent`, where no child begins with the same key."""
-        assert len(keys) and int(keys[0]) not in parent.children
-        node = Node(keys, parent.stop, parent)
-        parent.children[int(keys[0])] = node
+        assert len(key) and int(key[0]) not in parent.children
+        node = Node(key, parent.stop, parent)
+        parent.children[int(key[0])] = node
         return node
 
     def nodes(self) -> Iterator[Node]:

@@ -24,7 +24,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
-from paceline.cache.radix import Keys, Node, shared
+from paceline.cache.radix import Node, PrefixKey, shared
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -101,19 +101,19 @@ class Reuse:
 
     # -- for any thread
 
-    def keys(self, prompt: Prompt) -> Keys | None:
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
         """The costly part of finding a prefix, better done before the row reaches the engine; nobody changes them."""
-        return prompt_keys(prompt, self.image_token) if prompt.cached else None
+        return prompt_cache_key(prompt, self.image_token) if prompt.cached else None
 
     # -- a row comes in
 
     def arrive(self, row: Row) -> None:
         """It may have to wait for its turn: what it needs from disk is read meanwhile."""
         if not row.prompt.cached or len(row.prompt.token_ids) < 2:
-            row.keys = None
+            row.cache_key = None
             return
-        if row.keys is None:
-            row.keys = self.keys(row.prompt)
+        if row.cache_key is None:
+            row.cache_key = self.cache_key(row.prompt)
         row.feeds = self.feeds_head
         row.root = _root(row.prompt.salt, row.reads and self.runner.drafter is not None)
         if self.disk is not None and _may_restore(row):
@@ -121,17 +121,17 @@ class Reuse:
 
     def look_up(self, row: Row) -> None:
         """How many tokens of it are to be computed, as things are now."""
-        if row.keys is not None and _may_restore(row):
-            row.uncached = len(row.keys) - self.cache.peek(row.root, row.keys[:-1]).length
+        if row.cache_key is not None and _may_restore(row):
+            row.uncached = len(row.cache_key) - self.cache.peek(row.root, row.cache_key[:-1]).length
 
     def enter(self, row: Row) -> None:
         """Its turn has come. What was found when it arrived may be gone: it is looked for again, and pinned."""
-        if row.keys is None:
+        if row.cache_key is None:
             return
         self._active.append(row)
         if _may_restore(row):
             self.cache.counts.queries += 1
-            self.cache.counts.query_tokens += len(row.keys)
+            self.cache.counts.query_tokens += len(row.cache_key)
             self._seek(row)
         else:
             row.stops = self._stops(row, Hit())
@@ -185,19 +185,19 @@ class Reuse:
             if hit.nodes and not kept:
                 self.cache.release(hit.nodes[-1])
 
-    def _findable(self, row: Row) -> Keys:
+    def _findable(self, row: Row) -> PrefixKey:
         """The part of a prompt that may be restored: one token is left to compute."""
-        keys = self._path(row)
+        cache_key = self._path(row)
         if self.runner.language.dynamic_rope:
-            known = self.cache.peek(row.root, keys).length
-            return keys[: known // SCHEDULE * SCHEDULE]
-        return keys
+            known = self.cache.peek(row.root, cache_key).length
+            return cache_key[: known // SCHEDULE * SCHEDULE]
+        return cache_key
 
     @staticmethod
-    def _path(row: Row) -> Keys:
+    def _path(row: Row) -> PrefixKey:
         """What its prefill computes that others may share: not what lies behind gaps."""
-        keys: Keys = row.keys[: len(row.keys) - 1 if row.chosen is None else row.whole]
-        return keys
+        cache_key: PrefixKey = row.cache_key[: len(row.cache_key) - 1 if row.chosen is None else row.whole]
+        return cache_key
 
     def _waits_for_another(self, row: Row, have: int) -> bool:
         """Is an older row about to compute more of this prompt than is there?"""
@@ -205,7 +205,7 @@ class Reuse:
         for other in self._active:
             if other is row:
                 break
-            if other.finished is not None or other.root != row.root or other.keys is None:
+            if other.finished is not None or other.root != row.root or other.cache_key is None:
                 continue
             common = self._stop_within(other, shared(self._path(row), self._path(other)))
             if common > max(best, other.prefilled):
@@ -267,7 +267,7 @@ class Reuse:
             return True
         nbytes = sum(node.segment.nbytes for node in hit.nodes if node.segment is not None)
         state = hit.nodes[-1].checkpoint
-        copy = nbytes * (len(row.keys) + SPARE) // hit.length + (0 if state is None else state.nbytes)
+        copy = nbytes * (len(row.cache_key) + SPARE) // hit.length + (0 if state is None else state.nbytes)
         free = self.budget.room("prefixes") + self.budget.holding("promised") - copy
         if 0 <= free < self.cache.memory:
             self.cache.shrink(to=free)
@@ -275,7 +275,7 @@ class Reuse:
 
     def _restore(self, row: Row, hit: Hit) -> None:
         segments, checkpoint = hit.kv_snapshot()
-        room = len(row.keys) - hit.length + SPARE
+        room = len(row.cache_key) - hit.length + SPARE
         runner = self.runner
         batch = runner.batch_of(row)
         kv_snapshot.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
@@ -312,7 +312,7 @@ class Reuse:
         and every few thousand tokens."""
         if row.chosen is not None:
             return [row.whole] if row.whole > hit.length and self._is_complete(row) else []
-        last = len(row.keys) - 1
+        last = len(row.cache_key) - 1
         begin = hit.length
         if self.runner.language.dynamic_rope:
             return list(range(begin // SCHEDULE * SCHEDULE + SCHEDULE, last + 1, SCHEDULE))
@@ -340,7 +340,7 @@ class Reuse:
 
     def turned(self, row: Row) -> None:
         """It reads its prompt sparsely from `row.whole` on: what it computes behind that is nobody else's prefix."""
-        if row.keys is None:
+        if row.cache_key is None:
             return
         row.stops = sorted({stop for stop in row.stops if stop < row.whole} | {row.whole} - {row.prefilled})
         if not row.stops:
@@ -354,16 +354,16 @@ class Reuse:
 
     def publish(self, row: Row) -> list[mx.array]:
         """Its prefill has come to a stop; returns what to wait for."""
-        if row.batch is None or row.keys is None:
+        if row.batch is None or row.cache_key is None:
             return []
         stop = row.prefilled
         left: list[mx.array] = []
         with self._forgiving(row):
-            start, whole = self.cache.covered(row.root, row.keys[:stop])
+            start, whole = self.cache.covered(row.root, row.cache_key[:stop])
             pairs = 0 if row.head is None else min(stop - max(start, 1), row.head.lengths[0])
             remains = self._cut(row.batch, row.head, 0, start, stop, pairs, row.carry, bare=whole)
             if remains is not None:
-                self._keep(row, row.keys[:stop], remains)
+                self._keep(row, row.cache_key[:stop], remains)
                 left = remains.arrays()
         if row.chosen is not None and stop == row.whole:  # what follows has gaps, where the head has nothing to read
             row.feeds, row.head, row.carry = False, None, None
@@ -371,7 +371,7 @@ class Reuse:
 
     def leave(self, row: Row) -> None:
         """It leaves the common batch, and its last token has not been read yet."""
-        if row.keys is not None:
+        if row.cache_key is not None:
             with self._forgiving(row):
                 row.remains = self._remains(row)
                 self._hold_loose(0 if row.remains is None else row.remains.nbytes)
@@ -392,15 +392,15 @@ class Reuse:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
         with self._forgiving(row):
             remains = self._take_remains(row)
-            if row.keys is not None and reason == "error":
+            if row.cache_key is not None and reason == "error":
                 self.cache.forget(row.made)
-            elif row.keys is not None and reason in ("stop", "length"):
+            elif row.cache_key is not None and reason in ("stop", "length"):
                 remains = remains or self._remains(row)
                 if remains is not None and remains.stop <= len(self._said(row)):
                     self._keep(row, self._said(row)[: remains.stop], remains)
         if row.leased is not None:
             self.cache.release(row.leased)
-        row.leased = row.keys = None
+        row.leased = row.cache_key = None
         row.made, row.stops, row.held = [], [], False
 
     def set_back(self, row: Row, *, keep: bool) -> None:
@@ -408,7 +408,7 @@ class Reuse:
 
         Nothing of it may be under way. Without `keep` nothing that it has computed can be trusted.
         """
-        if row.keys is None:
+        if row.cache_key is None:
             return
         self._take_remains(row)
         with self._forgiving(row):
@@ -425,13 +425,13 @@ class Reuse:
         if row.leased is not None:
             self.cache.release(row.leased)
             row.leased = None
-        row.keys = self._said(row)
+        row.cache_key = self._said(row)
 
     @staticmethod
-    def _said(row: Row) -> Keys:
+    def _said(row: Row) -> PrefixKey:
         """All tokens of a row, as the cache names them; `row.keys` are those of its context."""
-        keys: Keys = np.concatenate([row.keys, np.asarray(row.generated[row.said :], dtype=np.int64)])
-        return keys
+        cache_key: PrefixKey = np.concatenate([row.cache_key, np.asarray(row.generated[row.said :], dtype=np.int64)])
+        return cache_key
 
     def _remains(self, row: Row) -> Remains | None:
         """Cut a row out of the common batch; None where it is not known, or not worth it, what its caches hold."""
@@ -444,8 +444,8 @@ class Reuse:
             if not row.generated or row.generated[-1] not in row.ends or len(runner.batch.ahead) > 1:
                 return None
             stop += 1
-        prompt = len(row.keys) - 1
-        start, _ = self.cache.covered(row.root, row.keys[:prompt])
+        prompt = len(row.cache_key) - 1
+        start, _ = self.cache.covered(row.root, row.cache_key[:prompt])
         if stop - prompt < min(max(GRAIN * stop, 1), LEAST):
             return None
         head, carry, pairs = None, None, 0
@@ -496,18 +496,18 @@ class Reuse:
             self.cache.shrink(to=room)
         return self.cache.memory <= room
 
-    def _keep(self, row: Row, keys: Keys, remains: Remains) -> None:
-        have, _ = self.cache.covered(row.root, keys)
+    def _keep(self, row: Row, cache_key: PrefixKey, remains: Remains) -> None:
+        have, _ = self.cache.covered(row.root, cache_key)
         if have < remains.start:  # what it was cut behind has been cleared away
             return
-        if not self._has_room(remains.nbytes + self.cache.splits(row.root, keys)):
+        if not self._has_room(remains.nbytes + self.cache.splits(row.root, cache_key)):
             return
         segment = remains.segment
-        if remains.start < have < len(keys):
+        if remains.start < have < len(cache_key):
             segment = segment.take(have - remains.start, None)
             mx.async_eval(segment.all())  # or it would hold on to all that it was cut from
-        new = segment if have < len(keys) else None
-        node = self.cache.store(row.root, keys, new, remains.checkpoint, row.id)
+        new = segment if have < len(cache_key) else None
+        node = self.cache.store(row.root, cache_key, new, remains.checkpoint, row.id)
         row.made.append(node)
         self._lease(row, node)
 
@@ -599,16 +599,16 @@ def _may_restore(row: Row) -> bool:
     return row.sampling.prompt_logprobs is None
 
 
-def prompt_keys(prompt: Prompt, image_token: int | None) -> Keys:
+def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
     """Token ids; the tokens of a picture are named after its pixels, so that another picture never matches."""
-    keys = np.asarray(prompt.token_ids, dtype=np.int64)
+    cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
     if prompt.images:
-        places = np.nonzero(keys == image_token)[0]
+        places = np.nonzero(cache_key == image_token)[0]
         sizes = [_size(image.grid) for image in prompt.images]
         merged = sum(sizes) // max(len(places), 1)  # patches that make one token
         names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
-        keys[places] = np.repeat(names, [size // merged for size in sizes])
-    return keys
+        cache_key[places] = np.repeat(names, [size // merged for size in sizes])
+    return cache_key
 
 
 def _size(grid: tuple[int, int, int]) -> int:

@@ -117,7 +117,7 @@ class Row:
         self.delta = 0  # position of the next token minus length, after pictures
         self.places: Any = None  # explicit positions of its prompt, where it has pictures
         # What it shares with others through the prefix cache (engine/reuse).
-        self.keys: Any = None  # its prompt as the cache sees it
+        self.cache_key: Any = None  # its prompt as the cache sees it
         self.feeds = False  # the head reads its prompt for others who will draft
         self.root = ""  # among which prompts it may look
         self.cached = 0  # tokens of its prompt that were restored

@@ -119,7 +119,7 @@ class SparsePrefill:
         chosen = select(scores[whole:], kept[whole:], row.share or 1.0) + whole
         self.runner.choose(row, np.concatenate([np.arange(whole), chosen]), whole)
         # Up to there, others may need what the head reads; where nothing is kept, nobody does.
-        row.feeds = row.reads and row.keys is not None and whole > row.prefilled
+        row.feeds = row.reads and row.cache_key is not None and whole > row.prefilled
         row.route = SPARSE
         if not row.feeds:
             row.head = row.carry = None

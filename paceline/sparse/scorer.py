@@ -22,7 +22,7 @@ from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.radix import Keys
+from paceline.cache.radix import PrefixKey
 from paceline.cache.slot_plan import ROWS
 from paceline.models.adapter import Adapted
 
@@ -168,8 +168,8 @@ class Scout:
         cache = self.draft.cache
         if cache is None or self._root is None:
             return
-        keys: Keys = self.tokens[: self.done]
-        start, whole = cache.covered(self._root, keys)
+        key: PrefixKey = self.tokens[: self.done]
+        start, whole = cache.covered(self._root, key)
         segment = None
         if start < self.done:
             segment = Segment(kv_snapshot.cut_segment(self.batch, 0, start, self.done))
@@ -179,4 +179,4 @@ class Scout:
         if segment is None and checkpoint is None:
             return
         mx.async_eval([*([] if segment is None else segment.all()), *([] if checkpoint is None else checkpoint.all())])
-        cache.release(cache.store(self._root, keys, segment, checkpoint, ""))
+        cache.release(cache.store(self._root, key, segment, checkpoint, ""))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache.radix import Keys, Match, Node, Tree, shared
+from paceline.cache.radix import Match, Node, PrefixKey, Tree, shared
 from tests.lengths import examples
 
 Text = tuple[int, ...]
@@ -30,15 +30,15 @@ class Said:
         return Said(self.tokens[:at]), Said(self.tokens[at:])
 
 
-def keys(text: Text) -> Keys:
+def key(text: Text) -> PrefixKey:
     return np.asarray(text, dtype=np.int64)
 
 
 def insert(tree: Tree, text: Text) -> Node:
-    match = tree.match(keys(text))
+    match = tree.match(key(text))
     node = tree.end(match)
     if match.length < len(text):
-        node = tree.grow(node, keys(text[match.length :]))
+        node = tree.grow(node, key(text[match.length :]))
         node.segment = Said(text[match.length :])
     return node
 
@@ -46,8 +46,8 @@ def insert(tree: Tree, text: Text) -> Node:
 def check(tree: Tree) -> None:
     for node in tree.nodes():
         assert node.parent is not None and node.parent.stop == node.start
-        assert node.parent.children[int(node.keys[0])] is node
-        assert node.segment == Said(tuple(node.keys.tolist()))
+        assert node.parent.children[int(node.key[0])] is node
+        assert node.segment == Said(tuple(node.key.tolist()))
         assert [part.stop for part in node.path()] == sorted({part.stop for part in node.path()})
         assert node.path()[-1] is node and node.path()[0].parent is tree.root
         assert len(node.prefix()) == node.stop
@@ -65,12 +65,12 @@ def test_the_longest_known_prefix_is_found(texts: list[Text], asked: list[Text])
         check(tree)
     for text in [*asked, *texts]:
         longest = max(size for size in range(len(text) + 1) if text[:size] in known)
-        match = tree.match(keys(text))
+        match = tree.match(key(text))
         assert match.length == longest
-        parts = [tuple(node.keys.tolist()) for node in match.nodes]
+        parts = [tuple(node.key.tolist()) for node in match.nodes]
         if match.rest is not None:
-            assert 0 < match.into < len(match.rest.keys)
-            parts.append(tuple(match.rest.keys[: match.into].tolist()))
+            assert 0 < match.into < len(match.rest.key)
+            parts.append(tuple(match.rest.key[: match.into].tolist()))
         assert sum(parts, ()) == text[:longest]
     assert {tuple(node.prefix().tolist()) for node in tree.nodes()} <= known
 
@@ -81,12 +81,12 @@ def test_a_split_anywhere_keeps_every_token_in_its_segment(texts: list[Text], pl
     tree = Tree()
     ends = {text: insert(tree, text) for text in texts}
     for which, at in places:
-        nodes = [node for node in tree.nodes() if len(node.keys) > 1]
+        nodes = [node for node in tree.nodes() if len(node.key) > 1]
         if not nodes:
             break
         node = nodes[which % len(nodes)]
         whole = tuple(node.prefix().tolist())
-        upper = tree.split(node, 1 + at % (len(node.keys) - 1))
+        upper = tree.split(node, 1 + at % (len(node.key) - 1))
         assert node.parent is upper and list(upper.children.values()) == [node]
         assert tuple(node.prefix().tolist()) == whole
         check(tree)
@@ -127,15 +127,15 @@ def test_children_come_before_their_parents() -> None:
         assert not any(id(above) in seen for above in node.path()[:-1])
         seen.add(id(node))
     assert len(seen) == 6
-    branch = tree.match(keys((1, 2))).nodes[-1]
+    branch = tree.match(key((1, 2))).nodes[-1]
     assert [node.stop for node in branch.below()][-1] == 2 and len(list(branch.below())) == 5
 
 
 def test_nothing_matches_in_an_empty_tree_nor_an_empty_text() -> None:
     tree = Tree()
-    assert tree.match(keys((1,))) == Match(()) and tree.match(keys((1,))).length == 0
+    assert tree.match(key((1,))) == Match(()) and tree.match(key((1,))).length == 0
     insert(tree, (1,))
-    assert tree.end(tree.match(keys(()))) is tree.root
+    assert tree.end(tree.match(key(()))) is tree.root
     assert list(tree.root.prefix()) == []
 
 
@@ -143,12 +143,12 @@ def test_a_node_cannot_grow_where_one_begins_with_the_same_key() -> None:
     tree = Tree()
     insert(tree, (1, 2))
     with pytest.raises(AssertionError):
-        tree.grow(tree.root, keys((1, 3)))
+        tree.grow(tree.root, key((1, 3)))
 
 
 @settings(max_examples=examples(50))
 @given(a=st.lists(st.integers(0, 1)), b=st.lists(st.integers(0, 1)))
 def test_shared_counts_equal_keys_from_the_start(a: list[int], b: list[int]) -> None:
-    size = shared(keys(tuple(a)), keys(tuple(b)))
+    size = shared(key(tuple(a)), key(tuple(b)))
     assert a[:size] == b[:size]
     assert size == min(len(a), len(b)) or a[size] != b[size]

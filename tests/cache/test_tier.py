@@ -20,7 +20,7 @@ from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node
 from paceline.cache.tier import DiskTier
 from tests.cache.disks import Gate
-from tests.cache.test_radix import Text, keys
+from tests.cache.test_radix import Text, key
 from tests.waiting import WAIT, until
 
 ROOT = "root"
@@ -36,9 +36,9 @@ class World:
         self.found = self.tier.open()
 
     def keep(self, text: Text, *, checkpoint: bool = True, root: str = ROOT, release: bool = True) -> Node:
-        have, _ = self.cache.covered(root, keys(text))
+        have, _ = self.cache.covered(root, key(text))
         segment = segment_of(text[have:], have) if have < len(text) else None
-        node = self.cache.store(root, keys(text), segment, checkpoint_of(text) if checkpoint else None)
+        node = self.cache.store(root, key(text), segment, checkpoint_of(text) if checkpoint else None)
         if release:
             self.cache.release(node)
         return node
@@ -68,7 +68,7 @@ class World:
             self.tier.poll()
             return not self.tier.is_reading(files)
 
-        while (hit := self.cache.peek(root, keys(text))).files:
+        while (hit := self.cache.peek(root, key(text))).files:
             self.tier.read(hit)
             until(partial(has_read, hit.files))
         at = 0

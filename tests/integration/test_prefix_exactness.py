@@ -338,7 +338,7 @@ def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
         assert mode == PLAIN or at < 2 or usage(heard).accepted_tokens > 0
         for node in stepper.reuse.cache.nodes():
             segment: Any = node.segment
-            assert segment.arrays[0].shape[2] == len(node.keys) and node.stop <= len(prompt) + len(ended)
+            assert segment.arrays[0].shape[2] == len(node.key) and node.stop <= len(prompt) + len(ended)
         turn = (*prompt, *ended, *words(3, 9))
         foresee(stepper, expected(folder, turn))
         following = ask(stepper, "turn", turn)
@@ -413,7 +413,7 @@ def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
         segment: Any = node.segment
         if node.stop > 69:
             continue  # an answer: steps without a draft leave gaps
-        assert segment.pairs[0].shape[2] == len(node.keys) - (node.start == 0)
+        assert segment.pairs[0].shape[2] == len(node.key) - (node.start == 0)
 
 
 @pytest.mark.slow
