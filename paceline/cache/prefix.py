@@ -50,7 +50,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class Counts:
+class PrefixCacheStats:
     queries: int = 0
     query_tokens: int = 0
     hits: int = 0
@@ -108,7 +108,7 @@ class PrefixCache:
 
     limit: Callable[[], int]
     anywhere: bool = False
-    counts: Counts = field(default_factory=Counts)
+    stats: PrefixCacheStats = field(default_factory=PrefixCacheStats)
     memory: int = 0  # bytes held
     entries: int = 0  # nodes that hold some of them
     on_stored: Callable[[Node, str], None] = _nothing  # node, root: the disk tier's
@@ -130,18 +130,18 @@ class PrefixCache:
         """Plain numbers, and the largest entries. Costs the same however many there are: it holds up the owner."""
         now = time.monotonic()
         with self._lock:
-            counts = self.counts
+            stats = self.stats
             return {
-                "queries": counts.queries,
-                "query_tokens": counts.query_tokens,
-                "hits": counts.hits,
-                "hit_tokens": counts.hit_tokens,
-                "stored": counts.stored,
+                "queries": stats.queries,
+                "query_tokens": stats.query_tokens,
+                "hits": stats.hits,
+                "hit_tokens": stats.hit_tokens,
+                "stored": stats.stored,
                 "entries": self.entries,
                 "memory_bytes": self.memory,
                 "memory_limit_bytes": self.limit(),
-                "restores": counts.restores,
-                "restore_seconds": counts.restore_seconds,
+                "restores": stats.restores,
+                "restore_seconds": stats.restore_seconds,
                 "largest": [
                     {
                         "tokens": node.stop,
@@ -168,8 +168,8 @@ class PrefixCache:
     def use(self, hit: Hit) -> None:
         """The hit was restored: its entry is worth more."""
         with self._lock:
-            self.counts.hits += bool(hit.length)
-            self.counts.hit_tokens += hit.length
+            self.stats.hits += bool(hit.length)
+            self.stats.hit_tokens += hit.length
             if hit.nodes:
                 self._touch(hit.nodes[-1])
                 hit.nodes[-1].hits += 1
@@ -208,7 +208,7 @@ class PrefixCache:
                 self._hold(node, node.segment, checkpoint)
             self._touch(node)
             self.pin(node)
-            self.counts.stored += 1
+            self.stats.stored += 1
         self.on_stored(node, root)
         self.shrink()
         return node
@@ -388,7 +388,7 @@ class PrefixCache:
         return 0 if above is None else above.stop
 
     def _evict(self, node: Node, in_use: bool) -> None:
-        self.counts.evictions += 1
+        self.stats.evictions += 1
         if _carries(node, in_use):
             self._hold(node, node.segment, None)
             return

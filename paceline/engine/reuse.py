@@ -130,8 +130,8 @@ class Reuse:
             return
         self._active.append(row)
         if _may_restore(row):
-            self.cache.counts.queries += 1
-            self.cache.counts.query_tokens += len(row.cache_key)
+            self.cache.stats.queries += 1
+            self.cache.stats.query_tokens += len(row.cache_key)
             self._seek(row)
         else:
             row.stops = self._stops(row, Hit())
@@ -256,8 +256,8 @@ class Reuse:
         self.cache.use(hit)
         if self.disk is not None:
             self.disk.used(hit)
-        self.cache.counts.restores += 1
-        self.cache.counts.restore_seconds += time.perf_counter() - begun
+        self.cache.stats.restores += 1
+        self.cache.stats.restore_seconds += time.perf_counter() - begun
         return True
 
     def _fits(self, row: Row, hit: Hit) -> bool:
@@ -549,7 +549,7 @@ class Reuse:
         disk_evictions = 0 if self.disk is None else self.disk.evictions
         return {
             **stats,
-            "evictions": {"memory": self.cache.counts.evictions, "disk": disk_evictions},
+            "evictions": {"memory": self.cache.stats.evictions, "disk": disk_evictions},
             "disk": None if self.disk is None else self.disk.stats(),
             "vision": self.runner.features.stats(),
         }

@@ -104,7 +104,7 @@ def test_the_least_benefit_for_its_bytes_goes_first() -> None:
         cache.limit = lambda limit=limit: limit  # type: ignore[misc]
         cache.shrink()
         order += sorted(before - set(lengths(cache)))
-    assert order == [30, 40, 20, 50] and cache.memory == 0 and cache.counts.evictions == 4
+    assert order == [30, 40, 20, 50] and cache.memory == 0 and cache.stats.evictions == 4
 
 
 def test_what_is_used_often_stays_longer() -> None:

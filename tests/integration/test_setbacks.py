@@ -120,7 +120,7 @@ def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
     usage = heard.deltas[-1].usage
     assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (60, 20, 0)
-    assert stepper.reuse.cache.counts.restores == 1
+    assert stepper.reuse.cache.stats.restores == 1
 
 
 @pytest.mark.slow
