@@ -73,7 +73,7 @@ class Batch:
         self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
         self.ahead: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
         self._reach: list[int] = []  # the most that each of these can be
-        self.lanes: dict[int | None, SlotPlan] = {}
+        self.slot_plans: dict[int | None, SlotPlan] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
         # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
@@ -90,12 +90,12 @@ class Batch:
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
             return StateCache(self, plan.size, plan.fold)
-        lane = self.lanes.get(plan.window)
-        if lane is None:
+        slot_plan = self.slot_plans.get(plan.window)
+        if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
             groups = [Group(first, size, 0, [0] * size) for first in range(0, rows, size)]
-            lane = self.lanes[plan.window] = SlotPlan(plan.window, groups)
-        return AttentionCache(self, lane)
+            slot_plan = self.slot_plans[plan.window] = SlotPlan(plan.window, groups)
+        return AttentionCache(self, slot_plan)
 
     @property
     def rows(self) -> int:
@@ -131,18 +131,18 @@ class Batch:
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
-        for lane in self.lanes.values():
-            for change in lane.reserve(self.lengths, width + sum(self._reach)):
-                self._change(lane, change)
+        for slot_plan in self.slot_plans.values():
+            for change in slot_plan.reserve(self.lengths, width + sum(self._reach)):
+                self._change(slot_plan, change)
 
     def trim(self) -> None:
         """After a prompt was read in wide steps: windows give back what they need no more."""
-        for lane in self.lanes.values():
-            for change in lane.trim(self.lengths):
-                self._change(lane, change)
+        for slot_plan in self.slot_plans.values():
+            for change in slot_plan.trim(self.lengths):
+                self._change(slot_plan, change)
 
-    def _change(self, lane: SlotPlan, change: Change) -> None:
-        for cache in self._attention(lane):
+    def _change(self, slot_plan: SlotPlan, change: Change) -> None:
+        for cache in self._attention(slot_plan):
             cache.change(change)
         if self.frugal:
             self.evaluate()
@@ -153,9 +153,9 @@ class Batch:
         for cache in self.flat:
             mx.eval(list(cache.arrays()))
 
-    def ends(self, lane: SlotPlan) -> list[int]:
+    def ends(self, slot_plan: SlotPlan) -> list[int]:
         """For each row, the slot that its next token is written to."""
-        return [end for group in lane.groups for end in group.ends(self.lengths)]
+        return [end for group in slot_plan.groups for end in group.ends(self.lengths)]
 
     @property
     def places(self) -> list[int]:
@@ -230,31 +230,31 @@ class Batch:
     def tentative(self) -> bool:
         return self._open_step().tentative
 
-    def mask(self, lane: SlotPlan, index: int) -> Any:
+    def mask(self, slot_plan: SlotPlan, index: int) -> Any:
         step = self._open_step()
-        key = (lane.window, index)
+        key = (slot_plan.window, index)
         if key not in step.masks:
-            group, width = lane.groups[index], step.width
+            group, width = slot_plan.groups[index], step.width
             if step.ends is not None:
-                ends = step.ends[lane.window][group.rows]
-                step.masks[key] = causal_mask(0, group.capacity, ends, width, lane.window)
+                ends = step.ends[slot_plan.window][group.rows]
+                step.masks[key] = causal_mask(0, group.capacity, ends, width, slot_plan.window)
             else:
-                step.masks[key] = attention_mask(lane, group, self.lengths, width)
+                step.masks[key] = attention_mask(slot_plan, group, self.lengths, width)
         return step.masks[key]
 
-    def view(self, lane: SlotPlan, index: int) -> tuple[int, int]:
+    def view(self, slot_plan: SlotPlan, index: int) -> tuple[int, int]:
         if self._open_step().ends is not None:
-            return 0, lane.groups[index].capacity
-        return lane.view(lane.groups[index], self.lengths, self._open_step().width)
+            return 0, slot_plan.groups[index].capacity
+        return slot_plan.view(slot_plan.groups[index], self.lengths, self._open_step().width)
 
-    def slots(self, lane: SlotPlan, index: int) -> int | mx.array:
+    def slots(self, slot_plan: SlotPlan, index: int) -> int | mx.array:
         """Where the step's tokens are written: a slot common to the group's rows, or an index array."""
         step = self._open_step()
-        key = (lane.window, index)
+        key = (slot_plan.window, index)
         if key not in step.slots:
-            group = lane.groups[index]
+            group = slot_plan.groups[index]
             if step.ends is not None:
-                fixed = step.ends[lane.window][group.rows]
+                fixed = step.ends[slot_plan.window][group.rows]
                 step.slots[key] = _following(fixed, step.width)
             else:
                 ends = group.ends(self.lengths)
@@ -263,8 +263,8 @@ class Batch:
         slots: int | mx.array = step.slots[key]
         return slots
 
-    def placement(self, lane: SlotPlan) -> tuple[Literal["new", "same"], int, int]:
-        return self._placed[lane.window]
+    def placement(self, slot_plan: SlotPlan) -> tuple[Literal["new", "same"], int, int]:
+        return self._placed[slot_plan.window]
 
     # -- membership
 
@@ -278,17 +278,17 @@ class Batch:
         other.trim()
         length = other.lengths[0]
         at = at or self._place(length)
-        for window, lane in self.lanes.items():
-            theirs = other.lanes[window].groups[0]
+        for window, slot_plan in self.slot_plans.items():
+            theirs = other.slot_plans[window].groups[0]
             if at.group is None:
-                lane.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
-                self._placed[window] = ("new", len(lane.groups) - 1, theirs.capacity)
+                slot_plan.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
+                self._placed[window] = ("new", len(slot_plan.groups) - 1, theirs.capacity)
             else:
-                group = lane.groups[at.group]
+                group = slot_plan.groups[at.group]
                 group.capacity = max(group.capacity, theirs.capacity)
                 group.count += 1
                 group.starts.append(theirs.starts[0])
-                for later in lane.groups[at.group + 1 :]:
+                for later in slot_plan.groups[at.group + 1 :]:
                     later.first += 1
                 self._placed[window] = ("same", at.group, group.capacity)
         order = None
@@ -307,8 +307,8 @@ class Batch:
         return at
 
     def _place(self, length: int) -> Placement:
-        for lane in self.lanes.values():
-            for index, group in enumerate(lane.groups):
+        for slot_plan in self.slot_plans.values():
+            for index, group in enumerate(slot_plan.groups):
                 if self.grouping.accepts(self.lengths[group.rows], length):
                     return Placement(group.first + group.count, index)
             break  # every lane has the same groups
@@ -323,9 +323,9 @@ class Batch:
             self.kept = self.kept[index]
         self.lengths = [self.lengths[row] for row in rows]
         self.deltas = [self.deltas[row] for row in rows]
-        for lane in self.lanes.values():
+        for slot_plan in self.slot_plans.values():
             kept, groups, first = [], [], 0
-            for old, group in enumerate(lane.groups):
+            for old, group in enumerate(slot_plan.groups):
                 local = [row - group.first for row in rows if group.first <= row < group.first + group.count]
                 if not local:
                     continue
@@ -334,12 +334,12 @@ class Batch:
                 capacity = group.capacity
                 if len(local) < group.count:  # it is copied anyway, and what only a longer row needed is given back
                     need = max(n - start for n, start in zip(lengths, starts, strict=True))
-                    capacity = min(capacity, lane.capacity(need + sum(self._reach) + 1))
+                    capacity = min(capacity, slot_plan.capacity(need + sum(self._reach) + 1))
                 kept.append((old, None if len(local) == group.count else mx.array(local), capacity))
                 groups.append(Group(first, len(local), capacity, starts))
                 first += len(local)
-            lane.groups = groups
-            for cache in self._attention(lane):
+            slot_plan.groups = groups
+            for cache in self._attention(slot_plan):
                 cache.keep_groups(kept)
         for other in self.flat:
             if not isinstance(other, AttentionCache):
@@ -347,9 +347,9 @@ class Batch:
         if self.frugal:
             self.evaluate()
 
-    def _attention(self, lane: SlotPlan) -> Iterator[AttentionCache]:
+    def _attention(self, slot_plan: SlotPlan) -> Iterator[AttentionCache]:
         for cache in self.flat:
-            if isinstance(cache, AttentionCache) and cache.lane is lane:
+            if isinstance(cache, AttentionCache) and cache.slot_plan is slot_plan:
                 yield cache
 
     # -- memory

@@ -69,14 +69,14 @@ class Checkpoint:
 
 def needs_checkpoints(batch: Batch) -> bool:
     """False: all that a row of this model remembers can be cut at any token."""
-    return not all(isinstance(cache, AttentionCache) and cache.lane.window is None for cache in batch.flat)
+    return not all(isinstance(cache, AttentionCache) and cache.slot_plan.window is None for cache in batch.flat)
 
 
 def cut_segment(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
     """Copies of tokens [start, stop) of a row, of all layers that have all of them."""
     arrays = []
     for cache in batch.flat:
-        if isinstance(cache, AttentionCache) and cache.lane.window is None and cache.keys:
+        if isinstance(cache, AttentionCache) and cache.slot_plan.window is None and cache.keys:
             arrays += _cut(cache, row, start, stop)
     return tuple(arrays)
 
@@ -87,8 +87,8 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
     for cache in batch.flat:
         if isinstance(cache, StateCache):
             layers.append(tuple(own(array) for array in cache.of_row(row)))
-        elif isinstance(cache, AttentionCache) and cache.lane.window is not None and cache.keys:
-            layers.append(tuple(_cut(cache, row, max(stop - cache.lane.window + 1, 0), stop)))
+        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None and cache.keys:
+            layers.append(tuple(_cut(cache, row, max(stop - cache.slot_plan.window + 1, 0), stop)))
         else:
             layers.append(None)
     return tuple(layers)
@@ -101,7 +101,7 @@ def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
         if isinstance(cache, StateCache):
             total += 0 if bare else sum(array.nbytes for array in cache.current if array is not None) // batch.rows
         elif isinstance(cache, AttentionCache) and cache.keys:
-            window = cache.lane.window
+            window = cache.slot_plan.window
             count = tokens if window is None else 0 if bare else window
             parts = (cache.keys[0], cache.values[0])
             total += sum(part.nbytes // (part.shape[0] * part.shape[2]) * count for part in parts)
@@ -119,23 +119,25 @@ def fill(
             if not isinstance(layer, tuple):
                 raise UnsupportedUse("a checkpoint has no state for a layer that needs one")
             cache.current = list(layer)
-        elif isinstance(cache, AttentionCache) and cache.lane.window is not None:
+        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None:
             if isinstance(layer, tuple):
                 have = layer[0].shape[2]
-                cache.keys, cache.values = ([_grown([part], _lay(cache.lane, length, have, room))] for part in layer)
+                cache.keys, cache.values = (
+                    [_grown([part], _lay(cache.slot_plan, length, have, room))] for part in layer
+                )
         elif isinstance(cache, AttentionCache) and segments and taken < len(segments[0]):
-            capacity = _lay(cache.lane, length, length, room)
+            capacity = _lay(cache.slot_plan, length, length, room)
             for store, place in ((cache.keys, taken), (cache.values, taken + 1)):
                 store.append(_grown([segment[place] for segment in segments], capacity))
             taken += 2
     batch.lengths = [length]
 
 
-def _lay(lane: SlotPlan, length: int, have: int, room: int) -> int:
+def _lay(slot_plan: SlotPlan, length: int, have: int, room: int) -> int:
     """Tell a lane of one row that its buffers hold the last `have` of `length` tokens; returns their capacity."""
-    group = lane.groups[0]
+    group = slot_plan.groups[0]
     group.starts = [length - have]
-    group.capacity = lane.capacity(have + (room if lane.window is None else 0))
+    group.capacity = slot_plan.capacity(have + (room if slot_plan.window is None else 0))
     return group.capacity
 
 
@@ -148,7 +150,7 @@ def _grown(parts: list[mx.array], capacity: int) -> mx.array:
 
 
 def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.array]:
-    for index, group in enumerate(cache.lane.groups):
+    for index, group in enumerate(cache.slot_plan.groups):
         if group.first <= row < group.first + group.count:
             local = row - group.first
             low, high = start - group.starts[local], stop - group.starts[local]

@@ -71,36 +71,36 @@ class LayerCache:
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length."""
 
-    def __init__(self, batch: Batch, lane: SlotPlan) -> None:
+    def __init__(self, batch: Batch, slot_plan: SlotPlan) -> None:
         super().__init__(batch)
-        self.lane = lane
+        self.slot_plan = slot_plan
         self.keys: list[mx.array] = []
         self.values: list[mx.array] = []
 
     # -- the step
 
     def make_mask(self, count: int, return_array: bool = False, window_size: int | None = None) -> Any:
-        if window_size is not None and window_size != self.lane.window:
+        if window_size is not None and window_size != self.slot_plan.window:
             raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.lane.window}")
-        if len(self.lane.groups) > 1:  # `attend` makes a mask for each group
+        if len(self.slot_plan.groups) > 1:  # `attend` makes a mask for each group
             if return_array:
                 raise UnsupportedUse("an explicit mask is asked for")
             return None if count == 1 else "causal"
         if return_array:
-            return array_mask(self.lane, self.lane.groups[0], self.batch.lengths, count)
-        return self.batch.mask(self.lane, 0)
+            return array_mask(self.slot_plan, self.slot_plan.groups[0], self.batch.lengths, count)
+        return self.batch.mask(self.slot_plan, 0)
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """For layers that attend to what another layer has stored."""
-        if len(self.lane.groups) > 1:
+        if len(self.slot_plan.groups) > 1:
             raise UnsupportedUse("a layer attends to another layer's keys")
         return self._view(0)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         if not self.keys:
             self._allocate(keys, values)
-        single = len(self.lane.groups) == 1
-        for index, group in enumerate(self.lane.groups):
+        single = len(self.slot_plan.groups) == 1
+        for index, group in enumerate(self.slot_plan.groups):
             new_keys, new_values = (keys, values) if single else (keys[group.rows], values[group.rows])
             self.keys[index] = self._write(self.keys[index], index, new_keys)
             self.values[index] = self._write(self.values[index], index, new_values)
@@ -111,7 +111,7 @@ class AttentionCache(LayerCache):
     def attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
         """Attention group by group: each row reads no further than its own group's buffer."""
         outputs = []
-        for index, group in enumerate(self.lane.groups):
+        for index, group in enumerate(self.slot_plan.groups):
             keys, values = self._view(index)
             outputs.append(
                 mx.fast.scaled_dot_product_attention(
@@ -119,33 +119,33 @@ class AttentionCache(LayerCache):
                     keys,
                     values,
                     scale=scale,
-                    mask=self.batch.mask(self.lane, index),
+                    mask=self.batch.mask(self.slot_plan, index),
                     sinks=sinks,
                 )
             )
         return mx.concatenate(outputs)
 
     def _allocate(self, keys: mx.array, values: mx.array) -> None:
-        for group in self.lane.groups:
+        for group in self.slot_plan.groups:
             for store, new in ((self.keys, keys), (self.values, values)):
                 store.append(mx.zeros((group.count, new.shape[1], group.capacity, new.shape[3]), new.dtype))
 
     def _allocate_before(self, other: AttentionCache, joined: int | None) -> None:
         """Rows that have no token yet get their empty buffers before `other` takes its place among them."""
-        for position, group in enumerate(self.lane.groups[: None if joined is not None else -1]):
+        for position, group in enumerate(self.slot_plan.groups[: None if joined is not None else -1]):
             count = group.count - (position == joined)
             for store, like in ((self.keys, other.keys[0]), (self.values, other.values[0])):
                 store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
 
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
-        at = self.batch.slots(self.lane, index)
+        at = self.batch.slots(self.slot_plan, index)
         if isinstance(at, int):
             buffer[:, :, at : at + new.shape[2]] = new
             return buffer
         return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
 
     def _view(self, index: int) -> tuple[mx.array, mx.array]:
-        low, high = self.batch.view(self.lane, index)
+        low, high = self.batch.view(self.slot_plan, index)
         keys, values = self.keys[index], self.values[index]
         if low == 0 and high == keys.shape[2]:
             return keys, values
@@ -164,7 +164,7 @@ class AttentionCache(LayerCache):
 
     def join(self, other: AttentionCache, order: mx.array | None) -> None:
         """`Batch` has placed `other`'s row already; here it takes its place in the buffers."""
-        target, index, capacity = self.batch.placement(self.lane)
+        target, index, capacity = self.batch.placement(self.slot_plan)
         if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
             return
         if not other.keys:

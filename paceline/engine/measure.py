@@ -66,8 +66,8 @@ def _attention(batches: Sequence[Batch]) -> tuple[AttentionCost, ...]:
     for batch in batches:
         for cache in batch.flat:
             if isinstance(cache, AttentionCache) and cache.keys:
-                tokens[cache.lane.window] += _bytes(cache) // cache.lane.groups[0].capacity
-                layers[cache.lane.window] += 1
+                tokens[cache.slot_plan.window] += _bytes(cache) // cache.slot_plan.groups[0].capacity
+                layers[cache.slot_plan.window] += 1
     return tuple(AttentionCost(window, token, layers[window]) for window, token in tokens.items())
 
 

@@ -29,9 +29,9 @@ def attention(
     sinks: mx.array | None = None,
 ) -> mx.array:
     if isinstance(cache, AttentionCache):
-        if cache.batch.watch is not None and cache.lane.window is None:
+        if cache.batch.watch is not None and cache.slot_plan.window is None:
             cache.batch.watch(queries, keys, scale)
-        if len(cache.lane.groups) > 1:
+        if len(cache.slot_plan.groups) > 1:
             return cache.attend(queries, scale, sinks)
         near = cache.batch.near
         if near is not None and queries.shape[2] > 1 and keys.shape[2] > BLOCK * near:

@@ -155,9 +155,11 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
         else:
             for world in (first, second):
                 world.keep([row for row in range(rows) if not arguments[0] >> row & 1])
-        groups = [[(group.first, group.count) for group in lane.groups] for lane in first.batch.lanes.values()]
+        groups = [
+            [(group.first, group.count) for group in slot_plan.groups] for slot_plan in first.batch.slot_plans.values()
+        ]
         if groups:  # a model without attention has none, and rows beside it lie apart
-            assert [(group.first, group.count) for group in second.batch.lanes[None].groups] in groups
+            assert [(group.first, group.count) for group in second.batch.slot_plans[None].groups] in groups
     if first.people:
         first.step(1)
         second.step(1)
@@ -242,7 +244,7 @@ def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
     for length in (40, 5, 50, 3):
         world.join([length])
     cache = world.attention()[0]
-    assert [group.count for group in cache.lane.groups] == [3, 2]
+    assert [group.count for group in cache.slot_plan.groups] == [3, 2]
     long = cache.keys[1]
     world.keep([0, 2, 3, 4])
     assert cache.keys[1] is long

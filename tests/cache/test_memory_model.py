@@ -32,10 +32,10 @@ def test_a_state_costs_the_same_at_any_length() -> None:
 
 @pytest.mark.parametrize("window", [100, 240, 241, 242, 497, 512])
 def test_a_window_costs_what_its_buffer_has(window: int) -> None:
-    lane = SlotPlan(window, [Group(0, 1, 0, [0])])
+    slot_plan = SlotPlan(window, [Group(0, 1, 0, [0])])
     for length in range(0, 1500):
-        lane.reserve([length], 1)
-    assert MemoryModel((AttentionCost(window, 1),)).row(1500) == lane.groups[0].capacity
+        slot_plan.reserve([length], 1)
+    assert MemoryModel((AttentionCost(window, 1),)).row(1500) == slot_plan.groups[0].capacity
 
 
 def test_a_chunk_leaves_more_in_a_window_and_nothing_elsewhere() -> None:

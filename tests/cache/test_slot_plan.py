@@ -129,18 +129,18 @@ class Slots:
     """A slot plan of one group, and the positions that its buffers would hold, row by row."""
 
     def __init__(self, window: int | None, rows: int) -> None:
-        self.lane = SlotPlan(window, [Group(0, rows, 0, [0] * rows)])
+        self.slot_plan = SlotPlan(window, [Group(0, rows, 0, [0] * rows)])
         self.lengths = [0] * rows
         self.held: list[list[int]] = [[] for _ in range(rows)]
         self.changes = 0
 
     @property
     def group(self) -> Group:
-        return self.lane.groups[0]
+        return self.slot_plan.groups[0]
 
     def begin(self, width: int) -> None:
         before = self.group.capacity
-        changes = self.lane.reserve(self.lengths, width)
+        changes = self.slot_plan.reserve(self.lengths, width)
         self.changes += len(changes)
         assert len(changes) <= 1
         for change in changes:
@@ -153,8 +153,8 @@ class Slots:
 
     def seen(self, width: int) -> list[list[list[int]]]:
         """For every row and new token, the positions that mask and view let it see."""
-        low, high = self.lane.view(self.group, self.lengths, width)
-        mask = attention_mask(self.lane, self.group, self.lengths, width)
+        low, high = self.slot_plan.view(self.group, self.lengths, width)
+        mask = attention_mask(self.slot_plan, self.group, self.lengths, width)
         shape = (len(self.lengths), 1, width, high - low)
         if mask is None:
             assert width == 1
@@ -221,10 +221,10 @@ def test_the_mask_over_the_whole_buffer_lets_the_same_slots_be_seen(
 def test_equal_rows_need_no_mask_array() -> None:
     slots = Slots(None, 3)
     slots.begin(5)
-    assert attention_mask(slots.lane, slots.group, slots.lengths, 5) == "causal"
+    assert attention_mask(slots.slot_plan, slots.group, slots.lengths, 5) == "causal"
     slots.commit([5, 5, 5])
     slots.begin(1)
-    assert attention_mask(slots.lane, slots.group, slots.lengths, 1) is None
+    assert attention_mask(slots.slot_plan, slots.group, slots.lengths, 1) is None
 
 
 @small_steps
@@ -232,7 +232,7 @@ def test_one_row_decodes_without_a_mask_array_however_far_its_window_has_slid() 
     slots = Slots(3, 1)
     for _ in range(40):
         slots.begin(1)
-        assert attention_mask(slots.lane, slots.group, slots.lengths, 1) is None
+        assert attention_mask(slots.slot_plan, slots.group, slots.lengths, 1) is None
         slots.commit([1])
 
 
@@ -264,7 +264,7 @@ def test_a_long_row_grows_in_ever_larger_steps() -> None:
 def test_room_that_is_there_is_not_made_again() -> None:
     slots = Slots(None, 2)
     slots.begin(3)
-    assert slots.lane.reserve(slots.lengths, 3) == []
+    assert slots.slot_plan.reserve(slots.lengths, 3) == []
 
 
 @small_steps
@@ -272,10 +272,10 @@ def test_a_window_gives_back_what_a_wide_step_needed() -> None:
     slots = Slots(8, 1)
     slots.begin(40)
     slots.commit([40])
-    (change,) = slots.lane.trim(slots.lengths)
+    (change,) = slots.slot_plan.trim(slots.lengths)
     assert change.drop == [40 - (8 - 1 + 2)] and slots.group.starts == change.drop
-    assert slots.group.capacity == change.capacity == slots.lane.capacity(8 - 1 + 2 + 1)
-    assert slots.lane.trim(slots.lengths) == []
+    assert slots.group.capacity == change.capacity == slots.slot_plan.capacity(8 - 1 + 2 + 1)
+    assert slots.slot_plan.trim(slots.lengths) == []
 
 
 @small_steps
@@ -284,7 +284,7 @@ def test_the_next_narrow_step_of_a_window_gives_back_what_a_wide_one_needed() ->
     slots.begin(40)
     slots.commit([40])
     slots.begin(1)
-    assert slots.group.capacity == slots.lane.capacity(8 - 1 + 2 + 1) < 40
+    assert slots.group.capacity == slots.slot_plan.capacity(8 - 1 + 2 + 1) < 40
 
 
 @small_steps
@@ -292,4 +292,4 @@ def test_what_looks_back_without_limit_has_nothing_to_give_back() -> None:
     slots = Slots(None, 1)
     slots.begin(40)
     slots.commit([40])
-    assert slots.lane.trim(slots.lengths) == []
+    assert slots.slot_plan.trim(slots.lengths) == []

@@ -123,7 +123,10 @@ class World:
         new, batch = self.new(width), self.batch
         if fixed:
             batch.reserve(width)
-            ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
+            ends = {
+                window: mx.array(batch.ends(slot_plan), dtype=mx.int32)
+                for window, slot_plan in batch.slot_plans.items()
+            }
             places = mx.array(batch.places, dtype=mx.int32)
             for kept in batch.ahead:
                 ends, places = {window: end + kept for window, end in ends.items()}, places + kept
@@ -161,15 +164,15 @@ class World:
         whole = [
             (cache, index, group.first, group.first + group.count)
             for cache in self.attention()
-            for index, group in enumerate(cache.lane.groups)
+            for index, group in enumerate(cache.slot_plan.groups)
             if cache.keys and all(row in rows for row in range(group.first, group.first + group.count))
         ]
         before = [(cache, cache.keys[i], cache.values[i], first - gone(rows, first)) for cache, i, first, _ in whole]
         self.batch.keep(rows)
         self.people = [self.people[row] for row in rows]
         for cache, keys, values, first in before:  # a group that nobody left keeps its buffers: the same objects
-            index = next(i for i, group in enumerate(cache.lane.groups) if group.first == first)
-            if cache.lane.groups[index].capacity == keys.shape[2]:
+            index = next(i for i, group in enumerate(cache.slot_plan.groups) if group.first == first)
+            if cache.slot_plan.groups[index].capacity == keys.shape[2]:
                 assert cache.keys[index] is keys and cache.values[index] is values
         self.check_rest()
 
@@ -208,11 +211,11 @@ class World:
         assert isinstance(cache, AttentionCache)
         keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
         mask = cache.make_mask(len(new[0]))
-        if len(cache.lane.groups) == 1:  # the library's own attention gets these
+        if len(cache.slot_plan.groups) == 1:  # the library's own attention gets these
             assert_same(keys, cache._view(0)[0])
             assert_same(values, cache._view(0)[1])
-            assert mask is self.batch.mask(cache.lane, 0)
-        expected = [p.visible(tokens, cache.lane.window) for p, tokens in zip(self.people, new, strict=True)]
+            assert mask is self.batch.mask(cache.slot_plan, 0)
+        expected = [p.visible(tokens, cache.slot_plan.window) for p, tokens in zip(self.people, new, strict=True)]
         assert seen(cache, len(new[0])) == expected
 
     def check_positions(self) -> None:
@@ -226,17 +229,17 @@ class World:
         assert batch.rows == len(self.people)
         assert batch.lengths == [len(person.tokens) for person in self.people]
         assert batch.deltas == [person.delta for person in self.people]
-        for lane in batch.lanes.values():
+        for slot_plan in batch.slot_plans.values():
             first = 0
-            for group in lane.groups:
+            for group in slot_plan.groups:
                 assert group.first == first
                 first += group.count
             assert first == batch.rows
             if self.grouping is ROWS:
-                assert all(group.count == 1 for group in lane.groups)
+                assert all(group.count == 1 for group in slot_plan.groups)
         for cache in self.attention():
             for buffers in (cache.keys, cache.values):
-                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.lane.groups]
+                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.slot_plan.groups]
                 assert not buffers or [buffer.shape for buffer in buffers] == shapes
         owing = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.owed]
         assert all(cache._fold is later for cache in owing)
@@ -251,9 +254,9 @@ def gone(kept: Sequence[int], row: int) -> int:
 def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
     """For every row and new token, the tokens whose keys and values it can attend to."""
     found: list[list[list[int]]] = []
-    for index, group in enumerate(cache.lane.groups):
+    for index, group in enumerate(cache.slot_plan.groups):
         keys, values = (np.array(part) for part in cache._view(index))
-        mask = cache.batch.mask(cache.lane, index)
+        mask = cache.batch.mask(cache.slot_plan, index)
         slots = keys.shape[2]
         shape = (group.count, 1, width, slots)
         if mask is None:

@@ -203,7 +203,7 @@ def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> Non
 
     def wrong_apart(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
         logits, close = plain(tokens, batch, tentative)
-        apart = any(len(lane.groups) > 1 for lane in batch.lanes.values())
+        apart = any(len(slot_plan.groups) > 1 for slot_plan in batch.slot_plans.values())
         return logits + 10 * apart, close
 
     for question in (check.agrees, check.rolls_back):
