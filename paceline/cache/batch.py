@@ -18,9 +18,9 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from paceline.cache.layers import (
+    ApplyAccepted,
     AttentionCache,
     CacheGroup,
-    Fold,
     LayerCache,
     StateCache,
     UnsupportedUse,
@@ -29,7 +29,7 @@ from paceline.cache.layers import (
 )
 from paceline.cache.slot_plan import Change, Group, Grouping, SlotPlan
 
-Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
+RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class LayerPlan:
     kind: Literal["attention", "state", "list"]
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
-    fold: Fold | None = None  # state: how a tentative step's kept tokens are folded in; None: they cannot be
+    apply_accepted: ApplyAccepted | None = (
+        None  # state: how a tentative step's kept tokens are folded in; None: they cannot be
+    )
     parts: tuple[LayerPlan, ...] = ()
 
 
@@ -71,8 +73,8 @@ class Batch:
         self.lengths = [0] * rows
         self.deltas = [0] * rows
         self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
-        self.ahead: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
-        self._reach: list[int] = []  # the most that each of these can be
+        self.unsynced: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
+        self._unsynced_most: list[int] = []  # the most that each of these can be
         self.slot_plans: dict[int | None, SlotPlan] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
@@ -81,7 +83,7 @@ class Batch:
         # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
         self.near: int | None = None
         # Memory is short: when buffers are copied, it is done layer by layer (see `evaluate`).
-        self.frugal = False
+        self.low_memory = False
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None
 
@@ -89,7 +91,7 @@ class Batch:
         if plan.kind == "list":
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
-            return StateCache(self, plan.size, plan.fold)
+            return StateCache(self, plan.size, plan.apply_accepted)
         slot_plan = self.slot_plans.get(plan.window)
         if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
@@ -105,8 +107,8 @@ class Batch:
 
     def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
-        if self.ahead:
-            raise RuntimeError("the host must learn how long the rows are before a step like this")
+        if self.unsynced:
+            raise RuntimeError("lengths must be synced with the host before a step like this")
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
         self._open(_Step(width, offset, tentative))
@@ -123,7 +125,7 @@ class Batch:
 
     def _open(self, step: _Step) -> None:
         states = [cache for cache in self.flat if isinstance(cache, StateCache)]
-        if step.tentative and not all(cache.folds for cache in states):
+        if step.tentative and not all(cache.can_roll_back for cache in states):
             raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
         self._step = step
         for cache in states:
@@ -132,7 +134,7 @@ class Batch:
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
         for slot_plan in self.slot_plans.values():
-            for change in slot_plan.reserve(self.lengths, width + sum(self._reach)):
+            for change in slot_plan.reserve(self.lengths, width + sum(self._unsynced_most)):
                 self._change(slot_plan, change)
 
     def trim(self) -> None:
@@ -144,7 +146,7 @@ class Batch:
     def _change(self, slot_plan: SlotPlan, change: Change) -> None:
         for cache in self._attention(slot_plan):
             cache.change(change)
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
 
     def evaluate(self) -> None:
@@ -158,7 +160,7 @@ class Batch:
         return [end for group in slot_plan.groups for end in group.ends(self.lengths)]
 
     @property
-    def places(self) -> list[int]:
+    def next_positions(self) -> list[int]:
         """For each row, the position of its next token."""
         return [n + d for n, d in zip(self.lengths, self.deltas, strict=True)]
 
@@ -166,7 +168,7 @@ class Batch:
         """Close a step: every row keeps all of its new tokens."""
         width = self._open_step().width
         self.close()
-        self.settle([width] * self.rows)
+        self.advance([width] * self.rows)
 
     def close(self) -> None:
         """End the forward pass: what it wrote to the layers counts. Lengths are the caller's."""
@@ -180,40 +182,40 @@ class Batch:
         """Forget a step that is open, if one is."""
         self._step = None
 
-    def fold(self, kept: mx.array) -> None:
+    def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step was closed, on the device: row i keeps its first `kept[i]` tokens."""
         owing = False
         for cache in self.flat:
             if isinstance(cache, StateCache):
-                cache.fold(kept)
-                owing |= bool(cache.owed)
+                cache.apply_accepted(kept)
+                owing |= bool(cache.pending)
         self.kept = kept if owing else None
 
-    def run_ahead(self, kept: mx.array, most: int) -> None:
+    def advance_on_device(self, kept: mx.array, most: int) -> None:
         """Row i is longer by `kept[i]`, at most `most`: the host will `learn` how much."""
-        self.ahead.append(kept)
-        self._reach.append(most)
+        self.unsynced.append(kept)
+        self._unsynced_most.append(most)
 
-    def mark(self) -> Mark:
+    def rollback_point(self) -> RollbackPoint:
         """How long the rows are now, for `back_to`: what is written past that is overwritten later."""
-        return self.lengths, list(self.ahead), list(self._reach)
+        return self.lengths, list(self.unsynced), list(self._unsynced_most)
 
-    def back_to(self, mark: Mark) -> None:
+    def roll_back(self, mark: RollbackPoint) -> None:
         """Forget what came after the mark. For rows without state layers, which cannot go back."""
-        self.lengths, self.ahead, self._reach = mark
+        self.lengths, self.unsynced, self._unsynced_most = mark
 
-    def learn(self, kept: Sequence[int]) -> None:
+    def sync_lengths(self, kept: Sequence[int]) -> None:
         """The oldest `kept` that is ahead has been read."""
-        del self.ahead[0], self._reach[0]
-        self.settle(kept)
+        del self.unsynced[0], self._unsynced_most[0]
+        self.advance(kept)
 
-    def settle(self, kept: Sequence[int]) -> None:
+    def advance(self, kept: Sequence[int]) -> None:
         """Row i is longer by `kept[i]`."""
         self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
 
     def _offset(self) -> int | mx.array:
-        places = self.places
-        return places[0] if len(set(places)) == 1 else mx.array(places, dtype=mx.int32)
+        next_positions = self.next_positions
+        return next_positions[0] if len(set(next_positions)) == 1 else mx.array(next_positions, dtype=mx.int32)
 
     def _open_step(self) -> _Step:
         if self._step is None:
@@ -297,7 +299,7 @@ class Batch:
         for mine, new in zip(self.flat, other.flat, strict=True):
             mine.join(new, order)
             new.clear()  # or it would hold its buffers until all layers have joined
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
         if self.kept is not None:
             kept = mx.concatenate([self.kept, mx.zeros((1,), dtype=self.kept.dtype)])
@@ -334,7 +336,7 @@ class Batch:
                 capacity = group.capacity
                 if len(local) < group.count:  # it is copied anyway, and what only a longer row needed is given back
                     need = max(n - start for n, start in zip(lengths, starts, strict=True))
-                    capacity = min(capacity, slot_plan.capacity(need + sum(self._reach) + 1))
+                    capacity = min(capacity, slot_plan.capacity(need + sum(self._unsynced_most) + 1))
                 kept.append((old, None if len(local) == group.count else mx.array(local), capacity))
                 groups.append(Group(first, len(local), capacity, starts))
                 first += len(local)
@@ -344,7 +346,7 @@ class Batch:
         for other in self.flat:
             if not isinstance(other, AttentionCache):
                 other.keep(index)
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
 
     def _attention(self, slot_plan: SlotPlan) -> Iterator[AttentionCache]:

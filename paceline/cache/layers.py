@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from paceline.cache.batch import Batch
 
 
-class Fold(Protocol):
+class ApplyAccepted(Protocol):
     """From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: the layer's next step
     does it, unless it is wanted now."""
 
     def __call__(
         self,
         current: Sequence[mx.array | None],
-        owed: Sequence[mx.array],
+        pending: Sequence[mx.array],
         kept: mx.array,
         *,
         now: bool = False,
@@ -208,13 +208,13 @@ class StateCache(LayerCache):
     into the state after the tokens that were kept: at once, or, where it answers None, in the layer's next step.
     """
 
-    def __init__(self, batch: Batch, size: int, fold: Fold | None = None) -> None:
+    def __init__(self, batch: Batch, size: int, apply_accepted: ApplyAccepted | None = None) -> None:
         super().__init__(batch)
         self.current: list[mx.array | None] = [None] * size
-        self.owed: list[mx.array] = []
-        self.pending: dict[int, mx.array] = {}
-        self._promised: list[mx.array] = []
-        self._fold = fold
+        self.pending: list[mx.array] = []
+        self._staged: dict[int, mx.array] = {}
+        self._staged_pending: list[mx.array] = []
+        self._apply_accepted = apply_accepted
 
     # -- the step
 
@@ -224,8 +224,8 @@ class StateCache(LayerCache):
         return self.batch.tentative
 
     @property
-    def folds(self) -> bool:
-        return self._fold is not None
+    def can_roll_back(self) -> bool:
+        return self._apply_accepted is not None
 
     @property
     def kept(self) -> mx.array | None:
@@ -236,43 +236,43 @@ class StateCache(LayerCache):
         return self.current[index]
 
     def __setitem__(self, index: int, value: mx.array) -> None:
-        self.pending[index] = value
+        self._staged[index] = value
 
-    def owe(self, arrays: Sequence[mx.array]) -> None:
-        self._promised = list(arrays)
+    def set_pending(self, arrays: Sequence[mx.array]) -> None:
+        self._staged_pending = list(arrays)
 
     def make_mask(self, count: int) -> None:
         return None
 
     def begin(self) -> None:
-        self.pending, self._promised = {}, []
+        self._staged, self._staged_pending = {}, []
 
     def commit(self) -> None:
         """The step counts: what it wrote is there, and what it owes is owed."""
-        for index, value in self.pending.items():
+        for index, value in self._staged.items():
             self.current[index] = value
-        self.owed = self._promised
+        self.pending = self._staged_pending
         self.begin()
 
-    def fold(self, kept: mx.array) -> None:
+    def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step's commit."""
-        if self._fold is None or not self.owed:
+        if self._apply_accepted is None or not self.pending:
             raise UnsupportedUse("a layer left nothing to fold")
-        arrays = self._fold(self.current, self.owed, kept)
+        arrays = self._apply_accepted(self.current, self.pending, kept)
         if arrays is not None:
-            self.current, self.owed = list(arrays), []
+            self.current, self.pending = list(arrays), []
 
     # -- between steps
 
     def of_row(self, row: int) -> list[mx.array]:
         """One row's state, with what it owes folded in; the batch's stays as it is."""
         current = [None if value is None else value[row : row + 1] for value in self.current]
-        if self.owed and self._fold is not None and self.kept is not None:
-            owed = [value[row : row + 1] for value in self.owed]
-            folded = self._fold(current, owed, self.kept[row : row + 1], now=True)
+        if self.pending and self._apply_accepted is not None and self.kept is not None:
+            pending = [value[row : row + 1] for value in self.pending]
+            folded = self._apply_accepted(current, pending, self.kept[row : row + 1], now=True)
             assert folded is not None
             return list(folded)
-        if self.owed or any(value is None for value in current):
+        if self.pending or any(value is None for value in current):
             raise UnsupportedUse("a row's state is not complete")
         return [value for value in current if value is not None]
 
@@ -286,25 +286,25 @@ class StateCache(LayerCache):
             if theirs is None:
                 theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
             self.current[index] = _joined(mine, theirs, order)
-        if other.owed:
+        if other.pending:
             raise UnsupportedUse("a row that owes tokens cannot join")
-        self.owed = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.owed]
+        self.pending = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.pending]
 
     def keep(self, rows: mx.array) -> None:
         self.current = [None if value is None else value[rows] for value in self.current]
-        self.owed = [value[rows] for value in self.owed]
+        self.pending = [value[rows] for value in self.pending]
 
     def arrays(self) -> Iterator[mx.array]:
         yield from (value for value in self.current if value is not None)
-        yield from self.owed
+        yield from self.pending
 
     def put(self, arrays: Sequence[mx.array]) -> None:
         """The inverse of `arrays`, once no part of the state is missing."""
         size = len(self.current)
-        self.current, self.owed = list(arrays[:size]), list(arrays[size:])
+        self.current, self.pending = list(arrays[:size]), list(arrays[size:])
 
     def clear(self) -> None:
-        self.current, self.owed = [None] * len(self.current), []
+        self.current, self.pending = [None] * len(self.current), []
 
 
 class CacheGroup(LayerCache):

@@ -30,7 +30,7 @@ class Admission:
         self.outputs = outputs or Outputs()
         self.width = width  # tokens that a row may have in a decode step
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
-        self.frugal = False  # there is no room to copy the buffers of all layers at once
+        self.low_memory = False  # there is no room to copy the buffers of all layers at once
 
     # -- for any thread
 
@@ -110,7 +110,7 @@ class Admission:
         self.budget.hold("promised", max(later - now, 0))
         lengths = [self.reach(row) for row in rows]
         copying = self.memory_model.copying(lengths, groups)
-        self.frugal = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
+        self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(rows, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(rows))
         self.budget.hold("draft", self._scoring(rows))

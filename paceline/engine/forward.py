@@ -83,8 +83,8 @@ class Forward:
     def _run(self, batch: Batch, width: int, inputs: Sequence[mx.array], tentative: bool) -> Pass:
         slot_plans = list(batch.slot_plans.values())
         ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
-        places = mx.array(batch.places, dtype=mx.int32)
-        for kept in batch.ahead:
+        places = mx.array(batch.next_positions, dtype=mx.int32)
+        for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
         partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
         key = (partition, width, tentative)
@@ -146,8 +146,10 @@ def _shape(batch: Batch) -> tuple[Any, ...]:
         (slot_plan.window, tuple((group.count, group.capacity) for group in slot_plan.groups))
         for slot_plan in batch.slot_plans.values()
     )
-    owed = next((cache.owed[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.owed), 0)
-    return groups, owed
+    pending = next(
+        (cache.pending[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.pending), 0
+    )
+    return groups, pending
 
 
 def _filled(batch: Batch) -> bool:

@@ -440,8 +440,8 @@ class Reuse:
         if place is None or runner.batch is None or self.runner.language.dynamic_rope or row.chosen is not None:
             return None
         stop = runner.batch.lengths[place]
-        if runner.batch.ahead:  # a round is under way; after an end it keeps nothing but the end itself
-            if not row.generated or row.generated[-1] not in row.ends or len(runner.batch.ahead) > 1:
+        if runner.batch.unsynced:  # a round is under way; after an end it keeps nothing but the end itself
+            if not row.generated or row.generated[-1] not in row.ends or len(runner.batch.unsynced) > 1:
                 return None
             stop += 1
         prompt = len(row.cache_key) - 1

@@ -111,7 +111,7 @@ class Runner:
         self.rows: list[Row] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         self.features = features if features is not None else Features(0)
-        self.frugal = False  # memory is short: buffers are copied layer by layer
+        self.low_memory = False  # memory is short: buffers are copied layer by layer
         # Is work that went wrong told of later, by whatever is waited for next? On a CPU it is by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
         self.unhook()
@@ -158,7 +158,7 @@ class Runner:
         if row.batch is None:
             row.batch = self.language.batch(self.grouping)
             self._place(row, row.batch)
-        row.batch.frugal = self.frugal
+        row.batch.low_memory = self.low_memory
         return row.batch
 
     def choose(self, row: Row, chosen: NDArray[np.int64], whole: int) -> None:
@@ -254,7 +254,7 @@ class Runner:
         What it raises leaves the rows as they were, and they can be tried again; unless it is a StepLost.
         """
         for batch in self._batches():
-            batch.frugal = self.frugal
+            batch.low_memory = self.low_memory
         try:
             self._arrange(rows)
         except Exception as error:  # some may have joined by halves
@@ -275,12 +275,12 @@ class Runner:
         launched = Launched(list(self.rows), sampled, steady=self.forward.steady)
         with _counting(launched):  # up to here a fault changes nothing, and the step can be run again
             close()
-            batch.settle([1] * batch.rows)
+            batch.advance([1] * batch.rows)
             self.tokens = sampled.tokens
             for row in self.rows:
                 row.launched += 1
             if self.drafter is not None:
-                self.drafter.owe(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
+                self.drafter.set_pending(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
             mx.async_eval(self._unevaluated(launched))
         return launched
 
@@ -296,10 +296,10 @@ class Runner:
         launched = Launched(list(self.rows), sampled, depth=depth, depths=depths, steady=steady)
         with _counting(launched):  # up to here a fault changes nothing, and the round can be run again
             close()
-            batch.fold(sampled.kept)
-            batch.run_ahead(sampled.kept, depth + 1)
+            batch.apply_accepted(sampled.kept)
+            batch.advance_on_device(sampled.kept, depth + 1)
             self.tokens = sampled.last
-            drafter.owe(sampled.tokens, hidden, sampled.kept)
+            drafter.set_pending(sampled.tokens, hidden, sampled.kept)
             mx.async_eval(self._unevaluated(launched))
         return launched
 
@@ -333,7 +333,7 @@ class Runner:
         """Is a round of `rows` just like the unread one, so that the device needs no word from the host?"""
         if not self.runs_ahead or self.drafter is None or self.batch is None or depth != launched.depth:
             return False
-        if len(self.batch.ahead) > 1 or set(map(id, rows)) != set(map(id, self.rows)):
+        if len(self.batch.unsynced) > 1 or set(map(id, rows)) != set(map(id, self.rows)):
             return False
         known = self.forward.is_traced(self.batch, depth + 1, tentative=True)
         return known and self.drafter.can_run_ahead(depth)
@@ -346,8 +346,8 @@ class Runner:
         except Exception as error:
             raise StepLost(launched) from error
         launched.kept = kept
-        self.batch.learn(kept)
-        self.drafter.learn(kept)
+        self.batch.sync_lengths(kept)
+        self.drafter.sync_lengths(kept)
         for row, count in zip(launched.rows, kept, strict=True):
             row.launched += count
 

@@ -129,11 +129,11 @@ class Drafter:
         """`depth` guesses for every row, each (rows,). Nothing counts before `owe`: a failed round can run again."""
         batch, feed = self.batch, self.feed
         assert batch is not None and feed is not None
-        mark = batch.mark()
+        mark = batch.rollback_point()
         try:
             return self._propose(batch, feed, depth, choose)
         finally:
-            batch.back_to(mark)
+            batch.roll_back(mark)
 
     def _propose(self, batch: Batch, feed: Feed, depth: int, choose: Choose) -> list[mx.array]:
         if isinstance(feed.counts, mx.array):
@@ -153,16 +153,16 @@ class Drafter:
                 return guesses
             outputs, close = self.forward(batch, 1, [guesses[-1][:, None], hidden, zero])
             close()
-            batch.settle([1] * batch.rows)
+            batch.advance([1] * batch.rows)
 
     @staticmethod
     def _advance(batch: Batch, feed: Feed) -> None:
         if isinstance(feed.counts, mx.array):
-            batch.run_ahead(feed.counts, feed.tokens.shape[1])
+            batch.advance_on_device(feed.counts, feed.tokens.shape[1])
         else:
-            batch.settle(feed.counts)
+            batch.advance(feed.counts)
 
-    def owe(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
+    def set_pending(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
         """What a step brought: hidden states (rows, width, hidden) and the tokens that followed them."""
         if self.batch is not None and self.feed is not None:
             if self._fed:
@@ -172,17 +172,17 @@ class Drafter:
                 self.batch.deltas = [delta + count for delta, count in deltas]
         self.feed, self._fed = Feed(tokens, hidden, counts), False
 
-    def learn(self, kept: list[int]) -> None:
+    def sync_lengths(self, kept: list[int]) -> None:
         """Of what the oldest unread step brought, row i keeps its first `kept[i]`."""
-        if self.batch is not None and self.batch.ahead:
-            self.batch.learn(kept)
+        if self.batch is not None and self.batch.unsynced:
+            self.batch.sync_lengths(kept)
         elif self.feed is not None:
             self.feed.counts = kept
 
     def arrays(self) -> list[mx.array]:
         """What must be evaluated with each step so that no graph grows."""
-        owed = [] if self.feed is None else [self.feed.tokens, self.feed.hidden]
-        return owed if self.batch is None else owed + self.batch.arrays()
+        pending = [] if self.feed is None else [self.feed.tokens, self.feed.hidden]
+        return pending if self.batch is None else pending + self.batch.arrays()
 
 
 def _known(counts: list[int] | mx.array) -> list[int]:

@@ -152,7 +152,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
     """A state that can take in some of a step's tokens and not the others."""
     part = layer.get("linear_attn") if isinstance(layer, dict) else None
-    return replace(plan, fold=part.fold) if isinstance(part, RowGatedDelta) else plan
+    return replace(plan, apply_accepted=part.apply_accepted) if isinstance(part, RowGatedDelta) else plan
 
 
 def _vocab_size(config: dict[str, Any]) -> int:

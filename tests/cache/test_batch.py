@@ -181,14 +181,14 @@ def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
     unread: list[list[int]] = []
     for width in widths:
         kept = data.draw(counts(width, len(world.people)))
-        world.run_ahead(width, kept)
+        world.advance_on_device(width, kept)
         unread.append(kept)
         while len(unread) > 2 or (unread and data.draw(st.booleans())):
-            world.batch.learn(unread.pop(0))
+            world.batch.sync_lengths(unread.pop(0))
     while unread:
-        with pytest.raises(RuntimeError, match="must learn"):
+        with pytest.raises(RuntimeError, match="must be synced"):
             world.batch.begin(1)
-        world.batch.learn(unread.pop(0))
+        world.batch.sync_lengths(unread.pop(0))
     world.check_rest()
     world.step(1)
 
@@ -213,11 +213,11 @@ def test_tokens_are_owed_until_the_next_step_and_no_longer() -> None:
     assert isinstance(cache, StateCache)
     world.step(2)
     world.step(6, [6, 1])
-    assert [array.shape for array in cache.owed] == [(2, 6)]
+    assert [array.shape for array in cache.pending] == [(2, 6)]
     world.step(3, [1, 2])
-    assert [array.shape for array in cache.owed] == [(2, 3)]
+    assert [array.shape for array in cache.pending] == [(2, 3)]
     world.step(1)
-    assert cache.owed == [] and world.batch.kept is None
+    assert cache.pending == [] and world.batch.kept is None
 
 
 def test_a_row_that_owes_tokens_may_not_join() -> None:

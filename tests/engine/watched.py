@@ -125,16 +125,16 @@ class WatchedRunner(Runner):
         for row, depth, kept, mine in zip(launched.rows, launched.depths, launched.kept, guesses, strict=True):
             if depth and row.finished is None:
                 self.rounds[str(row.id)].append(Round(depth, kept, tuple(mine[:depth])))
-        if self.batch is not None and not self.batch.ahead:
+        if self.batch is not None and not self.batch.unsynced:
             self.drifted += self._drifts(self.batch)
 
     def _drifts(self, batch: Batch) -> bool:
         assert self.drafter.batch is not None and self.drafter.feed is not None
-        head, owed = self.drafter.batch, self.drafter.feed.counts
-        if head.ahead or not isinstance(owed, list):
+        head, pending = self.drafter.batch, self.drafter.feed.counts
+        if head.unsynced or not isinstance(pending, list):
             return True
-        places = [place + count for place, count in zip(head.places, owed, strict=True)]
-        rows = zip(self.rows, batch.places, places, strict=True)
+        places = [place + count for place, count in zip(head.next_positions, pending, strict=True)]
+        rows = zip(self.rows, batch.next_positions, places, strict=True)
         return any(mine != theirs for row, mine, theirs in rows if row.route.drafts)
 
 

@@ -54,7 +54,7 @@ def test_layers_are_copied_one_by_one_where_memory_is_short(change: Callable[[Ba
         batch.join(row())
     mx.eval(batch.arrays())
     apart[:] = [row()] if change is joins else []
-    batch.frugal = True
+    batch.low_memory = True
     gc.collect()
     mx.synchronize()
     layer = batch.nbytes / LAYERS

@@ -93,7 +93,7 @@ def test_long_rows_that_join_and_end_together_keep_the_limit(llama: Path, layout
         for seed in range(1, 9):
             asks(each, seed, 1500, 20, shared=400)
         each.finish()
-    assert stepper.runner.frugal
+    assert stepper.runner.low_memory
     assert {name: heard.tokens for name, heard in stepper.heard.items()} == {
         name: heard.tokens for name, heard in calm.heard.items()
     }

@@ -372,9 +372,9 @@ def watch_places(stepper: Stepper) -> None:
     def watched(row: Row, at: Placement) -> None:
         join(row, at)
         assert drafter.batch is not None and drafter.feed is not None and runner.batch is not None
-        owed = drafter.feed.counts
-        assert isinstance(owed, list)
-        assert drafter.batch.places[at.row] + owed[at.row] == runner.batch.places[at.row]
+        pending = drafter.feed.counts
+        assert isinstance(pending, list)
+        assert drafter.batch.next_positions[at.row] + pending[at.row] == runner.batch.next_positions[at.row]
 
     drafter.join = watched  # type: ignore[method-assign]
 

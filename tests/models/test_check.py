@@ -234,14 +234,19 @@ def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> N
     model = load(str(hybrid)).language
     model.use_kernels(False)
     for plan in model.plans:
-        if plan.fold is not None:
+        if plan.apply_accepted is not None:
 
             def all_of_them(
-                current: Any, owed: Any, kept: mx.array, *, now: bool = False, fold: Any = plan.fold
+                current: Any,
+                pending: Any,
+                kept: mx.array,
+                *,
+                now: bool = False,
+                apply_accepted: Any = plan.apply_accepted,
             ) -> Any:
-                return fold(current, owed, mx.full(kept.shape, 3, dtype=kept.dtype))
+                return apply_accepted(current, pending, mx.full(kept.shape, 3, dtype=kept.dtype))
 
-            model.plans = tuple(replace(p, fold=all_of_them) if p is plan else p for p in model.plans)
+            model.plans = tuple(replace(p, apply_accepted=all_of_them) if p is plan else p for p in model.plans)
             break
     assert check.agrees(model, PADDED, check.plain_step(model))
     assert not check.rolls_back(model, PADDED, check.plain_step(model))

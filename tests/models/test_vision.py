@@ -146,7 +146,7 @@ def our_logits(
             runner.tokens = mx.array([token if row is rows[0] else 5 for row in runner.rows])
         (step, *_), close = runner.forward(runner.batch, 1, [runner.tokens[:, None]])
         close()
-        runner.batch.settle([1, 1])
+        runner.batch.advance([1, 1])
         logits.append(step[place, -1])
     mx.eval(logits)
     return logits
