@@ -51,7 +51,7 @@ class Admission:
 
     # -- on the engine's thread
 
-    def reach(self, row: Row) -> int:
+    def expected_length(self, row: Row) -> int:
         """How long the row is likely to become."""
         said = len(row.generated) + GROWTH
         expected = self.outputs.expected
@@ -66,7 +66,11 @@ class Admission:
 
     def promised(self, rows: Sequence[Row], chunk: int) -> int:
         """Bytes in use when all these have become as long as they are likely to."""
-        return self._base(rows) + self._batch([self.reach(row) for row in rows], rows) + self._activations(rows, chunk)
+        return (
+            self._base(rows)
+            + self._batch([self.expected_length(row) for row in rows], rows)
+            + self._activations(rows, chunk)
+        )
 
     def left(self, rows: Sequence[Row]) -> int:
         """What the next steps of the rows that run leave for reading prompts; less than nothing: they do not fit."""
@@ -99,16 +103,16 @@ class Admission:
 
     def holding(self, row: Row) -> int:
         """What a row takes, when it has become as long as it is likely to."""
-        return self.memory_model.row(self.reach(row))
+        return self.memory_model.row(self.expected_length(row))
 
     def account(self, rows: Sequence[Row], chunk: int) -> None:
         """Write down what rows hold and what they were promised: prefixes give way at once."""
         groups = self._groups(rows)
         now = self.memory_model.batch([row.length for row in rows], groups)
-        later = self.memory_model.batch([self.reach(row) for row in rows], groups)
+        later = self.memory_model.batch([self.expected_length(row) for row in rows], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
-        lengths = [self.reach(row) for row in rows]
+        lengths = [self.expected_length(row) for row in rows]
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(rows, chunk) + copying)

@@ -179,7 +179,7 @@ class Reuse:
             asked = [stop for stop in row.stops if stop > hit.length]  # by rows that wait for this one
             row.stops = sorted({*self._stops(row, hit), *asked})
             if hit.nodes and self._restored(row, hit):
-                self._lease(row, hit.nodes[-1])
+                self._pin(row, hit.nodes[-1])
                 kept = True
         finally:
             if hit.nodes and not kept:
@@ -398,9 +398,9 @@ class Reuse:
                 remains = remains or self._remains(row)
                 if remains is not None and remains.stop <= len(self._said(row)):
                     self._keep(row, self._said(row)[: remains.stop], remains)
-        if row.leased is not None:
-            self.cache.release(row.leased)
-        row.leased = row.cache_key = None
+        if row.pinned_node is not None:
+            self.cache.release(row.pinned_node)
+        row.pinned_node = row.cache_key = None
         row.made, row.stops, row.held = [], [], False
 
     def set_back(self, row: Row, *, keep: bool) -> None:
@@ -422,9 +422,9 @@ class Reuse:
         for waiting in [waiting for waiting in self._held if waiting.row is row]:
             self._let_go(waiting)
         self._active = [other for other in self._active if other is not row]
-        if row.leased is not None:
-            self.cache.release(row.leased)
-            row.leased = None
+        if row.pinned_node is not None:
+            self.cache.release(row.pinned_node)
+            row.pinned_node = None
         row.cache_key = self._said(row)
 
     @staticmethod
@@ -509,13 +509,13 @@ class Reuse:
         new = segment if have < len(cache_key) else None
         node = self.cache.store(row.root, cache_key, new, remains.checkpoint, row.id)
         row.made.append(node)
-        self._lease(row, node)
+        self._pin(row, node)
 
-    def _lease(self, row: Row, node: Node) -> None:
+    def _pin(self, row: Row, node: Node) -> None:
         """A row holds one entry at a time, the longest; it is pinned already."""
-        if row.leased is not None:
-            self.cache.release(row.leased)
-        row.leased = node
+        if row.pinned_node is not None:
+            self.cache.release(row.pinned_node)
+        row.pinned_node = node
 
     @contextmanager
     def _forgiving(self, row: Row) -> Iterator[None]:

@@ -124,7 +124,7 @@ class Row:
         self.stops: list[int] = []  # lengths at which its prefill stops for a checkpoint, rising
         self.held = False  # waits for another row's prefill, or for the disk
         self.reads_asked = 0  # how often it has waited for files
-        self.leased: Any = None  # the entry that it uses
+        self.pinned_node: Any = None  # the entry that it uses
         self.made: list[Any] = []  # entries that it made
         self.remains: Any = None  # what it leaves behind, once it is out of the batch
         self.failure: str | None = None  # why it cannot go on, found out while others step with it

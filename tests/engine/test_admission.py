@@ -93,21 +93,21 @@ def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, wi
 
 def test_a_row_is_priced_by_what_it_is_expected_to_say_and_never_by_max_tokens_alone() -> None:
     rules = admission(1)
-    assert rules.reach(row(100, limit=100_000)) == 100 + PRIOR
-    assert rules.reach(row(100, limit=5)) == 105
+    assert rules.expected_length(row(100, limit=100_000)) == 100 + PRIOR
+    assert rules.expected_length(row(100, limit=5)) == 105
 
 
 def test_what_is_expected_is_learnt() -> None:
     rules = admission(1)
     for _ in range(64):
         rules.outputs.learn(700)
-    assert rules.reach(row(100, limit=100_000)) == 800
+    assert rules.expected_length(row(100, limit=100_000)) == 800
 
 
 def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
     rules = admission(1)
-    assert rules.reach(say(row(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
-    assert rules.reach(say(row(100, limit=1010), 1000)) == 100 + 1010
+    assert rules.expected_length(say(row(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
+    assert rules.expected_length(say(row(100, limit=1010), 1000)) == 100 + 1010
 
 
 # -- now
