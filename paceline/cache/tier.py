@@ -227,7 +227,7 @@ class DiskTier:
                 tries -= 1
                 continue
             outgoing = self._outgoing
-            if outgoing.node.spoiled:
+            if outgoing.node.invalid:
                 self._outgoing = None
                 continue
             while outgoing.arrays and limit > 0:
@@ -280,7 +280,7 @@ class DiskTier:
         outgoing = self._writing.pop(name, None)
         if outgoing is not None:
             outgoing.node.refused = not ok
-        if ok and outgoing is not None and not outgoing.node.spoiled:
+        if ok and outgoing is not None and not outgoing.node.invalid:
             self._take(outgoing.entry)
         elif ok:
             self.disk.remove(name)

@@ -24,7 +24,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
-from paceline.cache.radix import Node, PrefixKey, shared
+from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine.row import Row
 from paceline.engine.runner import Runner
@@ -207,7 +207,7 @@ class Reuse:
                 break
             if other.finished is not None or other.root != row.root or other.cache_key is None:
                 continue
-            common = self._stop_within(other, shared(self._path(row), self._path(other)))
+            common = self._stop_within(other, common_length(self._path(row), self._path(other)))
             if common > max(best, other.prefilled):
                 best, found = common, other
         if found is None:

@@ -194,7 +194,7 @@ def test_what_went_wrong_is_forgotten_with_all_that_was_built_on_it() -> None:
     other = keep(cache, (1, 2, 9))
     cache.forget([wrong, later])
     assert set(cache.nodes()) == {first, other} and gone == [later, wrong]
-    assert wrong.spoiled and later.spoiled and not first.spoiled
+    assert wrong.invalid and later.invalid and not first.invalid
     assert cache.memory == sum(node.nbytes for node in cache.nodes())
     cache.release(wrong)
     cache.forget([wrong])  # once more is nothing

@@ -178,7 +178,7 @@ def check_rest(reuse: Reuse) -> None:
     assert cache.memory <= cache.limit()
     assert reuse._held == []
     for node in nodes:
-        assert node.alive and not node.spoiled and len(node.key)
+        assert node.alive and not node.invalid and len(node.key)
         assert node.segment is not None or node.segment_file is not None
         assert node.parent is not None and node.parent.stop == node.start
         assert node.parent.children[int(node.key[0])] is node
