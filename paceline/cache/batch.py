@@ -1,12 +1,12 @@
-"""A batch of rows: the only place where lengths live.
+"""A batch of rows: the only place that holds lengths.
 
 A step is `begin(width)`, a forward pass over `layers`, `commit()`. A step whose tokens may be rejected is tentative:
-`fold(kept)` says on the device how many each row keeps, and `learn(kept)` tells the host, when it knows. Attention
-rolls back by length, a state layer by folding in only what was kept. Until the host knows, `lengths` lag behind, and
-only a step of fixed shape can follow: it adds what is `ahead` on the device.
+`apply_accepted(kept)` sets on the device how many tokens each row keeps, and `sync_lengths(kept)` tells the host later.
+Attention rolls back by length; a state layer applies only the accepted tokens. Until the host is told, `lengths` lag
+behind, and only a step of fixed shape can follow: it adds what is `unsynced` on the device.
 
-Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. RoPE's
-position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
+Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. The position of
+a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paceline.cache.layers import (
 )
 from paceline.cache.slot_plan import Change, Group, Grouping, SlotPlan
 
-RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
+RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is not synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,7 @@ class LayerPlan:
     kind: Literal["attention", "state", "list"]
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
-    apply_accepted: ApplyAccepted | None = (
-        None  # state: how a tentative step's kept tokens are folded in; None: they cannot be
-    )
+    apply_accepted: ApplyAccepted | None = None  # state: None, if it cannot be rolled back
     parts: tuple[LayerPlan, ...] = ()
 
 
@@ -72,17 +70,17 @@ class Batch:
         self.grouping = grouping
         self.lengths = [0] * rows
         self.deltas = [0] * rows
-        self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
-        self.unsynced: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
+        self.kept: mx.array | None = None  # tokens that each row keeps of those pending in state layers
+        self.unsynced: list[mx.array] = []  # tokens each row kept, step by step, that the host has not read yet
         self._unsynced_most: list[int] = []  # the most that each of these can be
         self.slot_plans: dict[int | None, SlotPlan] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
-        # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
+        # Called with queries, keys and scale of every layer without a window; for a batch of one group (sparse/scorer).
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
-        # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
+        # How far prompt tokens look back in layers without a window (models/attention.nearby); None: to the start.
         self.near: int | None = None
-        # Memory is short: when buffers are copied, it is done layer by layer (see `evaluate`).
+        # Memory is short: buffers are copied layer by layer (see `evaluate`).
         self.low_memory = False
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None
@@ -119,7 +117,7 @@ class Batch:
         """Open a step whose lengths are arrays and whose buffers are read whole.
 
         Its graph depends on shapes only, so that it can be traced once and run many times (engine/forward). The
-        caller has reserved the room. `ends` has, for each lane, the slot that each row writes next.
+        caller has reserved the room. `ends` has, for each slot plan, the slot that each row writes next.
         """
         self._open(_Step(width, offset, tentative, ends))
 
@@ -138,7 +136,7 @@ class Batch:
                 self._change(slot_plan, change)
 
     def trim(self) -> None:
-        """After a prompt was read in wide steps: windows give back what they need no more."""
+        """After a prompt was read in wide steps: free the slots that windows no longer need."""
         for slot_plan in self.slot_plans.values():
             for change in slot_plan.trim(self.lengths):
                 self._change(slot_plan, change)
@@ -150,8 +148,8 @@ class Batch:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Compute what is still to be copied, layer by layer: submitted together with a step, the old and the new
-        buffers of all layers would be there at the same time."""
+        """Make the copies now, layer by layer: together with a step, the old and the new buffers of all layers would be
+        in memory at the same time."""
         for cache in self.flat:
             mx.eval(list(cache.arrays()))
 
@@ -171,7 +169,7 @@ class Batch:
         self.advance([width] * self.rows)
 
     def close(self) -> None:
-        """End the forward pass: what it wrote to the layers counts. Lengths are the caller's."""
+        """End the forward pass and commit what it wrote to the layers. The caller updates the lengths."""
         if not self._open_step().tentative:
             self.kept = None
         for cache in self.flat:
@@ -179,33 +177,31 @@ class Batch:
         self._step = None
 
     def drop(self) -> None:
-        """Forget a step that is open, if one is."""
+        """Discard the open step, if there is one."""
         self._step = None
 
     def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step was closed, on the device: row i keeps its first `kept[i]` tokens."""
-        owing = False
-        for cache in self.flat:
-            if isinstance(cache, StateCache):
-                cache.apply_accepted(kept)
-                owing |= bool(cache.pending)
-        self.kept = kept if owing else None
+        states = [cache for cache in self.flat if isinstance(cache, StateCache)]
+        for cache in states:
+            cache.apply_accepted(kept)
+        self.kept = kept if any(cache.pending for cache in states) else None
 
     def advance_on_device(self, kept: mx.array, most: int) -> None:
-        """Row i is longer by `kept[i]`, at most `most`: the host will `learn` how much."""
+        """Row i is longer by `kept[i]`, at most `most`; the host does not know the number before `sync_lengths`."""
         self.unsynced.append(kept)
         self._unsynced_most.append(most)
 
     def rollback_point(self) -> RollbackPoint:
-        """How long the rows are now, for `back_to`: what is written past that is overwritten later."""
+        """The present lengths, for `roll_back`: what is written past them is overwritten later."""
         return self.lengths, list(self.unsynced), list(self._unsynced_most)
 
-    def roll_back(self, mark: RollbackPoint) -> None:
-        """Forget what came after the mark. For rows without state layers, which cannot go back."""
-        self.lengths, self.unsynced, self._unsynced_most = mark
+    def roll_back(self, point: RollbackPoint) -> None:
+        """Back to these lengths. For batches without state layers, which cannot roll back."""
+        self.lengths, self.unsynced, self._unsynced_most = point
 
     def sync_lengths(self, kept: Sequence[int]) -> None:
-        """The oldest `kept` that is ahead has been read."""
+        """The host has read the oldest `unsynced` numbers."""
         del self.unsynced[0], self._unsynced_most[0]
         self.advance(kept)
 
@@ -214,8 +210,8 @@ class Batch:
         self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
 
     def _offset(self) -> int | mx.array:
-        next_positions = self.next_positions
-        return next_positions[0] if len(set(next_positions)) == 1 else mx.array(next_positions, dtype=mx.int32)
+        positions = self.next_positions
+        return positions[0] if len(set(positions)) == 1 else mx.array(positions, dtype=mx.int32)
 
     def _open_step(self) -> _Step:
         if self._step is None:
@@ -271,9 +267,9 @@ class Batch:
     # -- membership
 
     def join(self, other: Batch, at: Placement | None = None) -> Placement:
-        """Take in `other`'s single row (it must not be used afterwards); returns where it went.
+        """Add `other`'s single row (`other` must not be used afterwards); returns where it went.
 
-        `at`: where, when another batch of the same rows has already decided; the two then stay alike.
+        `at`: the place that another batch of the same rows has chosen, so that the two stay alike.
         """
         if other.rows != 1:
             raise ValueError("rows join one at a time")
@@ -313,11 +309,11 @@ class Batch:
             for index, group in enumerate(slot_plan.groups):
                 if self.grouping.accepts(self.lengths[group.rows], length):
                     return Placement(group.first + group.count, index)
-            break  # every lane has the same groups
+            break  # every slot plan has the same groups
         return Placement(self.rows, None)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Let all rows leave but these (in rising order). The others' buffers are not touched."""
+        """Remove all rows but these (in rising order). The buffers of complete groups are not touched."""
         if len(rows) == self.rows:
             return
         index = mx.array(list(rows), dtype=mx.int32)
@@ -334,7 +330,7 @@ class Batch:
                 starts = [group.starts[row] for row in local]
                 lengths = self.lengths[first : first + len(local)]
                 capacity = group.capacity
-                if len(local) < group.count:  # it is copied anyway, and what only a longer row needed is given back
+                if len(local) < group.count:  # it is copied anyway: free what only a longer row needed
                     need = max(n - start for n, start in zip(lengths, starts, strict=True))
                     capacity = min(capacity, slot_plan.capacity(need + sum(self._unsynced_most) + 1))
                 kept.append((old, None if len(local) == group.count else mx.array(local), capacity))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class ApplyAccepted(Protocol):
-    """From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: the layer's next step
-    does it, unless it is wanted now."""
+    """The state after `kept[i]` of row i's pending tokens; None: the layer's next step computes it, unless it is needed
+    `now`."""
 
     def __call__(
         self,
@@ -34,17 +34,17 @@ class ApplyAccepted(Protocol):
 
 
 class UnsupportedUse(PacelineError):
-    """A model uses its cache in a way that this layout has no row form for."""
+    """A model uses its cache in a way that this layout does not support."""
 
 
 class LayerCache:
-    """Contract: nothing a step does to a cache counts before `commit`; a failed step can simply be run again."""
+    """Contract: a step changes nothing before `commit`; a failed step can simply be run again."""
 
-    lengths = None  # mlx-lm's padding bookkeeping: rows here have none
+    lengths = None  # mlx-lm's padding bookkeeping: rows here have no padding
     left_padding = None
 
     def __init__(self, batch: Batch) -> None:
-        # Weak: a cycle would keep a row's buffers until the garbage collector happens to come by.
+        # Weak: a cycle would keep a row's buffers until the garbage collector runs.
         self.batch: Batch = weakref.proxy(batch)
 
     @property
@@ -52,7 +52,7 @@ class LayerCache:
         return self.batch.offset
 
     def advance(self, count: int) -> None:
-        """mlx-lm tells padded caches how far they came; ours are told by `commit`."""
+        """mlx-lm's bookkeeping for padded caches; here `commit` does it."""
 
     def empty(self) -> bool:
         return not self.batch.rows or max(self.batch.lengths) == 0
@@ -65,7 +65,7 @@ class LayerCache:
 
     def put(self, arrays: Sequence[mx.array]) -> None: ...
     def clear(self) -> None:
-        """Let go of all arrays: it is not used any more."""
+        """Release all arrays: the cache is not used any more."""
 
 
 class AttentionCache(LayerCache):
@@ -125,17 +125,13 @@ class AttentionCache(LayerCache):
             )
         return mx.concatenate(outputs)
 
-    def _allocate(self, keys: mx.array, values: mx.array) -> None:
-        for group in self.slot_plan.groups:
-            for store, new in ((self.keys, keys), (self.values, values)):
-                store.append(mx.zeros((group.count, new.shape[1], group.capacity, new.shape[3]), new.dtype))
-
-    def _allocate_before(self, other: AttentionCache, joined: int | None) -> None:
-        """Rows that have no token yet get their empty buffers before `other` takes its place among them."""
-        for position, group in enumerate(self.slot_plan.groups[: None if joined is not None else -1]):
-            count = group.count - (position == joined)
-            for store, like in ((self.keys, other.keys[0]), (self.values, other.values[0])):
-                store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
+    def _allocate(self, keys: mx.array, values: mx.array, *, joining: int | None = None) -> None:
+        """Empty buffers for all groups, like these; of the group `joining` without its newest row."""
+        for index, group in enumerate(self.slot_plan.groups):
+            count = group.count - (index == joining)
+            for store, like in ((self.keys, keys), (self.values, values)):
+                if count:
+                    store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
 
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
         at = self.batch.slots(self.slot_plan, index)
@@ -163,14 +159,14 @@ class AttentionCache(LayerCache):
             store[change.group] = resize(buffer, change.capacity)
 
     def join(self, other: AttentionCache, order: mx.array | None) -> None:
-        """`Batch` has placed `other`'s row already; here it takes its place in the buffers."""
+        """`Batch` has placed `other`'s row already; here it is copied into the buffers."""
         target, index, capacity = self.batch.placement(self.slot_plan)
         if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
             return
         if not other.keys:
             other._allocate(self.keys[0], self.values[0])
         if not self.keys:
-            self._allocate_before(other, None if target == "new" else index)
+            self._allocate(other.keys[0], other.values[0], joining=index)
         for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
             if target == "new":
                 store.insert(index, theirs[0])
@@ -181,12 +177,10 @@ class AttentionCache(LayerCache):
         """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
         if not self.keys:  # no row has a token yet
             return
-        for name in ("keys", "values"):
-            store: list[mx.array] = getattr(self, name)
-            buffers = []
-            for index, rows, capacity in kept:
-                buffers.append(store[index] if rows is None else store[index][:, :, :capacity][rows])
-            setattr(self, name, buffers)
+        self.keys, self.values = (
+            [store[old] if rows is None else store[old][:, :, :capacity][rows] for old, rows, capacity in kept]
+            for store in (self.keys, self.values)
+        )
 
     def arrays(self) -> Iterator[mx.array]:
         yield from self.keys
@@ -204,8 +198,8 @@ class AttentionCache(LayerCache):
 class StateCache(LayerCache):
     """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row.
 
-    A tentative step folds nothing in. It leaves what folding needs as `owed`, and `fold` (the layer's own) turns that
-    into the state after the tokens that were kept: at once, or, where it answers None, in the layer's next step.
+    A tentative step does not change the state. It leaves its inputs as `pending`, and `apply_accepted` (the layer's
+    own) turns them into the state after the accepted tokens: at once, or, if it returns None, in the layer's next step.
     """
 
     def __init__(self, batch: Batch, size: int, apply_accepted: ApplyAccepted | None = None) -> None:
@@ -229,7 +223,7 @@ class StateCache(LayerCache):
 
     @property
     def kept(self) -> mx.array | None:
-        """How many of the owed tokens each row keeps."""
+        """How many of the pending tokens each row keeps."""
         return self.batch.kept
 
     def __getitem__(self, index: int) -> mx.array | None:
@@ -248,7 +242,7 @@ class StateCache(LayerCache):
         self._staged, self._staged_pending = {}, []
 
     def commit(self) -> None:
-        """The step counts: what it wrote is there, and what it owes is owed."""
+        """Take over what the step wrote, and what it left pending."""
         for index, value in self._staged.items():
             self.current[index] = value
         self.pending = self._staged_pending
@@ -257,7 +251,7 @@ class StateCache(LayerCache):
     def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step's commit."""
         if self._apply_accepted is None or not self.pending:
-            raise UnsupportedUse("a layer left nothing to fold")
+            raise UnsupportedUse("a layer left no pending tokens")
         arrays = self._apply_accepted(self.current, self.pending, kept)
         if arrays is not None:
             self.current, self.pending = list(arrays), []
@@ -265,13 +259,13 @@ class StateCache(LayerCache):
     # -- between steps
 
     def of_row(self, row: int) -> list[mx.array]:
-        """One row's state, with what it owes folded in; the batch's stays as it is."""
+        """One row's state, with its accepted tokens applied; the batch's stays as it is."""
         current = [None if value is None else value[row : row + 1] for value in self.current]
         if self.pending and self._apply_accepted is not None and self.kept is not None:
             pending = [value[row : row + 1] for value in self.pending]
-            folded = self._apply_accepted(current, pending, self.kept[row : row + 1], now=True)
-            assert folded is not None
-            return list(folded)
+            applied = self._apply_accepted(current, pending, self.kept[row : row + 1], now=True)
+            assert applied is not None
+            return list(applied)
         if self.pending or any(value is None for value in current):
             raise UnsupportedUse("a row's state is not complete")
         return [value for value in current if value is not None]
@@ -287,7 +281,7 @@ class StateCache(LayerCache):
                 theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
             self.current[index] = _joined(mine, theirs, order)
         if other.pending:
-            raise UnsupportedUse("a row that owes tokens cannot join")
+            raise UnsupportedUse("a row with pending tokens cannot join")
         self.pending = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.pending]
 
     def keep(self, rows: mx.array) -> None:

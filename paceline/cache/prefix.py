@@ -175,7 +175,7 @@ class PrefixCache:
             whole = match.length == len(key) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
-    def splits(self, root: str, key: PrefixKey) -> int:
+    def split_bytes(self, root: str, key: PrefixKey) -> int:
         """Bytes of the segment that storing `key` will split, which copies it."""
         with self._lock:
             rest = self._match(root, key).rest
@@ -272,7 +272,7 @@ class PrefixCache:
 
     # -- what the disk tier brings back
 
-    def known(self, root: str, key: PrefixKey, start: int, file: str, checkpoint: bool) -> list[Node]:
+    def add_file(self, root: str, key: PrefixKey, start: int, file: str, checkpoint: bool) -> list[Node]:
         """The disk has the segment [start, end of key) in `file`; returns the nodes that rely on it (none: the tokens
         before it are not known)."""
         with self._lock:
@@ -290,13 +290,13 @@ class PrefixCache:
                 node.checkpoint_file = file
             return mine if start < len(key) else [node]
 
-    def bring(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
+    def load(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
         """A node's segment or checkpoint was read from disk."""
         with self._lock:
             if node.alive:
                 self._hold(node, node.segment or segment, node.checkpoint or checkpoint)
 
-    def lost(self, node: Node, file: str) -> None:
+    def remove_file(self, node: Node, file: str) -> None:
         """A file is gone: a node whose only copy was there is removed."""
         with self._lock:
             if not node.alive:

@@ -168,7 +168,7 @@ class Reuse:
         """How long the engine may sleep if it has nothing else to do; None: for ever."""
         if self.disk is None or not self.disk.busy:
             return None
-        return 0.0 if self.disk.receives else GLANCE
+        return 0.0 if self.disk.has_reads else GLANCE
 
     def _seek(self, row: Row) -> None:
         hit = self.cache.find(row.root, self._findable(row))
@@ -500,7 +500,7 @@ class Reuse:
         have, _ = self.cache.covered(row.root, cache_key)
         if have < remains.start:  # what it was cut behind has been cleared away
             return
-        if not self._has_room(remains.nbytes + self.cache.splits(row.root, cache_key)):
+        if not self._has_room(remains.nbytes + self.cache.split_bytes(row.root, cache_key)):
             return
         segment = remains.segment
         if remains.start < have < len(cache_key):
@@ -562,7 +562,7 @@ class Reuse:
         features = self.runner.features
         self.budget.hold("pictures", features.nbytes)
         if self.disk is not None:
-            self.budget.hold("disk", self.disk.held)
+            self.budget.hold("disk", self.disk.nbytes)
         self.budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
         self.budget.hold("prefixes", self.cache.memory)
@@ -581,10 +581,10 @@ class Reuse:
         assert self.budget is not None
         room = self.budget.room("disk")
         share = (self.budget.usable - self.budget.holding("weights")) // WRITES
-        if disk.held > room:
-            disk.give_way()
-            self.budget.hold("disk", disk.held)
-        disk.most = min(share, room + self.cache.memory)
+        if disk.nbytes > room:
+            disk.cancel_writes()
+            self.budget.hold("disk", disk.nbytes)
+        disk.write_limit = min(share, room + self.cache.memory)
 
     def evict(self) -> None:
         """Give back all of it: a step ran out of memory."""

@@ -169,15 +169,15 @@ def test_the_bound_holds_as_soon_as_nothing_is_in_use() -> None:
 def test_a_node_on_disk_stays_when_its_memory_goes() -> None:
     cache = cache_of(1000)
     node = keep(cache, (1, 2, 3), 4)
-    assert cache.known(ROOT, key((1, 2, 3)), 0, "file", True) == [node]
+    assert cache.add_file(ROOT, key((1, 2, 3)), 0, "file", True) == [node]
     cache.limit = lambda: 0
     cache.shrink()
     hit = cache.peek(ROOT, key((1, 2, 3)))
     assert node.alive and node.nbytes == cache.memory == 0 and hit.length == 3 and hit.files == {"file"}
-    cache.bring(node, Said((1, 2, 3)), State(4))
+    cache.load(node, Said((1, 2, 3)), State(4))
     assert cache.memory == 7 and cache.peek(ROOT, key((1, 2, 3))).files == frozenset()
     cache.shrink()
-    cache.lost(node, "file")
+    cache.remove_file(node, "file")
     assert not node.alive and length(cache, (1, 2, 3)) == 0
 
 
@@ -216,7 +216,7 @@ def test_clear_forgets_everything_and_says_how_much_that_was() -> None:
     assert cache.clear() == (3, 7)
     assert list(cache.nodes()) == [] and cache.memory == 0 and not held.alive and held.nbytes == 0
     cache.release(held)
-    cache.bring(held, Said((1, 2)), None)  # what comes too late is nothing
+    cache.load(held, Said((1, 2)), None)  # what comes too late is nothing
     assert cache.memory == 0
     keep(cache, (1, 2))
     assert length(cache, (1, 2)) == 2
@@ -227,16 +227,16 @@ def test_clear_forgets_everything_and_says_how_much_that_was() -> None:
 
 def test_a_file_is_known_by_every_node_that_is_made_of_it() -> None:
     cache = cache_of(1000)
-    assert cache.known(ROOT, key((1, 2, 3, 4)), 0, "a", True)
-    (below,) = cache.known(ROOT, key((1, 2, 8, 9)), 2, "b", False)
+    assert cache.add_file(ROOT, key((1, 2, 3, 4)), 0, "a", True)
+    (below,) = cache.add_file(ROOT, key((1, 2, 8, 9)), 2, "b", False)
     upper, lower = cache.peek(ROOT, key((1, 2, 3, 4))).nodes
     assert (upper.segment_file, lower.segment_file, below.segment_file) == ("a", "a", "b")
     assert (upper.checkpoint_file, lower.checkpoint_file, below.checkpoint_file) == (None, "a", None)
-    assert cache.known(ROOT, key((7, 8, 9)), 2, "c", True) == []  # what it builds on is not there
-    assert cache.known(ROOT, key((1, 2)), 2, "d", True) == [upper] and upper.checkpoint_file == "d"
-    cache.lost(upper, "d")
+    assert cache.add_file(ROOT, key((7, 8, 9)), 2, "c", True) == []  # what it builds on is not there
+    assert cache.add_file(ROOT, key((1, 2)), 2, "d", True) == [upper] and upper.checkpoint_file == "d"
+    cache.remove_file(upper, "d")
     assert upper.alive and not upper.restorable
-    cache.lost(upper, "a")
+    cache.remove_file(upper, "a")
     assert list(cache.nodes()) == [] and not below.alive
 
 
@@ -360,13 +360,13 @@ def test_whatever_goes_to_disk_and_comes_back_is_counted(seed: int) -> None:
                 made.append(keep(cache, text, int(random.integers(0, 9)) or None))
             case 2:
                 files += 1
-                cache.known(ROOT, key(text), cache.covered(ROOT, key(text))[0], f"file {files}", bool(files % 2))
+                cache.add_file(ROOT, key(text), cache.covered(ROOT, key(text))[0], f"file {files}", bool(files % 2))
             case 3:
                 for node in [node for node in cache.nodes() if node.segment is None and node.segment_file][:2]:
-                    cache.bring(node, Said(tuple(node.key.tolist())), State(3) if files % 3 else None)
+                    cache.load(node, Said(tuple(node.key.tolist())), State(3) if files % 3 else None)
             case 4:
                 for node in [node for node in cache.nodes() if node.segment_file][:1]:
-                    cache.lost(node, str(node.segment_file))
+                    cache.remove_file(node, str(node.segment_file))
             case 5:
                 limit[0] = int(random.integers(0, 120))
                 cache.shrink()

@@ -389,14 +389,14 @@ def test_writes_that_are_given_up_are_made_later_if_their_nodes_are_still_there(
         world.keep(text)
     world.tier.poll()
     assert gate.reached.wait(5)
-    written = world.tier.held
+    written = world.tier.nbytes
     assert written > 0
-    world.tier.give_way()
-    assert 0 < world.tier.held < written / 4  # the one that is being written
-    world.tier.most = 0
+    world.tier.cancel_writes()
+    assert 0 < world.tier.nbytes < written / 4  # the one that is being written
+    world.tier.write_limit = 0
     world.tier.poll()
-    assert world.tier.held < written / 4 and not world.tier.busy  # nothing more, as long as there is no memory
-    world.tier.most = None
+    assert world.tier.nbytes < written / 4 and not world.tier.busy  # nothing more, as long as there is no memory
+    world.tier.write_limit = None
     gate.open.set()
     world.settle()
     world.evict()
@@ -409,13 +409,13 @@ def test_what_waits_for_the_disk_is_counted_and_bounded(tmp_path: Path, evicted:
     world = World(tmp_path)
     gate = Gate(world.disk)
     one = world.keep((0, 1, 2)).nbytes
-    world.tier.most = 3 * one
+    world.tier.write_limit = 3 * one
     for first in range(1, 12):
         world.keep((first, 1, 2))
         world.tier.poll()
         if evicted:
             world.evict()
-        assert world.tier.held <= 3 * one + 64 * 4  # with a few numbers that say which array is which
+        assert world.tier.nbytes <= 3 * one + 64 * 4  # with a few numbers that say which array is which
     assert gate.reached.wait(5)
     gate.open.set()
     world.tier.close(5)

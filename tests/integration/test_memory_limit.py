@@ -169,12 +169,12 @@ def test_a_disk_that_stalls_keeps_no_memory_that_nobody_counts(llama: Path, tmp_
         stepper.finish()
         stepper.step()
         entry = max(entry, *(node.nbytes for node in stepper.reuse.cache.nodes()))
-        assert stepper.budget.held()["disk"] == tier.held <= max(entry, (tier.most or 0) + entry)
+        assert stepper.budget.held()["disk"] == tier.nbytes <= max(entry, (tier.write_limit or 0) + entry)
         assert set(tier._unsaved) <= set(stepper.reuse.cache.nodes())
-    assert gate.reached.wait(5) and tier.held > 0
+    assert gate.reached.wait(5) and tier.nbytes > 0
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.step()
-    assert tier.held <= entry  # what is being written at this moment
+    assert tier.nbytes <= entry  # what is being written at this moment
     assert stepper.reuse.cache.memory == 0 and not tier._unsaved
     gate.open.set()
     stepper.budget.hold("somebody", 0)
