@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from paceline import platform
-from paceline.cache.radix import Keys
+from paceline.cache.radix import PrefixKey
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.parsing import choose_format, opens_reasoning
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
@@ -117,7 +117,7 @@ class Runtime:
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def cache_key(self, prompt: Prompt) -> Keys | None:
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
         """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached."""
         prefix = self.engine.core.prefix
         return None if prefix is None else prefix.cache_key(prompt)
@@ -129,7 +129,7 @@ class Runtime:
         prompt: Prompt,
         stream: DeltaStream,
         grammar: Compiled | None,
-        cache_key: Keys | None,
+        cache_key: PrefixKey | None,
     ) -> None:
         """Submit one sequence per choice to the engine, which alone keeps them."""
         from paceline.conversation.text import TextStream

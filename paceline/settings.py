@@ -125,7 +125,7 @@ AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
-Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
+PrefixKey = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_several)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
@@ -161,7 +161,7 @@ class Settings(BaseModel):
         "LEVEL", "info", "The least important line that is logged."
     )
 
-    api_key: Keys = setting(
+    api_key: PrefixKey = setting(
         "KEY",
         (),
         "Key that clients must send; may be repeated. Other users see it in the process list: "
@@ -169,7 +169,7 @@ class Settings(BaseModel):
         panel="Who may use it",
     )
     api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
-    admin_key: Keys = setting(
+    admin_key: PrefixKey = setting(
         "KEY",
         (),
         "Key for what changes the server, as clearing the cache does; may be repeated. "

@@ -40,7 +40,7 @@ class Fate:
 
     def __init__(self, stage: Stage | None, entry: int, part: int) -> None:
         self.stage, self.entry, self.part = stage, entry, part
-        self.armed = stage == "compacting"  # which happens at the start
+        self.armed = False
 
     def __call__(self, now: Stage) -> None:
         if not self.armed:
@@ -49,7 +49,7 @@ class Fate:
             if self.part == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             self.part -= 1
-        if now == "journaled":
+        if now == "stored":
             self.entry -= 1
 
 

@@ -19,7 +19,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
-from paceline.cache.grouping import AUTO, LAYOUTS
+from paceline.cache.slot_plan import AUTO, LAYOUTS
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore

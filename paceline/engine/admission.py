@@ -1,8 +1,8 @@
 """Whether the memory there is suffices: for one more sequence, for the next steps, at all. No MLX.
 
-All answers come from the one budget (cache/budget) and the one price list (cache/prices). A sequence is priced by what
-it has and what it is likely to say (engine/queueing). What prefixes hold that nobody uses counts as free: the cache
-gives it back as soon as the account says that sequences need it, which `account` does before they use it.
+All answers come from the one budget (cache/budget) and the one price list (cache/memory_model). A sequence is priced by
+what it has and what it is likely to say (engine/queueing). What prefixes hold that nobody uses counts as free: the
+cache gives it back as soon as the account says that sequences need it, which `account` does before they use it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from paceline.cache.budget import REQUEST_PARTS, Budget
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
 from paceline.engine.prefill_budget import MIN_CHUNK
 from paceline.engine.queueing import OutputEstimate
 from paceline.engine.sequence import Sequence
@@ -23,14 +23,19 @@ AHEAD = 96  # tokens that sequences may grow by between two looks
 
 class Admission:
     def __init__(
-        self, budget: Budget, prices: Prices, output_estimate: OutputEstimate | None = None, *, width: int = 1
+        self,
+        budget: Budget,
+        memory_model: MemoryModel,
+        output_estimate: OutputEstimate | None = None,
+        *,
+        width: int = 1,
     ) -> None:
         self.budget = budget
-        self.prices = prices
+        self.memory_model = memory_model
         self.output_estimate = output_estimate or OutputEstimate()
         self.width = width  # tokens that a sequence may have in a decode step
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
-        self.frugal = False  # there is no room to copy the buffers of all layers at once
+        self.low_memory = False  # there is no room to copy the buffers of all layers at once
 
     # -- for any thread
 
@@ -43,11 +48,11 @@ class Admission:
 
     def _minimum(self, tokens: int, patches: Collection[int]) -> int:
         """What `used` will say of a sequence that has just come in, with nobody else there and the least chunk."""
-        prices = self.prices
-        activations = prices.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
+        memory_model = self.memory_model
+        activations = memory_model.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * self.width
-        held = prices.row(length) + prices.copying([length]) + prices.stretch(tokens, MIN_CHUNK)
-        return self.budget.holding("weights") + held + activations + prices.pictures(list(patches))
+        held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
+        return self.budget.holding("weights") + held + activations + memory_model.pictures(list(patches))
 
     # -- on the engine's thread
 
@@ -100,23 +105,23 @@ class Admission:
         prompts = [len(seq.context) for seq in seqs if seq.remaining]
         if not prompts or not chunk:
             return 0
-        stretch = sum(self.prices.stretch(prompt, chunk) for prompt in prompts)
+        stretch = sum(self.memory_model.stretch(prompt, chunk) for prompt in prompts)
         return self._chunk(max(prompts), chunk) + stretch
 
     def holding(self, seq: Sequence) -> int:
         """What a sequence takes, when it has become as long as it is likely to."""
-        return self.prices.row(self.expected_length(seq))
+        return self.memory_model.row(self.expected_length(seq))
 
     def account(self, seqs: Collection[Sequence], chunk: int) -> None:
         """Write down what sequences hold and what they were promised: prefixes give way at once."""
         groups = self._groups(seqs)
-        now = self.prices.batch([seq.length for seq in seqs], groups)
-        later = self.prices.batch([self.expected_length(seq) for seq in seqs], groups)
+        now = self.memory_model.batch([seq.length for seq in seqs], groups)
+        later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
         lengths = [self.expected_length(seq) for seq in seqs]
-        copying = self.prices.copying(lengths, groups)
-        self.frugal = self.prices.copying(lengths, groups, at_once=True) - copying > self.spare
+        copying = self.memory_model.copying(lengths, groups)
+        self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
         self.budget.hold("pictures of rows", self._pictures(seqs))
         self.budget.hold("draft", self._scoring(seqs))
@@ -128,14 +133,14 @@ class Admission:
 
     def must_release(self, ended: Collection[Sequence]) -> bool:
         """Do sequences that have ended hold more than that, as long as they have not left the batch?"""
-        return sum(self.prices.row(seq.length) for seq in ended) > self.spare
+        return sum(self.memory_model.row(seq.length) for seq in ended) > self.spare
 
     def held(self, seqs: Collection[Sequence]) -> int:
         """What we think is held between two steps, with nothing promised to anybody."""
-        prices = self.prices
-        together = prices.batch([seq.length for seq in seqs if not seq.remaining])
-        apart = sum(prices.row(seq.length) for seq in seqs if seq.remaining)
-        pictures = sum(prices.patch * size for seq in seqs if seq.remaining for size in seq.patches)
+        memory_model = self.memory_model
+        together = memory_model.batch([seq.length for seq in seqs if not seq.remaining])
+        apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
+        pictures = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
         return (
             self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "pictures")
             + together
@@ -159,7 +164,7 @@ class Admission:
 
     def _batch(self, lengths: list[int], seqs: Collection[Sequence]) -> int:
         groups = self._groups(seqs)
-        return self.prices.batch(lengths, groups) + self.prices.copying(lengths, groups)
+        return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
     def _base(self, seqs: Collection[Sequence]) -> int:
         return self.budget.holding("weights") + self._pictures(seqs) + self._scoring(seqs)
@@ -173,20 +178,20 @@ class Admission:
 
     def _pictures(self, seqs: Collection[Sequence]) -> int:
         sizes = [size for seq in seqs if seq.patches and seq.remaining for size in seq.patches]
-        return self.prices.pictures(sizes) if sizes else 0
+        return self.memory_model.pictures(sizes) if sizes else 0
 
     def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
         """A decode step of all sequences, and a chunk of a prompt that is still read."""
-        return self.prices.step(len(seqs), self.width) + self.reading(seqs, chunk)
+        return self.memory_model.step(len(seqs), self.width) + self.reading(seqs, chunk)
 
     def _chunk(self, prompt: int, chunk: int) -> int:
-        return self.prices.chunk(min(chunk, prompt), prompt)
+        return self.memory_model.chunk(min(chunk, prompt), prompt)
 
     def _groups(self, seqs: Collection[Sequence]) -> list[list[int]] | None:
-        prices = self.prices
-        if prices.grouping.skew == 0:
+        memory_model = self.memory_model
+        if memory_model.grouping.skew == 0:
             return None
-        return prices.groups([(seq.computed.group, max(seq.length, len(seq.context) - 1)) for seq in seqs])
+        return memory_model.groups([(seq.computed.group, max(seq.length, len(seq.context) - 1)) for seq in seqs])
 
     @staticmethod
     def _length(seq: Sequence, ahead: int) -> int:

@@ -202,7 +202,7 @@ class EngineCore:
         decode = self._decoding(plan)
         self._reject_overflow()
         if self.scheduler.admission is not None:
-            runner.frugal = self.scheduler.admission.frugal
+            runner.low_memory = self.scheduler.admission.low_memory
         for cache in (self.prefix, self.sparse):
             if cache is not None:
                 faults.attempt(cache.enforce_budget)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch, Placement
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.engine.forward import Forward
 from paceline.engine.sequence import Sequence
 from paceline.models.mtp import Head
@@ -132,11 +132,11 @@ class Drafter:
         again."""
         batch, pending = self.batch, self.pending
         assert batch is not None and pending is not None
-        mark = batch.mark()
+        mark = batch.rollback_point()
         try:
             return self._propose(batch, pending, length, choose)
         finally:
-            batch.back_to(mark)
+            batch.roll_back(mark)
 
     def _propose(self, batch: Batch, pending: PendingPairs, length: int, choose: Choose) -> list[mx.array]:
         if isinstance(pending.counts, mx.array):
@@ -156,14 +156,14 @@ class Drafter:
                 return draft_tokens
             outputs, close = self.forward(batch, 1, [draft_tokens[-1][:, None], hidden, zero])
             close()
-            batch.settle([1] * batch.rows)
+            batch.advance([1] * batch.rows)
 
     @staticmethod
     def _advance(batch: Batch, pending: PendingPairs) -> None:
         if isinstance(pending.counts, mx.array):
-            batch.run_ahead(pending.counts, pending.tokens.shape[1])
+            batch.advance_on_device(pending.counts, pending.tokens.shape[1])
         else:
-            batch.settle(pending.counts)
+            batch.advance(pending.counts)
 
     def add_pending(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
         """What a step brought: hidden states (rows, width, hidden) and the tokens that followed them."""
@@ -177,8 +177,8 @@ class Drafter:
 
     def sync_lengths(self, kept: list[int]) -> None:
         """Of what the oldest unread step brought, row i keeps its first `kept[i]`."""
-        if self.batch is not None and self.batch.ahead:
-            self.batch.learn(kept)
+        if self.batch is not None and self.batch.unsynced:
+            self.batch.sync_lengths(kept)
         elif self.pending is not None:
             self.pending.counts = kept
 

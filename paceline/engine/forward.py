@@ -81,12 +81,12 @@ class Forward:
         return True
 
     def _run(self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool) -> Pass:
-        lanes = list(batch.lanes.values())
-        ends = [mx.array(batch.ends(lane), dtype=mx.int32) for lane in lanes]
-        places = mx.array(batch.places, dtype=mx.int32)
-        for kept in batch.ahead:
+        slot_plans = list(batch.slot_plans.values())
+        ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
+        places = mx.array(batch.next_positions, dtype=mx.int32)
+        for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
-        partition = tuple(tuple(group.count for group in lane.groups) for lane in lanes)
+        partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
         key = (partition, width, tentative)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
@@ -113,7 +113,7 @@ class Forward:
             try:  # while it is traced, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)
                 batch.kept = kept[0] if kept else None
-                batch.begin_fixed(width, places, dict(zip(batch.lanes, ends, strict=True)), tentative=tentative)
+                batch.begin_fixed(width, places, dict(zip(batch.slot_plans, ends, strict=True)), tentative=tentative)
                 outputs = self._function(inputs, batch)
                 batch.close()
                 return outputs, _held(batch)
@@ -143,10 +143,13 @@ def _put(batch: Batch, arrays: list[list[mx.array]]) -> None:
 
 def _shape(batch: Batch) -> tuple[Any, ...]:
     groups = tuple(
-        (lane.window, tuple((group.count, group.capacity) for group in lane.groups)) for lane in batch.lanes.values()
+        (slot_plan.window, tuple((group.count, group.capacity) for group in slot_plan.groups))
+        for slot_plan in batch.slot_plans.values()
     )
-    owed = next((cache.owed[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.owed), 0)
-    return groups, owed
+    pending = next(
+        (cache.pending[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.pending), 0
+    )
+    return groups, pending
 
 
 def _filled(batch: Batch) -> bool:

@@ -17,10 +17,11 @@ from PIL import Image as PictureFile
 from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
-from paceline.cache.disk import Disk, clear, summaries
+from paceline.cache.disk import Disk
+from paceline.cache.disk_summary import clear, summaries
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.prices import Attention, Prices
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.prefix_manager import PrefixManager
@@ -125,7 +126,7 @@ LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
 PICTURES = (224, 448)  # sides of the pictures that are measured, in pixels
 
 
-def profile_memory(runner: Runner, *, head: bool = True) -> Prices:
+def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     """What sequences, chunks and pictures cost with this model, on this machine. `head`: its MTP head, if it has one,
     reads the prompts."""
     seq = Sequence(
@@ -142,7 +143,7 @@ def profile_memory(runner: Runner, *, head: bool = True) -> Prices:
     held = [seq.computed.batch] if seq.draft.batch is None else [seq.computed.batch, seq.draft.batch]
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
     patch, tower_patch, tower_pair = _pictures(runner)
-    return Prices(
+    return MemoryModel(
         attention=_attention(held),
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
         chunk_token=token,
@@ -155,15 +156,15 @@ def profile_memory(runner: Runner, *, head: bool = True) -> Prices:
     )
 
 
-def _attention(batches: Collection[Batch]) -> tuple[Attention, ...]:
+def _attention(batches: Collection[Batch]) -> tuple[AttentionCost, ...]:
     tokens: dict[int | None, int] = defaultdict(int)
     layers: dict[int | None, int] = defaultdict(int)
     for batch in batches:
         for cache in batch.flat:
             if isinstance(cache, AttentionCache) and cache.keys:
-                tokens[cache.lane.window] += _bytes(cache) // cache.lane.groups[0].capacity
-                layers[cache.lane.window] += 1
-    return tuple(Attention(window, token, layers[window]) for window, token in tokens.items())
+                tokens[cache.slot_plan.window] += _bytes(cache) // cache.slot_plan.groups[0].capacity
+                layers[cache.slot_plan.window] += 1
+    return tuple(AttentionCost(window, token, layers[window]) for window, token in tokens.items())
 
 
 def _bytes(cache: AttentionCache | StateCache) -> int:

@@ -19,12 +19,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
-from paceline.cache.radix import Keys, Node, shared
+from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
@@ -90,7 +90,7 @@ class PrefixManager:
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self.needs_state = pieces.needs_checkpoints(runner.language.batch(runner.grouping))
+        self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
@@ -105,7 +105,7 @@ class PrefixManager:
 
     # -- for any thread
 
-    def cache_key(self, prompt: Prompt) -> Keys | None:
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
         """The costly part of finding a prefix, better done before the sequence reaches the engine; nobody changes
         them."""
         return prompt_cache_key(prompt, self.image_token) if prompt.cached else None
@@ -176,7 +176,7 @@ class PrefixManager:
         """How long the engine may sleep if it has nothing else to do; None: for ever."""
         if self.disk is None or not self.disk.busy:
             return None
-        return 0.0 if self.disk.receives else POLL_SECONDS
+        return 0.0 if self.disk.has_reads else POLL_SECONDS
 
     def _restore_longest(self, seq: Sequence) -> None:
         hit = self.cache.find(seq.prefix.tree, self._restorable_key(seq))
@@ -195,7 +195,7 @@ class PrefixManager:
             if hit.nodes and not kept:
                 self.cache.release(hit.nodes[-1])
 
-    def _restorable_key(self, seq: Sequence) -> Keys:
+    def _restorable_key(self, seq: Sequence) -> PrefixKey:
         """The part of a prompt that may be restored: one token is left to compute."""
         cache_key = self._shared_key(seq)
         if self.runner.language.dynamic_rope:
@@ -204,9 +204,9 @@ class PrefixManager:
         return cache_key
 
     @staticmethod
-    def _shared_key(seq: Sequence) -> Keys:
+    def _shared_key(seq: Sequence) -> PrefixKey:
         """What its prefill computes that others may share: not what lies behind gaps."""
-        cache_key: Keys = seq.prefix.key[
+        cache_key: PrefixKey = seq.prefix.key[
             : len(seq.prefix.key) - 1 if seq.sparse.kept is None else seq.sparse.dense_prefix
         ]
         return cache_key
@@ -219,7 +219,7 @@ class PrefixManager:
                 break
             if other.finished is not None or other.prefix.tree != seq.prefix.tree or other.prefix.key is None:
                 continue
-            common = self._checkpoint_within(other, shared(self._shared_key(seq), self._shared_key(other)))
+            common = self._checkpoint_within(other, common_length(self._shared_key(seq), self._shared_key(other)))
             if common > max(best, other.computed.tokens):
                 best, found = common, other
         if found is None:
@@ -290,17 +290,17 @@ class PrefixManager:
         return self.cache.memory <= free
 
     def _restore(self, seq: Sequence, hit: Hit) -> None:
-        segments, checkpoint = hit.pieces()
+        segments, checkpoint = hit.kv_snapshot()
         room = len(seq.prefix.key) - hit.length + SPARE_TOKENS
         runner = self.runner
         batch = runner.batch_of(seq)
-        pieces.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
+        kv_snapshot.fill(batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
         waits = batch.arrays()
         if runner.drafter is not None and seq.feeds_mtp:
             seq.draft.batch = runner.drafter.head.batch(runner.grouping)
             pairs = [segment.pairs for segment in segments if segment.pairs]
             count = sum(part[0].shape[2] for part in pairs)
-            pieces.fill(seq.draft.batch, count, pairs, None, room)
+            kv_snapshot.fill(seq.draft.batch, count, pairs, None, room)
             delta = seq.computed.rope_delta - seq.dropped  # the head's part ends before anything is left out
             seq.draft.batch.deltas[0] = delta + hit.length - 1 - count  # where the head has gaps, its places stay true
             seq.draft.last_hidden = checkpoint.carry
@@ -451,9 +451,11 @@ class PrefixManager:
         seq.prefix.key = self._full_key(seq)
 
     @staticmethod
-    def _full_key(seq: Sequence) -> Keys:
+    def _full_key(seq: Sequence) -> PrefixKey:
         """All tokens of a sequence, as the cache names them; `seq.keys` are those of its context."""
-        cache_key: Keys = np.concatenate([seq.prefix.key, np.asarray(seq.generated[seq.recomputed :], dtype=np.int64)])
+        cache_key: PrefixKey = np.concatenate(
+            [seq.prefix.key, np.asarray(seq.generated[seq.recomputed :], dtype=np.int64)]
+        )
         return cache_key
 
     def _snapshot(self, seq: Sequence) -> Snapshot | None:
@@ -463,8 +465,8 @@ class PrefixManager:
         if place is None or runner.batch is None or self.runner.language.dynamic_rope or seq.sparse.kept is not None:
             return None
         stop = runner.batch.lengths[place]
-        if runner.batch.ahead:  # a round is under way; after an end it keeps nothing but the end itself
-            if not seq.generated or seq.generated[-1] not in seq.stop_ids or len(runner.batch.ahead) > 1:
+        if runner.batch.unsynced:  # a round is under way; after an end it keeps nothing but the end itself
+            if not seq.generated or seq.generated[-1] not in seq.stop_ids or len(runner.batch.unsynced) > 1:
                 return None
             stop += 1
         prompt = len(seq.prefix.key) - 1
@@ -495,19 +497,19 @@ class PrefixManager:
         """Copies of tokens [start, stop) of a sequence, with the head's last `pairs`; `bare`: without a checkpoint.
         None: there is no memory for them."""
         bare = bare or self.cache.anywhere
-        need = pieces.cut_bytes(batch, max(stop - start, 0), bare=bare)
+        need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
         if head is not None:
-            need += pieces.cut_bytes(head, max(pairs, 0), bare=True)
+            need += kv_snapshot.cut_bytes(head, max(pairs, 0), bare=True)
         if not self._has_room(need):
             return None
-        arrays = pieces.cut_segment(batch, place, start, stop) if stop > start else ()
+        arrays = kv_snapshot.cut_segment(batch, place, start, stop) if stop > start else ()
         paired: tuple[mx.array, ...] = ()
         if head is not None and pairs > 0:
-            paired = pieces.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
+            paired = kv_snapshot.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
         checkpoint = None
         if not bare:
-            kept = None if carry is None else pieces.own(carry)  # it may be a view of a whole chunk's states
-            checkpoint = Checkpoint(pieces.cut_checkpoint(batch, place, stop), kept)
+            kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states
+            checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(batch, place, stop), kept)
         snapshot = Snapshot(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
         mx.async_eval(snapshot.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
         return snapshot
@@ -521,11 +523,11 @@ class PrefixManager:
             self.cache.shrink(to=room)
         return self.cache.memory <= room
 
-    def _store(self, seq: Sequence, cache_key: Keys, snapshot: Snapshot) -> None:
+    def _store(self, seq: Sequence, cache_key: PrefixKey, snapshot: Snapshot) -> None:
         have, _ = self.cache.covered(seq.prefix.tree, cache_key)
         if have < snapshot.start:  # what it was cut behind has been cleared away
             return
-        if not self._has_room(snapshot.nbytes + self.cache.splits(seq.prefix.tree, cache_key)):
+        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key)):
             return
         segment = snapshot.segment
         if snapshot.start < have < len(cache_key):
@@ -586,7 +588,7 @@ class PrefixManager:
         features = self.runner.features
         self.budget.hold("pictures", features.nbytes)
         if self.disk is not None:
-            self.budget.hold("disk", self.disk.held)
+            self.budget.hold("disk", self.disk.nbytes)
         self.budget.hold("prefixes", self.cache.memory)
         self.cache.shrink()
         self.budget.hold("prefixes", self.cache.memory)
@@ -605,10 +607,10 @@ class PrefixManager:
         assert self.budget is not None
         room = self.budget.room("disk")
         share = (self.budget.usable - self.budget.holding("weights")) // WRITE_SHARE
-        if disk.held > room:
-            disk.give_way()
-            self.budget.hold("disk", disk.held)
-        disk.most = min(share, room + self.cache.memory)
+        if disk.nbytes > room:
+            disk.cancel_writes()
+            self.budget.hold("disk", disk.nbytes)
+        disk.write_limit = min(share, room + self.cache.memory)
 
     def evict(self) -> None:
         """Give back all of it: a step ran out of memory."""
@@ -623,7 +625,7 @@ def _may_restore(seq: Sequence) -> bool:
     return seq.sampling.prompt_logprobs is None
 
 
-def prompt_cache_key(prompt: Prompt, image_token: int | None) -> Keys:
+def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
     """Token ids; the tokens of a picture are named after its pixels, so that another picture never matches."""
     cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
     if prompt.images:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from paceline import platform
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.engine import pooling
 from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
@@ -114,7 +114,7 @@ class Runner:
         self.seqs: list[Sequence] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each sequence's next input
         self.features = features if features is not None else Features(0)
-        self.frugal = False  # memory is short: buffers are copied layer by layer
+        self.low_memory = False  # memory is short: buffers are copied layer by layer
         # Is work that went wrong told of later, by whatever is waited for next? On a CPU it is by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
         self.unhook()
@@ -166,7 +166,7 @@ class Runner:
         if seq.computed.batch is None:
             seq.computed.batch = self.language.batch(self.grouping)
             self._set_position_ids(seq, seq.computed.batch)
-        seq.computed.batch.frugal = self.frugal
+        seq.computed.batch.low_memory = self.low_memory
         return seq.computed.batch
 
     def keep_only(self, seq: Sequence, chosen: NDArray[np.int64], whole: int) -> None:
@@ -269,7 +269,7 @@ class Runner:
         What it raises leaves the sequences as they were, and they can be tried again; unless it is a StepLost.
         """
         for batch in self._batches():
-            batch.frugal = self.frugal
+            batch.low_memory = self.low_memory
         try:
             self._arrange(seqs)
         except Exception as error:  # some may have joined by halves
@@ -290,7 +290,7 @@ class Runner:
         step = InFlightStep(list(self.seqs), sampled, steady=self.forward.steady)
         with _counting(step):  # up to here a fault changes nothing, and the step can be run again
             close()
-            batch.settle([1] * batch.rows)
+            batch.advance([1] * batch.rows)
             self.tokens = sampled.tokens
             for seq in self.seqs:
                 seq.scheduled += 1
@@ -313,8 +313,8 @@ class Runner:
         )
         with _counting(step):  # up to here a fault changes nothing, and the round can be run again
             close()
-            batch.fold(sampled.kept)
-            batch.run_ahead(sampled.kept, draft_length + 1)
+            batch.apply_accepted(sampled.kept)
+            batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
             drafter.add_pending(sampled.tokens, hidden, sampled.kept)
             mx.async_eval(self._unevaluated(step))
@@ -352,7 +352,7 @@ class Runner:
         """Is a round of `seqs` just like the unread one, so that the device needs no word from the host?"""
         if not self.can_run_ahead or self.drafter is None or self.batch is None or draft_length != step.draft_length:
             return False
-        if len(self.batch.ahead) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
+        if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
             return False
         known = self.forward.is_traced(self.batch, draft_length + 1, tentative=True)
         return known and self.drafter.can_run_ahead(draft_length)
@@ -365,7 +365,7 @@ class Runner:
         except Exception as error:
             raise StepLost(step) from error
         step.kept = kept
-        self.batch.learn(kept)
+        self.batch.sync_lengths(kept)
         self.drafter.sync_lengths(kept)
         for seq, count in zip(step.seqs, kept, strict=True):
             seq.scheduled += count

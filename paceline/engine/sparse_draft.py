@@ -5,9 +5,9 @@ from __future__ import annotations
 import mlx.core as mx
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import ROWS
+from paceline.cache.memory_model import MemoryModel
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.prices import Prices
+from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine.memory import profile_memory
 from paceline.engine.runner import Runner
@@ -87,7 +87,7 @@ def build(
     name: str | None = None,
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    prices: Prices = profile_memory(Runner(model, ROWS), head=False)
+    memory_model: MemoryModel = profile_memory(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
@@ -98,7 +98,7 @@ def build(
         runner,
         size,
         special=special,
-        prices=prices,
+        memory_model=memory_model,
         budget=budget,
         draft_name=name,
         draft_bytes=model.nbytes,

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.budget import Budget
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.engine.speculation_policy import SpeculationMode
@@ -35,7 +35,7 @@ class SparsePrefill:
         chunk: int,
         *,
         special: frozenset[int] = frozenset(),
-        prices: Prices | None = None,
+        memory_model: MemoryModel | None = None,
         budget: Budget | None = None,
         draft_name: str | None = None,
         draft_bytes: int = 0,
@@ -46,7 +46,7 @@ class SparsePrefill:
         self.runner = runner
         self.chunk = chunk
         self.special = special
-        self.prices = prices or Prices()
+        self.memory_model = memory_model or MemoryModel()
         self.budget = budget
         self.draft_name = draft_name
         self.draft_bytes = draft_bytes
@@ -68,7 +68,7 @@ class SparsePrefill:
 
     def price(self, prompt: int) -> int:
         """Bytes that the draft takes for a prompt, while it is scored."""
-        return self.prices.row(prompt + LOOK_AHEAD) + self.prices.chunk(min(self.chunk, prompt), prompt)
+        return self.memory_model.row(prompt + LOOK_AHEAD) + self.memory_model.chunk(min(self.chunk, prompt), prompt)
 
     def advance(self, seq: Sequence) -> list[mx.array]:
         """A step of its own for a sequence that is not `decided`: begin, read on, or choose. Returns what to wait

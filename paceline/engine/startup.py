@@ -11,7 +11,7 @@ import mlx.core as mx
 from paceline import platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
-from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
+from paceline.cache.slot_plan import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore

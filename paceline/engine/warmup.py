@@ -20,7 +20,7 @@ from PIL import Image as PictureFile
 
 from paceline import platform
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.forward import DEVICES, PATIENCE, Forward
 from paceline.engine.runner import Runner

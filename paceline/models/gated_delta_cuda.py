@@ -158,7 +158,7 @@ def step(
     b: mx.array,
     window: mx.array,
     state: mx.array,
-    owed: Sequence[mx.array] = (),
+    pending: Sequence[mx.array] = (),
     kept: mx.array | None = None,
     *,
     eager: bool = True,
@@ -170,13 +170,13 @@ def step(
     (rows, tokens, value heads, value dim), the window and the state.
     """
     rows, width = mixed.shape[:2]
-    owed_width = owed[0].shape[1] if owed else 0
+    owed_width = pending[0].shape[1] if pending else 0
     if kept is None:
         kept = mx.zeros((rows,), dtype=mx.int32)
     outputs: list[mx.array] = _kernel()(
         inputs=[
             *(mixed, window, module.conv1d.weight, a, b, module.A_log, module.dt_bias, state),
-            *(owed or (mixed, a, b)),
+            *(pending or (mixed, a, b)),
             kept,
             mx.array([width, owed_width, eager], dtype=mx.int32),
         ],

@@ -178,13 +178,13 @@ def check_rest(reuse: PrefixManager) -> None:
     assert cache.memory <= cache.limit()
     assert reuse._waits == []
     for node in nodes:
-        assert node.alive and not node.spoiled and len(node.keys)
+        assert node.alive and not node.invalid and len(node.key)
         assert node.segment is not None or node.segment_file is not None
         assert node.parent is not None and node.parent.stop == node.start
-        assert node.parent.children[int(node.keys[0])] is node
+        assert node.parent.children[int(node.key[0])] is node
         segment: Any = node.segment
         if segment is not None:
-            assert {array.shape[2] for array in segment.arrays} <= {len(node.keys)}
+            assert {array.shape[2] for array in segment.arrays} <= {len(node.key)}
     assert reuse.disk is not None or all(node.segment_file is None for node in nodes)
 
 

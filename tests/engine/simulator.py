@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import LAYOUTS
-from paceline.cache.prices import Attention, Prices
+from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.admission import Admission
 from paceline.engine.core import RECOVERY_STEPS
@@ -58,11 +58,11 @@ def seq(
     return made
 
 
-def admission(usable: int, *, token: int = 1, width: int = 1, weights: int = 0, **prices: float) -> Admission:
+def admission(usable: int, *, token: int = 1, width: int = 1, weights: int = 0, **memory_model: float) -> Admission:
     """Plain prices: so many bytes a slot, and nothing else unless it is said."""
     budget = Budget(usable + weights)
     budget.hold("weights", weights)
-    return Admission(budget, Prices((Attention(None, token),), **prices), width=width)  # type: ignore[arg-type]
+    return Admission(budget, MemoryModel((AttentionCost(None, token),), **memory_model), width=width)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class Simulator:
         present = [each for each in self.scheduler.running if each.computed.group is not None]
         for new in seqs:
             if new.computed.group is None:
-                grouping = self._prices().grouping
+                grouping = self._memory_model().grouping
                 groups: dict[int, list[int]] = {}
                 for each in present:
                     assert each.computed.group is not None
@@ -218,8 +218,8 @@ class Simulator:
                 new.computed.group = next(fitting, new.number)
                 present.append(new)
 
-    def _prices(self) -> Prices:
-        return Prices() if self.scheduler.admission is None else self.scheduler.admission.prices
+    def _memory_model(self) -> MemoryModel:
+        return MemoryModel() if self.scheduler.admission is None else self.scheduler.admission.memory_model
 
     def _failed(self, seqs: list[Sequence]) -> None:
         self.failures += 1
@@ -261,13 +261,13 @@ class Simulator:
 def random_script(dice: random.Random, policy: PolicyName) -> Script:
     """Small, so that there can be many: a few sequences that contend for a little memory."""
     longest = dice.choice((300, 1000, 3000))
-    attention = [Attention(None, dice.randint(1, 8))]
+    attention = [AttentionCost(None, dice.randint(1, 8))]
     if dice.random() < 0.4:
-        attention.append(Attention(dice.choice((24, 300, 1024)), dice.randint(1, 8)))
+        attention.append(AttentionCost(dice.choice((24, 300, 1024)), dice.randint(1, 8)))
     if dice.random() < 0.1:
         del attention[0]
     width = dice.choice((1, 4, 8))
-    prices = Prices(
+    memory_model = MemoryModel(
         tuple(attention),
         state=dice.choice((0, 0, 3000)),
         fixed=dice.choice((0, 100)),
@@ -280,7 +280,7 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         grouping=dice.choice(list(LAYOUTS.values())),
     )
     weights = dice.choice((0, 5000))
-    alone = prices.row(longest + 100)
+    alone = memory_model.row(longest + 100)
     budget = Budget(weights + int(alone * dice.choice((0.3, 0.6, 1.1, 2.5))) + 2000, dice.choice((0, 1000)))
     budget.hold("weights", weights)
     scheduler = Scheduler(
@@ -289,7 +289,7 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         policy=POLICIES[policy](),
         starvation=dice.choice((0.5, 2.0, 30.0)),
     )
-    scheduler.admission = Admission(budget, prices, width=width)
+    scheduler.admission = Admission(budget, memory_model, width=width)
     if dice.random() < 0.5:  # sequences say more than is expected
         for _ in range(64):
             scheduler.admission.output_estimate.observe(1)

@@ -10,8 +10,8 @@ from typing import Any
 
 from paceline.cache.disk import Disk
 from paceline.cache.features import Features
-from paceline.cache.grouping import LAYOUTS
 from paceline.cache.prefix import PrefixCache
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.cache.grouping import PADDED, SIMILAR
-from paceline.cache.prices import Attention, Prices
+from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.slot_plan import PADDED, SIMILAR
 from paceline.engine.admission import AHEAD, GROWTH
 from paceline.engine.prefill_budget import MIN_CHUNK
 from paceline.engine.queueing import DEFAULT_OUTPUT
@@ -64,8 +64,8 @@ def test_the_least_chunk_and_the_pictures_count_too() -> None:
 def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, window: int | None) -> None:
     """The numbers of `check`, of letting in and of going on agree: to the byte."""
     rules = admission(0, width=4, chunk_token=3.0, chunk_pair=0.1, decode_token=50.0, patch=1.0, tower_patch=2.0)
-    rules.prices = Prices(
-        (Attention(None, 2), Attention(window, 3)),
+    rules.memory_model = MemoryModel(
+        (AttentionCost(None, 2), AttentionCost(window, 3)),
         state=100,
         chunk_token=3.0,
         chunk_pair=0.1,
@@ -138,16 +138,16 @@ def test_padding_is_paid_for() -> None:
     rules = admission(2 * 4096)
     long = seq(3800)
     assert rules.fits([long], seq(10))
-    rules.prices = Prices((Attention(None, 1),), grouping=PADDED)
+    rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=PADDED)
     assert rules.fits([long], seq(10))
     assert not rules.fits([long, seq(10)], seq(10))
-    rules.prices = Prices((Attention(None, 1),), grouping=SIMILAR)
+    rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=SIMILAR)
     assert rules.fits([long, seq(10)], seq(10))
 
 
 def test_rows_that_share_a_buffer_pay_for_its_longest_though_their_lengths_differ_by_now() -> None:
     rules = admission(10_000)
-    rules.prices = Prices((Attention(None, 1),), grouping=SIMILAR)
+    rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=SIMILAR)
     short, long = say(seq(10), 20), say(seq(500), 1000)
     apart = rules.used([short, long], 0)
     short.computed.group = long.computed.group = 1
@@ -228,7 +228,7 @@ def test_the_status_has_every_part() -> None:
 
 def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:
     rules = admission(100_000, weights=24, patch=1.5)
-    rules.prices = Prices((Attention(None, 1),), state=7, patch=1.5, grouping=PADDED)
+    rules.memory_model = MemoryModel((AttentionCost(None, 1),), state=7, patch=1.5, grouping=PADDED)
     for name, size in {"prefixes": 1000, "draft prefixes": 2000, "pictures": 4000, "promised": 50_000}.items():
         rules.budget.hold(name, size)
     kept = 24 + 1000 + 2000 + 4000

@@ -12,10 +12,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache import slots
+from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.engine import forward as forward_module
 from paceline.engine.forward import Forward
 from paceline.models.positions import Positions
@@ -26,7 +26,7 @@ Tiny = Callable[..., Path]
 
 def taken_in(
     current: Sequence[mx.array | None],
-    owed: Sequence[mx.array],
+    pending: Sequence[mx.array],
     kept: mx.array | None = None,
     *,
     now: bool = True,
@@ -35,7 +35,7 @@ def taken_in(
 
     In closed form: on CPU every new chain of small operations is compiled, and a loop would be one for every width.
     """
-    [tokens] = owed
+    [tokens] = pending
     seqs, width = tokens.shape
     counts = (mx.full((seqs,), width) if kept is None else kept)[:, None]
     state = mx.zeros((seqs, 1)) if current[0] is None else current[0]
@@ -44,14 +44,14 @@ def taken_in(
 
 
 def later(
-    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array, *, now: bool = False
+    current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array, *, now: bool = False
 ) -> list[mx.array] | None:
     """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
-    return taken_in(current, owed, kept) if now else None
+    return taken_in(current, pending, kept) if now else None
 
 
 FULL, WINDOW = LayerPlan("attention"), LayerPlan("attention", window=6)
-FOLDS, DEFERS = LayerPlan("state", size=1, fold=taken_in), LayerPlan("state", size=1, fold=later)
+FOLDS, DEFERS = LayerPlan("state", size=1, apply_accepted=taken_in), LayerPlan("state", size=1, apply_accepted=later)
 MODELS = {
     "attention": (FULL, WINDOW),
     "folding": (FOLDS, FULL),
@@ -63,7 +63,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers that grow by sixteen slots, so that short scripts see them grow and slide."""
-    monkeypatch.setattr(slots, "STEP", 16)
+    monkeypatch.setattr(slot_plan, "STEP", 16)
 
 
 def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
@@ -79,11 +79,11 @@ def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
             h = cache.attend(h @ MIX, 0.5, None)
         elif isinstance(cache, StateCache):
             state: Sequence[mx.array | None] = [cache[0]]
-            if cache.owed:
-                [cache[0]] = state = taken_in(state, cache.owed, cache.kept)
+            if cache.pending:
+                [cache[0]] = state = taken_in(state, cache.pending, cache.kept)
             after = taken_in(state, [tokens])
             if cache.tentative:
-                cache.owe([tokens])
+                cache.set_pending([tokens])
             else:
                 [cache[0]] = after
             h = h + after[0][:, None, :, None]
@@ -115,8 +115,8 @@ class Pair:
         close()
         for batch in (self.plain, self.other):
             if kept is not None:
-                batch.fold(mx.array(list(kept), dtype=mx.int32))
-            batch.settle([width] * batch.rows if kept is None else kept)
+                batch.apply_accepted(mx.array(list(kept), dtype=mx.int32))
+            batch.advance([width] * batch.rows if kept is None else kept)
         mx.eval(expected, found, self.plain.arrays(), self.other.arrays())
         self.compare(expected, found)
 
@@ -127,12 +127,12 @@ class Pair:
         self.plain.begin(width, tentative=True)
         expected = self.function(tokens, self.plain)
         self.plain.close()
-        self.plain.fold(counts)
-        self.plain.settle(kept)
+        self.plain.apply_accepted(counts)
+        self.plain.advance(kept)
         found, close = self.forward(self.other, width, tokens, tentative=True)
         close()
-        self.other.fold(counts)
-        self.other.run_ahead(counts, width)
+        self.other.apply_accepted(counts)
+        self.other.advance_on_device(counts, width)
         for one, two in zip(expected, found, strict=True):
             np.testing.assert_allclose(np.array(two), np.array(one), rtol=1e-4, atol=1e-4)
 
@@ -289,7 +289,7 @@ def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: 
 def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
     model: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "STEP", 64)  # a buffer that grows is another shape
+    monkeypatch.setattr(slot_plan, "STEP", 64)  # a buffer that grows is another shape
     forward = Forward(toy, traces=True, patience=1)
     pair = Pair(MODELS[model], layout, forward)
     pair.join(20, delta=-3)
@@ -302,8 +302,8 @@ def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
         pair.round_ahead(4, kept)
         unread.append(kept)
         if len(unread) > 1:
-            pair.other.learn(unread.pop(0))
-    pair.other.learn(unread.pop(0))
+            pair.other.sync_lengths(unread.pop(0))
+    pair.other.sync_lengths(unread.pop(0))
     pair.step(2)
     pair.keep([0, 2])
     pair.step(1)
@@ -314,9 +314,9 @@ def test_a_shape_that_is_not_traced_waits_for_the_host() -> None:
     pair = Pair(MODELS["folding"], "padded", forward)
     pair.round_ahead(3, [2])
     assert not forward.is_traced(pair.other, 3, tentative=True)
-    with pytest.raises(RuntimeError, match="must learn"):
+    with pytest.raises(RuntimeError, match="must be synced"):
         forward(pair.other, 2, [mx.ones((1, 2), dtype=mx.int32)], tentative=True)
-    pair.other.learn([2])
+    pair.other.sync_lengths([2])
     pair.step(3, [1])
 
 

@@ -11,8 +11,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import LAYOUTS
-from paceline.cache.prices import Prices
+from paceline.cache.memory_model import MemoryModel
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.admission import Admission
 from paceline.engine.memory import profile_memory
 from paceline.engine.sequence import EngineRequest, Sequence
@@ -37,21 +37,21 @@ class Watched:
     def __init__(self, folder: Path, layout: str, speculation: Speculation) -> None:
         mx.eval(loaded(folder).language.module.parameters())
         self.stepper = Stepper(folder, layout, chunk=CHUNK, speculation=speculation)
-        self.prices = profile_memory(self.stepper.runner, head=speculation != "off")
-        self.admission = Admission(Budget(1 << 40), self.prices, width=1 if speculation == "off" else 3)
+        self.memory_model = profile_memory(self.stepper.runner, head=speculation != "off")
+        self.admission = Admission(Budget(1 << 40), self.memory_model, width=1 if speculation == "off" else 3)
         self.stepper.engine.scheduler.admission = self.admission
         self.before = held()
 
     def look(self) -> tuple[int, int]:
         """Bytes by the prices, and by MLX, with nothing under way."""
-        stepper, prices = self.stepper, self.prices
+        stepper, memory_model = self.stepper, self.memory_model
         stepper.settle()
         active = held()
         together = stepper.runner.seqs  # one that has ended leaves with the next step
-        groups = prices.groups([(seq.computed.group, seq.length) for seq in together])
+        groups = memory_model.groups([(seq.computed.group, seq.length) for seq in together])
         reading = [seq for seq in stepper.engine.scheduler.running if seq.computed.batch is not None]
-        said = prices.batch([seq.length for seq in together], groups)
-        said += sum(prices.row(seq.length) + prices.stretch(seq.length, CHUNK) for seq in reading)
+        said = memory_model.batch([seq.length for seq in together], groups)
+        said += sum(memory_model.row(seq.length) + memory_model.stretch(seq.length, CHUNK) for seq in reading)
         return said, active - self.before
 
 
@@ -108,8 +108,8 @@ def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, 
                 peak = mx.get_peak_memory() - active
                 peaks[new.computed.tokens] = min(peak, peaks.get(new.computed.tokens, peak))
         for after, peak in peaks.items():
-            copy = watched.prices.row(after) + watched.prices.stretch(after, size)
-            assert peak <= watched.prices.chunk(min(size, after), after) + copy, (size, after)
+            copy = watched.memory_model.row(after) + watched.memory_model.stretch(after, size)
+            assert peak <= watched.memory_model.chunk(min(size, after), after) + copy, (size, after)
 
 
 def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
@@ -119,5 +119,5 @@ def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
     assert without.state == with_head.state
 
 
-def token(prices: Prices) -> int:
-    return sum(layer.token for layer in prices.attention)
+def token(memory_model: MemoryModel) -> int:
+    return sum(layer.token for layer in memory_model.attention)

@@ -605,7 +605,7 @@ def test_who_waits_says_why() -> None:
 def test_the_chunk_shrinks_before_anybody_is_set_back() -> None:
     queue = limited(2048 + 512 + 5120)
     assert queue.admission is not None
-    queue.admission.prices = simulator.admission(0, chunk_token=10.0).prices
+    queue.admission.memory_model = simulator.admission(0, chunk_token=10.0).memory_model
     talker, reading = small(limit=412), giant(limit=300)
     queue.add(talker)
     asked(queue)
@@ -628,7 +628,7 @@ def test_the_chunk_shrinks_before_anybody_is_set_back() -> None:
 def test_the_first_chunk_after_idling_fits_the_memory_too() -> None:
     queue = limited(2048 + 100 * 10)
     assert queue.admission is not None
-    queue.admission.prices = simulator.admission(0, chunk_token=10.0).prices
+    queue.admission.memory_model = simulator.admission(0, chunk_token=10.0).memory_model
     queue.add(giant())
     assert sum(chunk.tokens for chunk in asked(queue).prefill) <= 100
 

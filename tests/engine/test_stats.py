@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.cache.prices import Attention, Prices
-from paceline.cache.slots import capacity
+from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.slot_plan import capacity
 from paceline.engine import stats
 from paceline.engine.admission import Admission
 from paceline.engine.scheduler import Scheduler
@@ -88,7 +88,7 @@ def test_an_estimate_is_what_is_held_and_not_what_is_promised() -> None:
     budget = Budget(10**9)
     for name, size in (("weights", 1000), ("prefixes", 200), ("pictures", 30), ("promised", 10**6)):
         budget.hold(name, size)
-    admission = Admission(budget, Prices((Attention(None, 2),), state=5))
+    admission = Admission(budget, MemoryModel((AttentionCost(None, 2),), state=5))
     assert admission.held([]) == 1230
     reads, speaks = seq(1000), seq(600)
     reads.computed.tokens, speaks.computed.tokens = 500, 599

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cache.grouping import SIMILAR
+from paceline.cache.slot_plan import SIMILAR
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.core import EngineCore
 from paceline.engine.faults import MAX_FAILING_STEPS

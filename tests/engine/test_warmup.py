@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.cache.grouping import PADDED, Grouping
+from paceline.cache.slot_plan import PADDED, Grouping
 from paceline.engine.warmup import TURNS, check_steps, warm_up
 from paceline.models import check, loader
 from paceline.models.adapter import Adapted

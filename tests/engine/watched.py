@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, Grouping
+from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.engine import sequence
 from paceline.engine.draft_length import ENOUGH, DraftLengths
 from paceline.engine.drafter import Choose, Drafter
@@ -125,16 +125,16 @@ class WatchedRunner(Runner):
         for seq, depth, kept, mine in zip(step.seqs, step.draft_lengths, step.kept, guesses, strict=True):
             if depth and seq.finished is None:
                 self.rounds[str(seq.id)].append(Round(depth, kept, tuple(mine[:depth])))
-        if self.batch is not None and not self.batch.ahead:
+        if self.batch is not None and not self.batch.unsynced:
             self.drifted += self._drifts(self.batch)
 
     def _drifts(self, batch: Batch) -> bool:
         assert self.drafter.batch is not None and self.drafter.pending is not None
         head, owed = self.drafter.batch, self.drafter.pending.counts
-        if head.ahead or not isinstance(owed, list):
+        if head.unsynced or not isinstance(owed, list):
             return True
-        places = [place + count for place, count in zip(head.places, owed, strict=True)]
-        seqs = zip(self.seqs, batch.places, places, strict=True)
+        places = [place + count for place, count in zip(head.next_positions, owed, strict=True)]
+        seqs = zip(self.seqs, batch.next_positions, places, strict=True)
         return any(mine != theirs for seq, mine, theirs in seqs if seq.speculation.drafts)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cache.grouping import SIMILAR
+from paceline.cache.slot_plan import SIMILAR
 from paceline.engine.core import EngineCore
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.types import Image, Prompt
 from tests.engine.stepper import Heard, Stepper
 from tests.memory import held

@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk
@@ -94,7 +94,7 @@ def test_long_rows_that_join_and_end_together_keep_the_limit(llama: Path, layout
         for seed in range(1, 9):
             asks(each, seed, 1500, 20, shared=400)
         each.finish()
-    assert stepper.runner.frugal
+    assert stepper.runner.low_memory
     assert {name: heard.tokens for name, heard in stepper.heard.items()} == {
         name: heard.tokens for name, heard in calm.heard.items()
     }
@@ -132,13 +132,13 @@ def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: p
     asks(stepper, 2, 300, 40)
     stepper.step(20)
     cuts: list[int] = []
-    cut = pieces.cut_segment
+    cut = kv_snapshot.cut_segment
 
     def counted(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
         cuts.append(row)
         return cut(batch, row, start, stop)
 
-    monkeypatch.setattr(pieces, "cut_segment", counted)
+    monkeypatch.setattr(kv_snapshot, "cut_segment", counted)
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.finish()
     assert cuts == [] and stepper.reuse.cache.memory == 0
@@ -170,12 +170,12 @@ def test_a_disk_that_stalls_keeps_no_memory_that_nobody_counts(llama: Path, tmp_
         stepper.finish()
         stepper.step()
         entry = max(entry, *(node.nbytes for node in stepper.reuse.cache.nodes()))
-        assert stepper.budget.held()["disk"] == tier.held <= max(entry, (tier.most or 0) + entry)
+        assert stepper.budget.held()["disk"] == tier.nbytes <= max(entry, (tier.write_limit or 0) + entry)
         assert set(tier._unsaved) <= set(stepper.reuse.cache.nodes())
-    assert gate.reached.wait(5) and tier.held > 0
+    assert gate.reached.wait(5) and tier.nbytes > 0
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.step()
-    assert tier.held <= entry  # what is being written at this moment
+    assert tier.nbytes <= entry  # what is being written at this moment
     assert stepper.reuse.cache.memory == 0 and not tier._unsaved
     gate.open.set()
     stepper.budget.hold("somebody", 0)

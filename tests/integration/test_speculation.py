@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.models.positions import Positions
 from paceline.types import MOST_DRAFTED, Prompt, Speculation
 from tests.engine.stepper import loaded

@@ -9,7 +9,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.forward import Forward, Pass
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.watched import (

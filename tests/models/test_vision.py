@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import ByteDetokenizer, TextStream
@@ -145,7 +145,7 @@ def our_logits(
             runner.tokens = mx.array([token if seq is seqs[0] else 5 for seq in runner.seqs])
         (step, *_), close = runner.forward(runner.batch, 1, [runner.tokens[:, None]])
         close()
-        runner.batch.settle([1, 1])
+        runner.batch.advance([1, 1])
         logits.append(step[place, -1])
     mx.eval(logits)
     return logits

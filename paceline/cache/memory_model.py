@@ -1,7 +1,7 @@
-"""What rows cost in bytes: the one price list, for admission, chunk sizing, preemption and status alike. No MLX.
+"""The memory model: bytes that rows, chunks, steps and pictures take. For admission, chunk sizing, preemption, status.
 
-The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows what buffers
-really do: they grow in steps (cache/slots), a window bounds them, and rows of one group are padded to its longest.
+No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
+buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
 """
 
 from __future__ import annotations
@@ -9,30 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paceline.cache.grouping import ROWS, Grouping
-from paceline.cache.slots import MARGIN, capacity
+from paceline.cache.slot_plan import MARGIN, ROWS, Grouping, capacity
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
-    """All layers that look back equally far; `token` is what a slot costs in all of them together."""
+class AttentionCost:
+    """All layers with the same window; `token` is the bytes of a slot in all of them together."""
 
     window: int | None
     token: int
-    layers: int = 0  # how many these are; 0: copies are not counted
+    layers: int = 0  # the number of layers; 0: copies are not counted
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    attention: tuple[Attention, ...] = ()
+class MemoryModel:
+    attention: tuple[AttentionCost, ...] = ()
     state: int = 0  # recurrent states of a row
-    fixed: int = 0  # of a row, besides: sampling, pairs that the head is owed
-    chunk_token: float = 0.0  # activations, for each token of a prefill chunk
-    chunk_pair: float = 0.0  # and for each such token and each token before it
-    decode_token: float = 0.0  # activations, for each token of a decode step
-    patch: float = 0.0  # features that a row keeps until they are read, for each patch of its pictures
-    tower_patch: float = 0.0  # the tower's activations, for each patch of the picture it looks at
-    tower_pair: float = 0.0  # and for each pair of its patches
+    fixed: int = 0  # other bytes of a row: sampling, pending pairs of the head
+    chunk_token: float = 0.0  # activations, per token of a prefill chunk
+    chunk_pair: float = 0.0  # and per pair of such a token and a token before it
+    decode_token: float = 0.0  # activations, per token of a decode step
+    patch: float = 0.0  # features that a row keeps until prefill has read them, per patch of its pictures
+    tower_patch: float = 0.0  # the vision tower's activations, per patch of the picture that it encodes
+    tower_pair: float = 0.0  # and per pair of its patches
     grouping: Grouping = ROWS
 
     def row(self, tokens: int) -> int:
@@ -40,17 +39,17 @@ class Prices:
         return self.state + self.fixed + self._slots_of(tokens)
 
     def stretch(self, tokens: int, chunk: int) -> int:
-        """What the windows of a row of so many tokens take besides, as long as it is read in such chunks."""
+        """Additional bytes of the windows of a row of so many tokens while it is prefilled in such chunks."""
         total = 0
         for layer in self.attention:
             if layer.window is not None:
-                kept = _most(layer.window)
+                kept = _window_tokens(layer.window)
                 wide = capacity(layer.window, min(tokens, kept + chunk))
                 total += layer.token * max(wide - capacity(layer.window, min(tokens, kept)), 0)
         return total
 
     def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
-        """Rows that decode together; `groups` says which share a buffer (see `groups`), if that is known."""
+        """Rows that decode together; `groups`: which share a buffer (see `groups`), if that is known."""
         if self.grouping.skew == 0:
             slots = sum(self._slots_of(length) for length in lengths)
         else:
@@ -61,8 +60,8 @@ class Prices:
     def copying(
         self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
     ) -> int:
-        """While the largest group's buffers grow, or a row joins it: old and new are there together, layer by layer;
-        or, `at_once`, of all layers."""
+        """Additional bytes while the largest group's buffers grow, or a row joins it: old and new buffers are in memory
+        together, of one layer at a time or, `at_once`, of all layers."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
         most = total = 0
         for layer in self.attention:
@@ -72,17 +71,17 @@ class Prices:
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
-                    longest = min(longest, _most(layer.window))
+                    longest = min(longest, _window_tokens(layer.window))
                 largest = max(largest, len(group) * capacity(layer.window, longest) * layer.token)
             most = max(most, largest // layer.layers)
             total += largest
         return total if at_once else most
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
-        """Which rows share a buffer, by their places in `rows`: those that have joined the batch say which group they
-        are in (groups are for life, whatever lengths become), the others will join the first that accepts them.
+        """Which rows share a buffer, by their index in `rows`. Rows of the batch stay in their group, whatever their
+        lengths become; the others will join the first group that accepts them.
 
-        Each row is (its group or None, its length, or the one that it will join with).
+        Each row is (its group or None, its length, or the length that it will join with).
         """
         grouping = self.grouping
         if grouping.skew == 0:
@@ -122,10 +121,10 @@ class Prices:
         total = 0
         for layer in self.attention:
             window = layer.window
-            total += layer.token * capacity(window, tokens if window is None else min(tokens, _most(window)))
+            total += layer.token * capacity(window, tokens if window is None else min(tokens, _window_tokens(window)))
         return total
 
 
-def _most(window: int) -> int:
-    """Tokens in a window's buffer while a row decodes: those that are kept (cache/lane), and the new one."""
+def _window_tokens(window: int) -> int:
+    """Tokens in a window's buffer while a row decodes: those that it keeps (cache/slot_plan), and the new one."""
     return window + MARGIN

@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import grouping as grouping_module
-from paceline.cache import lane as lane_module
-from paceline.cache import pieces
-from paceline.cache import slots as slots_module
+from paceline.cache import kv_snapshot, slot_plan
+from paceline.cache import slot_plan as grouping_module
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.layers import UnsupportedUse
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.slot_plan import LAYOUTS
 from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vectors
 
 
@@ -27,9 +25,8 @@ from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vect
 def small_steps() -> Iterator[None]:
     """As in test_batch: short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slots_module, "STEP", 4)
-        patch.setattr(slots_module, "MARGIN", 2)
-        patch.setattr(lane_module, "MARGIN", 2)
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
         patch.setattr(grouping_module, "SMALL", 6)
         yield
 
@@ -39,11 +36,11 @@ def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
     length = world.batch.lengths[row]
     bounds = [0, *sorted({cut for cut in cuts if 0 < cut < length}), length]
     segments = [
-        pieces.cut_segment(world.batch, row, start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)
+        kv_snapshot.cut_segment(world.batch, row, start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)
     ]
-    checkpoint = pieces.Checkpoint(pieces.cut_checkpoint(world.batch, row, length))
+    checkpoint = kv_snapshot.Checkpoint(kv_snapshot.cut_checkpoint(world.batch, row, length))
     made = World(world.plans, world.grouping)
-    pieces.fill(made.batch, length, segments, checkpoint, room)
+    kv_snapshot.fill(made.batch, length, segments, checkpoint, room)
     person = world.people[row]
     made.people = [Person(list(person.tokens), person.delta)]
     made.batch.deltas[0] = person.delta
@@ -107,7 +104,7 @@ def test_a_row_restored_beside_others_joins_them(layout: str) -> None:
 def test_what_is_kept_is_a_copy_of_its_own() -> None:
     world = World((FULL,), LAYOUTS["padded"])
     world.step(3)
-    (keys, _) = pieces.cut_segment(world.batch, 0, 0, 3)
+    (keys, _) = kv_snapshot.cut_segment(world.batch, 0, 0, 3)
     mx.eval(keys)
     before = np.array(keys)
     for _ in range(6):
@@ -120,20 +117,20 @@ def test_tokens_that_are_not_in_the_buffer_cannot_be_cut() -> None:
     world.step(40)
     world.step(4)
     with pytest.raises(UnsupportedUse):
-        pieces.cut_checkpoint(world.batch, 0, 12)
+        kv_snapshot.cut_checkpoint(world.batch, 0, 12)
     with pytest.raises(UnsupportedUse):
-        pieces.cut_segment(world.batch, 0, 0, 400)
+        kv_snapshot.cut_segment(world.batch, 0, 0, 400)
     with pytest.raises(IndexError):
-        pieces.cut_segment(world.batch, 1, 0, 4)
+        kv_snapshot.cut_segment(world.batch, 1, 0, 4)
 
 
 def test_a_state_without_a_checkpoint_is_refused() -> None:
     with pytest.raises(UnsupportedUse):
-        pieces.fill(Batch((STATE,), LAYOUTS["rows"]), 3, [], None, 0)
+        kv_snapshot.fill(Batch((STATE,), LAYOUTS["rows"]), 3, [], None, 0)
 
 
 def test_only_a_model_that_remembers_all_its_tokens_needs_no_checkpoints() -> None:
-    needing = {name for name, plans in MODELS.items() if pieces.needs_checkpoints(Batch(plans, LAYOUTS["rows"]))}
+    needing = {name for name, plans in MODELS.items() if kv_snapshot.needs_checkpoints(Batch(plans, LAYOUTS["rows"]))}
     assert needing == set(MODELS) - {"full"} and needing >= set(FOLDABLE)
 
 

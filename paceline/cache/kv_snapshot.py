@@ -1,9 +1,9 @@
-"""What is kept of a row: segments of keys and values, and checkpoints of the rest; cut from a batch, put into a batch.
+"""KV snapshots of a row: segments of keys and values, and checkpoints of its other state.
 
-A segment has, for every layer that looks back without limit, the keys and values of a run of tokens; and those of the
-MTP head, where a pair belongs to the later of its two tokens (the first token has none). A checkpoint has what only
-counts at one place: recurrent states, the tails of sliding windows, and the hidden state that the head waits with.
-All arrays are copies of their own, so that keeping one keeps nothing else alive.
+A segment has the keys and values of a run of tokens, for every layer without a window; and those of the MTP head, where
+a pair belongs to the later of its two tokens (the first token has none). A checkpoint has what is valid at one token
+only: recurrent states, the contents of sliding windows, and the last hidden state, which the head needs next. All
+arrays are copies, so that keeping one keeps no other buffer alive.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
-from paceline.cache.lane import Lane
 from paceline.cache.layers import AttentionCache, StateCache, UnsupportedUse
+from paceline.cache.slot_plan import SlotPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`arrays` and `pairs` are (1, heads, tokens, size); of pairs there may be fewer: the head may have gaps.
+    """`arrays` and `pairs` are (1, heads, tokens, size); there may be fewer pairs than tokens: the head may have gaps.
 
-    The first `unpaired` tokens have no pair: one where the segment begins the prompt.
+    The first `unpaired` tokens have no pair: one token, if the segment begins the prompt.
     """
 
     arrays: tuple[mx.array, ...]
@@ -40,7 +40,7 @@ class Segment:
         return first, second
 
     def take(self, start: int, stop: int | None) -> Segment:
-        """Tokens [start, stop). Where pairs are missing, the later tokens are taken to miss them."""
+        """Tokens [start, stop). Missing pairs are taken to be those of the last tokens."""
         late = self.unpaired
         pairs = _sliced(self.pairs, max(start - late, 0), None if stop is None else max(stop - late, 0))
         if pairs and not pairs[0].shape[2]:
@@ -53,7 +53,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """By layer, in the batch's order; None: this layer has nothing that is not in segments."""
+    """By layer, in the batch's order; None: segments have all of this layer."""
 
     layers: tuple[tuple[mx.array, ...] | None, ...]
     carry: mx.array | None = None
@@ -68,40 +68,40 @@ class Checkpoint:
 
 
 def needs_checkpoints(batch: Batch) -> bool:
-    """False: all that a row of this model remembers can be cut at any token."""
-    return not all(isinstance(cache, AttentionCache) and cache.lane.window is None for cache in batch.flat)
+    """False: all state of this model can be cut at any token."""
+    return not all(isinstance(cache, AttentionCache) and cache.slot_plan.window is None for cache in batch.flat)
 
 
 def cut_segment(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
-    """Copies of tokens [start, stop) of a row, of all layers that have all of them."""
+    """Copies of tokens [start, stop) of a row, of all layers without a window."""
     arrays = []
     for cache in batch.flat:
-        if isinstance(cache, AttentionCache) and cache.lane.window is None and cache.keys:
+        if isinstance(cache, AttentionCache) and cache.slot_plan.window is None and cache.keys:
             arrays += _cut(cache, row, start, stop)
     return tuple(arrays)
 
 
 def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, ...] | None, ...]:
-    """Copies of the rest, of a row that has `stop` tokens."""
+    """Copies of all other state of a row that has `stop` tokens."""
     layers: list[tuple[mx.array, ...] | None] = []
     for cache in batch.flat:
         if isinstance(cache, StateCache):
             layers.append(tuple(own(array) for array in cache.of_row(row)))
-        elif isinstance(cache, AttentionCache) and cache.lane.window is not None and cache.keys:
-            layers.append(tuple(_cut(cache, row, max(stop - cache.lane.window + 1, 0), stop)))
+        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None and cache.keys:
+            layers.append(tuple(_cut(cache, row, max(stop - cache.slot_plan.window + 1, 0), stop)))
         else:
             layers.append(None)
     return tuple(layers)
 
 
 def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
-    """What copies of so many tokens of a row take, with its checkpoint unless they are `bare`."""
+    """Bytes of a segment of so many tokens of a row, with a checkpoint unless it is `bare`."""
     total = 0
     for cache in batch.flat:
         if isinstance(cache, StateCache):
             total += 0 if bare else sum(array.nbytes for array in cache.current if array is not None) // batch.rows
         elif isinstance(cache, AttentionCache) and cache.keys:
-            window = cache.lane.window
+            window = cache.slot_plan.window
             count = tokens if window is None else 0 if bare else window
             parts = (cache.keys[0], cache.values[0])
             total += sum(part.nbytes // (part.shape[0] * part.shape[2]) * count for part in parts)
@@ -111,7 +111,7 @@ def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
 def fill(
     batch: Batch, length: int, segments: Sequence[tuple[mx.array, ...]], checkpoint: Checkpoint | None, room: int
 ) -> None:
-    """Make a fresh batch of one row what it was when the pieces were cut; `room` more tokens will come."""
+    """Restore a snapshot into a new batch of one row, with room for `room` more tokens."""
     taken = 0
     layers = (None,) * len(batch.flat) if checkpoint is None else checkpoint.layers
     for cache, layer in zip(batch.flat, layers, strict=True):
@@ -119,23 +119,25 @@ def fill(
             if not isinstance(layer, tuple):
                 raise UnsupportedUse("a checkpoint has no state for a layer that needs one")
             cache.current = list(layer)
-        elif isinstance(cache, AttentionCache) and cache.lane.window is not None:
+        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None:
             if isinstance(layer, tuple):
                 have = layer[0].shape[2]
-                cache.keys, cache.values = ([_grown([part], _lay(cache.lane, length, have, room))] for part in layer)
+                cache.keys, cache.values = (
+                    [_grown([part], _lay(cache.slot_plan, length, have, room))] for part in layer
+                )
         elif isinstance(cache, AttentionCache) and segments and taken < len(segments[0]):
-            capacity = _lay(cache.lane, length, length, room)
+            capacity = _lay(cache.slot_plan, length, length, room)
             for store, place in ((cache.keys, taken), (cache.values, taken + 1)):
                 store.append(_grown([segment[place] for segment in segments], capacity))
             taken += 2
     batch.lengths = [length]
 
 
-def _lay(lane: Lane, length: int, have: int, room: int) -> int:
-    """Tell a lane of one row that its buffers hold the last `have` of `length` tokens; returns their capacity."""
-    group = lane.groups[0]
+def _lay(slot_plan: SlotPlan, length: int, have: int, room: int) -> int:
+    """Set a slot plan of one row: its buffers hold the last `have` of `length` tokens. Returns their capacity."""
+    group = slot_plan.groups[0]
     group.starts = [length - have]
-    group.capacity = lane.capacity(have + (room if lane.window is None else 0))
+    group.capacity = slot_plan.capacity(have + (room if slot_plan.window is None else 0))
     return group.capacity
 
 
@@ -148,7 +150,7 @@ def _grown(parts: list[mx.array], capacity: int) -> mx.array:
 
 
 def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.array]:
-    for index, group in enumerate(cache.lane.groups):
+    for index, group in enumerate(cache.slot_plan.groups):
         if group.first <= row < group.first + group.count:
             local = row - group.first
             low, high = start - group.starts[local], stop - group.starts[local]
@@ -163,6 +165,6 @@ def _sliced(arrays: tuple[mx.array, ...], start: int, stop: int | None) -> tuple
 
 
 def own(array: mx.array) -> mx.array:
-    """A copy of one row. A slice that happens to be contiguous (a state's row, the only head's keys) is a view for
-    `mx.contiguous`, and would keep the whole batch's buffer alive."""
+    """A copy of one row. `mx.contiguous` returns a view of a slice that is contiguous already (a state's row, the only
+    head's keys), which would keep the whole batch's buffer alive."""
     return mx.take(array, mx.zeros((1,), dtype=mx.int32), axis=0)
