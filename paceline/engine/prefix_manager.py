@@ -14,18 +14,16 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from paceline.cache import kv_snapshot
-from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
-from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
+from paceline.engine.prefix_store import MIN_SHARED, MIN_SPACING, PrefixStore
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.stats import PrefixCacheStats
@@ -33,8 +31,6 @@ from paceline.types import Prompt
 
 log = logging.getLogger("paceline")
 CHECKPOINT_EVERY = 4096  # tokens between two stops of a long prefill, at most
-MIN_SPACING = 0.02  # stops nearer to the last one than this share of their place are left out
-MIN_SHARED = 16  # tokens that are worth waiting for, or keeping an answer for
 SPARE_TOKENS = 64  # tokens that a restored sequence has room for, beyond its prompt
 POLL_SECONDS = 0.005  # seconds between two looks at what can be written
 MAX_DISK_READS = 4  # times that a sequence waits for files; what it finds may be evicted before its turn
@@ -42,24 +38,6 @@ CLOSE_SECONDS = 30.0  # seconds that writing may take when the engine stops
 WITH_HEAD = "+head"  # behind the name of a tree whose entries have the MTP head's part
 WRITE_SHARE = 16  # of the memory beside the weights, the part that may wait for the disk: one in so many
 ROPE_BLOCK = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a sequence that left the batch had computed: `stop` tokens, of which the segment has those from `start`
-    on."""
-
-    start: int
-    stop: int
-    segment: Segment
-    checkpoint: Checkpoint | None
-
-    def arrays(self) -> list[mx.array]:
-        return self.segment.all() + ([] if self.checkpoint is None else self.checkpoint.all())
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays())
 
 
 @dataclass(slots=True)
@@ -90,6 +68,7 @@ class PrefixManager:
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
+        self.store = PrefixStore(cache, runner, budget)
         self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -99,7 +78,6 @@ class PrefixManager:
         self.tolerated_error: Exception | None = (
             None  # the latest error that changed nothing for the sequence it came with
         )
-        self._copies = 0  # bytes of what sequences have left, and the cache does not hold yet
         runner.on_checkpoint = self.store_prefix
         runner.on_leave = self.on_leave
 
@@ -189,7 +167,7 @@ class PrefixManager:
             ]  # by sequences that wait for this one
             seq.prefix.checkpoint_positions = sorted({*self._choose_checkpoints(seq, hit), *asked})
             if hit.nodes and self._restored(seq, hit):
-                self._pin(seq, hit.nodes[-1])
+                self.store.pin(seq, hit.nodes[-1])
                 kept = True
         finally:
             if hit.nodes and not kept:
@@ -380,11 +358,11 @@ class PrefixManager:
         with self._tolerating(seq):
             start, whole = self.cache.covered(seq.prefix.tree, seq.prefix.key[:stop])
             pairs = 0 if seq.draft.batch is None else min(stop - max(start, 1), seq.draft.batch.lengths[0])
-            snapshot = self._copy(
+            snapshot = self.store.copy(
                 seq.computed.batch, seq.draft.batch, 0, start, stop, pairs, seq.draft.last_hidden, bare=whole
             )
             if snapshot is not None:
-                self._store(seq, seq.prefix.key[:stop], snapshot)
+                self.store.store(seq, seq.prefix.key[:stop], snapshot)
                 left = snapshot.arrays()
         if (
             seq.sparse.kept is not None and stop == seq.sparse.dense_prefix
@@ -396,31 +374,18 @@ class PrefixManager:
         """It leaves the common batch, and its last token has not been read yet."""
         if seq.prefix.key is not None:
             with self._tolerating(seq):
-                seq.prefix.snapshot = self._snapshot(seq)
-                self._hold_copies(0 if seq.prefix.snapshot is None else seq.prefix.snapshot.nbytes)
-
-    def _hold_copies(self, nbytes: int) -> None:
-        self._copies += nbytes
-        if self.budget is not None:
-            self.budget.hold("copies", self._copies)
-
-    def _take_snapshot(self, seq: Sequence) -> Snapshot | None:
-        snapshot: Snapshot | None = seq.prefix.snapshot
-        if snapshot is not None:
-            seq.prefix.snapshot = None
-            self._hold_copies(-snapshot.nbytes)
-        return snapshot
+                self.store.put_aside(seq)
 
     def on_finish(self, seq: Sequence, reason: str) -> None:
         """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
         with self._tolerating(seq):
-            snapshot = self._take_snapshot(seq)
+            snapshot = self.store.take(seq)
             if seq.prefix.key is not None and reason == "error":
                 self.cache.forget(seq.prefix.stored)
             elif seq.prefix.key is not None and reason in ("stop", "length"):
-                snapshot = snapshot or self._snapshot(seq)
-                if snapshot is not None and snapshot.stop <= len(self._full_key(seq)):
-                    self._store(seq, self._full_key(seq)[: snapshot.stop], snapshot)
+                snapshot = snapshot or self.store.snapshot(seq)
+                if snapshot is not None and snapshot.stop <= len(self.store.full_key(seq)):
+                    self.store.store(seq, self.store.full_key(seq)[: snapshot.stop], snapshot)
         if seq.prefix.pinned is not None:
             self.cache.release(seq.prefix.pinned)
         seq.prefix.pinned = seq.prefix.key = None
@@ -433,12 +398,12 @@ class PrefixManager:
         """
         if seq.prefix.key is None:
             return
-        self._take_snapshot(seq)
+        self.store.take(seq)
         with self._tolerating(seq):
             if keep and self.cache.limit() > self.cache.memory:
-                snapshot = self._snapshot(seq)
+                snapshot = self.store.snapshot(seq)
                 if snapshot is not None:
-                    self._store(seq, self._full_key(seq)[: snapshot.stop], snapshot)
+                    self.store.store(seq, self.store.full_key(seq)[: snapshot.stop], snapshot)
             elif not keep:
                 self.cache.forget(seq.prefix.stored)
                 seq.prefix.stored = []
@@ -448,101 +413,7 @@ class PrefixManager:
         if seq.prefix.pinned is not None:
             self.cache.release(seq.prefix.pinned)
             seq.prefix.pinned = None
-        seq.prefix.key = self._full_key(seq)
-
-    @staticmethod
-    def _full_key(seq: Sequence) -> PrefixKey:
-        """All tokens of a sequence, as the cache names them; `seq.keys` are those of its context."""
-        cache_key: PrefixKey = np.concatenate(
-            [seq.prefix.key, np.asarray(seq.generated[seq.recomputed :], dtype=np.int64)]
-        )
-        return cache_key
-
-    def _snapshot(self, seq: Sequence) -> Snapshot | None:
-        """Cut a sequence out of the common batch; None where it is not known, or not worth it, what its caches hold."""
-        runner = self.runner
-        place = next((place for place, other in enumerate(runner.seqs) if other is seq), None)
-        if place is None or runner.batch is None or self.runner.language.dynamic_rope or seq.sparse.kept is not None:
-            return None
-        stop = runner.batch.lengths[place]
-        if runner.batch.unsynced:  # a round is under way; after an end it keeps nothing but the end itself
-            if not seq.generated or seq.generated[-1] not in seq.stop_ids or len(runner.batch.unsynced) > 1:
-                return None
-            stop += 1
-        prompt = len(seq.prefix.key) - 1
-        start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt])
-        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED):
-            return None
-        head, carry, pairs = None, None, 0
-        if runner.drafter is not None and seq.feeds_mtp and runner.drafter.batch is not None:
-            head, carry = runner.drafter.batch, runner.drafter.last_hidden(place)
-            of_prompt = max(prompt - max(start, 1), 0)
-            pairs = min(
-                head.lengths[place] - seq.draft.prompt_pairs + of_prompt, head.lengths[place], stop - max(start, 1)
-            )
-        return self._copy(runner.batch, head, place, start, stop, pairs, carry)
-
-    def _copy(
-        self,
-        batch: Batch,
-        head: Batch | None,
-        place: int,
-        start: int,
-        stop: int,
-        pairs: int,
-        carry: Any,
-        *,
-        bare: bool = False,
-    ) -> Snapshot | None:
-        """Copies of tokens [start, stop) of a sequence, with the head's last `pairs`; `bare`: without a checkpoint.
-        None: there is no memory for them."""
-        bare = bare or self.cache.anywhere
-        need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
-        if head is not None:
-            need += kv_snapshot.cut_bytes(head, max(pairs, 0), bare=True)
-        if not self._has_room(need):
-            return None
-        arrays = kv_snapshot.cut_segment(batch, place, start, stop) if stop > start else ()
-        paired: tuple[mx.array, ...] = ()
-        if head is not None and pairs > 0:
-            paired = kv_snapshot.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
-        checkpoint = None
-        if not bare:
-            kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states
-            checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(batch, place, stop), kept)
-        snapshot = Snapshot(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
-        mx.async_eval(snapshot.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
-        return snapshot
-
-    def _has_room(self, nbytes: int) -> bool:
-        """Is there memory for so much more? What is worth least gives way first, but nothing that is in use."""
-        if self.budget is None:
-            return True
-        room = self.budget.room("prefixes") - nbytes
-        if 0 <= room < self.cache.memory:
-            self.cache.shrink(to=room)
-        return self.cache.memory <= room
-
-    def _store(self, seq: Sequence, cache_key: PrefixKey, snapshot: Snapshot) -> None:
-        have, _ = self.cache.covered(seq.prefix.tree, cache_key)
-        if have < snapshot.start:  # what it was cut behind has been cleared away
-            return
-        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key)):
-            return
-        segment = snapshot.segment
-        if snapshot.start < have < len(cache_key):
-            segment = segment.take(have - snapshot.start, None)
-            mx.async_eval(segment.all())  # or it would hold on to all that it was cut from
-        new = segment if have < len(cache_key) else None
-        node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id)
-        seq.prefix.stored.append(node)
-        self._pin(seq, node)
-
-    def _pin(self, seq: Sequence, node: Node) -> None:
-        """A sequence holds one entry at a time, the longest; it is pinned already."""
-        if seq.prefix.pinned is not None:
-            self.cache.release(seq.prefix.pinned)
-        seq.prefix.pinned = node
+        seq.prefix.key = self.store.full_key(seq)
 
     @contextmanager
     def _tolerating(self, seq: Sequence) -> Iterator[None]:

@@ -53,7 +53,7 @@ class Watched:
                 super().__init__(*arguments, **options)
                 made.append(weakref.ref(self))
 
-        monkeypatch.setattr("paceline.engine.sequence.Row", Noted)
+        monkeypatch.setattr("paceline.engine.sequence.Sequence", Noted)
         monkeypatch.setattr("tests.engine.stepper.Row", Noted)
 
     def left(self) -> list[str]:
