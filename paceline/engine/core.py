@@ -1,7 +1,7 @@
-"""The engine without its thread: `step` plans, executes and delivers. Whole when it is constructed.
+"""The engine without its thread: `step` plans, executes and delivers. Complete when constructed.
 
 Errors are handled in engine/faults: a fault of one sequence ends that sequence, a fault of a step is isolated by
-trying.
+retrying.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from paceline.stats import Stats
 from paceline.types import Delta, FinishReason, RequestId
 
 log = logging.getLogger("paceline")
-PREFIX_WAIT_SECONDS = 0.05  # between two looks when all sequences wait for the disk, in case its wake-up was lost
-TIDY_STEPS = 256  # decode steps between two clearings of MLX's pool of freed buffers
-RECOVERY_STEPS = 32  # decode steps without trouble after which a little more is tried again
-LOOKUP_SECONDS = 1.0  # between two looks at how much of a waiting prompt is cached
-DEADLINE_SECONDS = 0.05  # between two looks at the sequences' deadlines
+PREFIX_WAIT_SECONDS = 0.05  # between two polls while all sequences wait for the disk, in case its wake-up was lost
+TIDY_STEPS = 256  # decode steps between two clearings of MLX's buffer cache
+RECOVERY_STEPS = 32  # decode steps without a fault after which limits are relaxed
+LOOKUP_SECONDS = 1.0  # between two prefix lookups of a waiting sequence
+DEADLINE_SECONDS = 0.05  # between two checks of deadlines
 
 
 class EngineCore:
-    """`seqs` are all that were added and have not ended, by id. `in_flight` is the step that the device works on."""
+    """`seqs` are all that were added and have not finished, by id. `in_flight` is the step that the device works on."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class EngineCore:
         self.failure: str | None = None  # why the engine gave up
         self._on_step = on_step
         self._deadlines_checked = 0.0
-        # When the last step ended, its kind, and how many of that kind came before it.
+        # When the last step ended, its shape, and how many of that shape came before it.
         self._last_step: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
 
-    # -- sequences come and go
+    # -- adding and finishing
 
     def add(self, seq: Sequence) -> None:
         if seq.finished is None:  # or it was rejected with another choice of its request
@@ -80,7 +80,7 @@ class EngineCore:
             self.faults.guard(seq, partial(self._enqueue, seq))
 
     def abort(self, request_id: RequestId) -> None:
-        """Ids that are not known are ignored."""
+        """Unknown ids are ignored."""
         if request_id in self.seqs:
             self.finish(self.seqs[request_id], "abort")
 
@@ -92,17 +92,18 @@ class EngineCore:
         error: str | None = None,
         refusal: Refused | InvalidRequest | None = None,
     ) -> None:
-        """The sequence is over, and leaves everything."""
+        """The sequence ends, and releases everything."""
         ended = delivery.finish(seq, reason, error=error, refusal=refusal)
         self._release(seq, ended, refused=refusal is not None)
 
     def preempt(self, seqs: Collection[Sequence], cause: Cause, *, keep: bool = True) -> None:
-        """These sequences begin again, later; `keep`: what they have computed may be trusted. Nothing is in flight."""
+        """These sequences are recomputed later; `keep`: what they have computed can be trusted. Nothing is in
+        flight."""
         if self.prefix is not None:
             for seq in seqs:
                 self.prefix.on_preempt(seq, keep=keep)
         riding = [seq for seq in seqs if seq in self.runner.seqs]
-        if riding:  # the sampler must not be disturbed for the sake of others
+        if riding:  # or the sampler would be rearranged for nothing
             self.runner.remove(riding)
         for seq in seqs:
             seq.reset_for_recompute()
@@ -114,24 +115,24 @@ class EngineCore:
         if self.prefix is not None:
             self.prefix.on_arrival(seq)
         self._look_up(seq)
-        if seq.finished is not None:  # to look it up has failed
+        if seq.finished is not None:  # the lookup failed
             return
         self.scheduler.add(seq, seq.queue.arrived)
-        if seq.remaining == 0 and seq.max_tokens == 0:  # a prompt of one token, only to be scored
+        if seq.remaining == 0 and seq.max_tokens == 0:  # a prompt of one token with max_tokens 0
             self.finish(seq, "length")
 
     def _look_up(self, seq: Sequence) -> None:
-        """How much of its prompt would have to be computed now?"""
+        """How much of the prompt would have to be computed now?"""
         seq.queue.looked_up = self.clock()
         if self.prefix is not None:
             self.faults.guard(seq, partial(self.prefix.look_up, seq))
 
     def _admit(self, seq: Sequence) -> None:
-        """A sequence that begins to run does so where the longest cached prefix of its prompt ends."""
+        """An admitted sequence starts at the end of the longest cached prefix of its prompt."""
         if not seq.preemptions:
             seq.queue.seconds = seq.queue.admitted - seq.queue.arrived
         if self.prefix is not None:
-            self.scheduler.account()  # what is restored must fit beside those that came in just now
+            self.scheduler.account()  # what is restored must fit beside the others admitted just now
             self.faults.run_for_one(seq, partial(self.prefix.on_admit, seq))
         if self.sparse is not None:
             self.sparse.on_admit(seq)
@@ -151,16 +152,16 @@ class EngineCore:
             self.departures.departed(self.clock())
         if reason in ("stop", "length") and self.scheduler.admission is not None:
             self.scheduler.admission.output_estimate.observe(len(seq.generated))
-        if not refused or seq.queue.started:  # one that never ran has not ended either
+        if not refused or seq.queue.started:  # one that never ran was refused, not finished
             self.counters.finished[reason] += 1
 
     # -- a step
 
     def step(self) -> None:
-        """Plan and submit a step, and, while the device works, deliver the one before.
+        """Plan and submit a step, and deliver the previous one while the device works.
 
-        A speculative step is read first, for where its sequences go on is not known before; unless the next one just
-        follows it. While a fault is isolated, every step is read before the next is built.
+        A speculative step is read before the next is planned, because its lengths are unknown until then; unless the
+        next one repeats it. While a fault is isolated, every step is read before the next.
         """
         in_flight, self.in_flight = self.in_flight, None
         try:
@@ -170,7 +171,7 @@ class EngineCore:
         self._on_step()
 
     def pause(self) -> float | None:
-        """Seconds that may be waited for a message before the next step; None: until one comes."""
+        """Seconds to wait for a message before the next step; None: until one comes."""
         scheduler = self.scheduler
         if self.in_flight is not None or (scheduler.waiting and not scheduler.running):
             return 0.0
@@ -219,7 +220,7 @@ class EngineCore:
         if in_flight is not None and not self.complete(in_flight):
             if following is not None:
                 self._complete_prefills(following)
-            following = None  # its tokens were built on what is lost
+            following = None  # its tokens depend on what is lost
         elif trouble is not None:
             faults.step_failed(decode, trouble)
         drop_frames(trouble)
@@ -228,15 +229,14 @@ class EngineCore:
         return following
 
     def _must_release_finished(self) -> bool:
-        """Would sequences come in while others that have ended still hold too much? They leave with the next step
-        only."""
+        """Would sequences be admitted while finished ones still hold too much memory? They leave with the next step."""
         admission = self.scheduler.admission
         if admission is None or not self.scheduler.waiting:
             return False
         return admission.must_release([seq for seq in self.runner.seqs if seq.finished is not None])
 
     def _carry_out(self, plan: StepPlan) -> None:
-        """Do what the plan asks for before there can be a step. Sequences may have ended since it was made."""
+        """Do what the plan demands before the next step. Sequences may have ended since it was made."""
         for request_id in plan.admit:
             if request_id in self.seqs:
                 self._admit(self.seqs[request_id])
@@ -250,14 +250,14 @@ class EngineCore:
         self.preempt([seq for seq in seqs if seq in self.scheduler.running], plan.cause)
 
     def _decoding(self, plan: StepPlan) -> list[Sequence]:
-        """The sequences that decode, told how many tokens to draft."""
+        """The sequences that decode, each with its draft length set."""
         seqs = [self.seqs[request_id] for request_id in plan.decode]
         for seq, length in zip(seqs, plan.draft_lengths, strict=True):
             seq.draft.length = length
         return seqs
 
     def _check_deadlines(self) -> None:
-        """Between two steps: what sequences wait for may have come, or their time may be over."""
+        """Between two steps: prefixes may have arrived, and deadlines may have passed."""
         if self.prefix is not None:
             self.faults.attempt(partial(self.prefix.poll, self.scheduler.running))
         now = self.clock()
@@ -273,7 +273,7 @@ class EngineCore:
                 self._look_up(seq)
 
     def _reject_overflow(self) -> None:
-        """The queue is bounded: sequences that came last go at once, with a word when to come back."""
+        """The queue is bounded: the newest requests are refused, with a Retry-After."""
         max_queue = self.timeouts.max_queue
         if max_queue is None or len(self.scheduler.waiting) <= max_queue:
             return
@@ -282,13 +282,13 @@ class EngineCore:
             refusal = QueueFull(f"{max_queue} requests wait already.", retry_after)
             self._refuse(seq, refusal)
             for each in seq.siblings:
-                if each.finished is None:  # the request was counted with the first
+                if each.finished is None:  # the request was counted with its first choice
                     self.finish(each, "error", error=str(refusal), refusal=refusal)
 
     # -- execute
 
     def _launch(self, plan: StepPlan, decode: Collection[Sequence]) -> tuple[InFlightStep | None, Exception | None]:
-        """Submit a step: decoding first, so that nobody's next token waits for another's prompt."""
+        """Submit a step. Decoding comes first: no token waits for another sequence's prefill."""
         runner, faults = self.runner, self.faults
         trouble = None
         try:
@@ -325,13 +325,13 @@ class EngineCore:
         self.counters.prompt_tokens += tokens
         self.scheduler.policy.served(seq, tokens)
         if seq.remaining == 0 and seq.prompt.pooling is not None:
-            launched.pooled.append(PromptWork(seq, []))  # read when the step is: a read here would hold up everybody
-        elif seq.remaining == 0 and seq.max_tokens == 0:  # only the prompt's own scores were asked for
+            launched.pooled.append(PromptWork(seq, []))  # read with the step: a read here would stall every stream
+        elif seq.remaining == 0 and seq.max_tokens == 0:  # only prompt logprobs were requested
             self.finish(seq, "length")
 
     def _score(self, seq: Sequence, launched: InFlightStep) -> None:
-        """The draft reads on in a sequence's prompt, or the sequence learns which tokens of it to read."""
-        assert self.sparse is not None  # or nobody would be undecided
+        """The draft scores the next chunk of a prompt, or the tokens to keep are chosen."""
+        assert self.sparse is not None  # or no sequence would be undecided
         begun = time.perf_counter()
         with self.faults.or_dense(seq):
             work = PromptWork(seq, self.sparse.advance(seq))
@@ -341,7 +341,7 @@ class EngineCore:
         self._count_sparse_work(launched, time.perf_counter() - begun)
 
     def _count_sparse_work(self, launched: InFlightStep, seconds: float) -> None:
-        """A chunk that streams have to be repaid for is in flight; `seconds` of it are over."""
+        """A chunk of sparse prefill is in flight beside streams; `seconds` of it are over."""
         if launched.seqs:
             if launched.sparse_seconds is None:
                 launched.sparse_seconds = 0.0
@@ -351,7 +351,7 @@ class EngineCore:
     # -- deliver
 
     def complete(self, in_flight: InFlightStep) -> bool:
-        """Read and deliver a step. False: it was lost, and its sequences begin again."""
+        """Read and deliver a step. False: it was lost, and its sequences are recomputed."""
         if in_flight.result_pending and self._read(in_flight) is None:
             return False
         try:
@@ -367,7 +367,7 @@ class EngineCore:
         return True
 
     def _read(self, in_flight: InFlightStep) -> InFlightStep | None:
-        """Learn the outcome of a speculative step. None: it was lost, and its sequences begin again."""
+        """Read the lengths of a speculative step. None: it was lost, and its sequences are recomputed."""
         try:
             self.runner.read(in_flight)
         except Exception as error:  # noqa: BLE001
@@ -385,12 +385,12 @@ class EngineCore:
         return in_flight
 
     def _lose_step(self, in_flight: InFlightStep, cause: BaseException) -> None:
-        """A step's tokens are lost: the sequences that decoded begin again. Prompts have batches of their own."""
+        """A step's tokens are lost: the sequences that decoded are recomputed. Prefills have batches of their own."""
         self.faults.step_lost(in_flight, cause)
         self._complete_prefills(in_flight)
 
     def _complete_prefills(self, in_flight: InFlightStep) -> None:
-        """Wait for what a step did for sequences that do not decode yet, and deliver the vectors that are ready."""
+        """Wait for the prefill work of a step, and deliver embeddings that are ready."""
         begun = time.perf_counter()
         faults = self.faults
         for prompt in in_flight.prefills:
@@ -435,7 +435,7 @@ class EngineCore:
             self._release(seq, ended)
 
     def _time_step(self, in_flight: InFlightStep) -> None:
-        """Tell how long a step took, if it and the two before were of a kind and did nothing but decode."""
+        """Report how long a step took, if it and the two before had the same shape and only decoded."""
         now = time.perf_counter()
         shape = (
             (bucket(len(in_flight.seqs)), in_flight.draft_length)
@@ -461,8 +461,7 @@ class EngineCore:
             self.faults.attempt(self._sample_memory)
 
     def on_idle(self) -> None:
-        """Nobody is there: what is left is what idleness costs. What was submitted last must be over, or it would count
-        for ever: copies for the prefix cache hold on to all that they are cut from."""
+        """Nothing is running. Copies for the prefix cache must be evaluated, or they would keep whole buffers alive."""
         self.faults.attempt(mx.synchronize)
         self.faults.attempt(self._sample_memory)
 
@@ -471,7 +470,7 @@ class EngineCore:
         self.monitor.sample(scheduler.admission, scheduler.running, self.clock(), self.counters)
 
     def fail(self, error: BaseException) -> None:
-        """Something failed that nobody is there to handle: the engine ends, and says so."""
+        """An error that nothing handles: the engine ends and says why."""
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         log.critical("the engine stops after an error that it cannot handle: %s", reason, exc_info=error)
         self.failure = self.failure or f"The engine stopped after an unexpected error: {reason}"
@@ -493,7 +492,7 @@ class EngineCore:
     def _finally(self, work: Callable[[], Any]) -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001  there is nobody left to handle it
+        except BaseException as error:  # noqa: BLE001  nothing is left to handle it
             self.fail(error)
 
     def stats(self) -> Stats:
@@ -504,4 +503,4 @@ class EngineCore:
 def _free() -> None:
     gc.collect()
     mx.clear_cache()
-    mx.clear_streams()  # this thread's: left to the interpreter's end, they abort the process
+    mx.clear_streams()  # of this thread: left to the interpreter's exit, they abort the process

@@ -1,9 +1,9 @@
-"""What a sequence takes from the prefix cache, and what it leaves there.
+"""Prefix caching for sequences: what each takes from the cache, and where it leaves checkpoints.
 
-When a sequence comes in, the longest prefix of its prompt that is known is restored into a batch of its own, and
-prefill goes on from there. Its prefill stops at places where others are likely to go on (`stops`), to leave a
-checkpoint; and when it ends, what it said is kept too, for the next turn. If an older sequence is just computing what
-it needs, it is held until that sequence has got there: the same prefix is never computed twice at the same time.
+An admitted sequence starts from the longest cached prefix of its prompt, restored into a batch of its own. Its prefill
+stops at positions where other prompts are likely to branch off, and stores a checkpoint there. When it finishes, its
+output is stored too, for the next turn. If an older sequence is computing a prefix that a new one needs, the new one
+waits for it: no prefix is computed twice at the same time.
 """
 
 from __future__ import annotations
@@ -30,29 +30,31 @@ from paceline.stats import PrefixCacheStats
 from paceline.types import Prompt
 
 log = logging.getLogger("paceline")
-CHECKPOINT_EVERY = 4096  # tokens between two stops of a long prefill, at most
-SPARE_TOKENS = 64  # tokens that a restored sequence has room for, beyond its prompt
-POLL_SECONDS = 0.005  # seconds between two looks at what can be written
-MAX_DISK_READS = 4  # times that a sequence waits for files; what it finds may be evicted before its turn
-CLOSE_SECONDS = 30.0  # seconds that writing may take when the engine stops
-WITH_HEAD = "+head"  # behind the name of a tree whose entries have the MTP head's part
-WRITE_SHARE = 16  # of the memory beside the weights, the part that may wait for the disk: one in so many
-ROPE_BLOCK = 2048  # a dynamic RoPE's keys depend on the prompt's length but at multiples of this
+CHECKPOINT_EVERY = 4096  # tokens between two checkpoints of a long prefill, at most
+SPARE_TOKENS = 64  # tokens of capacity that a restored sequence gets beyond its prompt
+POLL_SECONDS = 0.005  # between two checks for files to write
+MAX_DISK_READS = (
+    4  # times that a sequence waits for files: an entry that was read may be evicted before the sequence runs
+)
+CLOSE_SECONDS = 30.0  # for pending writes when the engine stops
+WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
+WRITE_SHARE = 16  # pending writes may take 1 / WRITE_SHARE of the memory beside the weights
+ROPE_BLOCK = 2048  # keys of a dynamic RoPE depend on the prompt's length except at multiples of this
 
 
 @dataclass(slots=True)
 class PrefixWait:
-    """A sequence that is held: until `other` has prefilled `target` tokens, or these files are read."""
+    """A sequence that waits until `other` has prefilled `target` tokens, or until these files are read."""
 
     seq: Sequence
     other: Sequence | None = None
     target: int = 0
     files: frozenset[str] = frozenset()
-    pinned: tuple[Node, ...] = ()  # what is being read for it must still be there when its turn comes
+    pinned: tuple[Node, ...] = ()  # nodes that must not be evicted before the sequence restores them
 
 
 class PrefixManager:
-    """On the engine's thread, but for `keys`."""
+    """On the engine's thread, except `cache_key`."""
 
     def __init__(
         self,
@@ -73,25 +75,22 @@ class PrefixManager:
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
-        self._active: list[Sequence] = []  # sequences that prefill, oldest first
+        self._active: list[Sequence] = []  # sequences in prefill, oldest first
         self._waits: list[PrefixWait] = []
-        self.tolerated_error: Exception | None = (
-            None  # the latest error that changed nothing for the sequence it came with
-        )
+        self.tolerated_error: Exception | None = None  # the latest error that cost no sequence anything
         runner.on_checkpoint = self.store_prefix
         runner.on_leave = self.on_leave
 
     # -- for any thread
 
     def cache_key(self, prompt: Prompt) -> PrefixKey | None:
-        """The costly part of finding a prefix, better done before the sequence reaches the engine; nobody changes
-        them."""
+        """The expensive part of a lookup, for any thread. The result is never modified."""
         return prompt_cache_key(prompt, self.image_token) if prompt.cached else None
 
-    # -- a sequence comes in
+    # -- restoring
 
     def on_arrival(self, seq: Sequence) -> None:
-        """It may have to wait for its turn: what it needs from disk is read meanwhile."""
+        """Start reading what the sequence needs from disk while it waits in the queue."""
         if not seq.prompt.cached or len(seq.prompt.token_ids) < 2:
             seq.prefix.key = None
             return
@@ -103,14 +102,14 @@ class PrefixManager:
             self.disk.read(self.cache.peek(seq.prefix.tree, self._restorable_key(seq)))
 
     def look_up(self, seq: Sequence) -> None:
-        """How many tokens of it are to be computed, as things are now."""
+        """Update how many tokens of the sequence's prompt are not cached."""
         if seq.prefix.key is not None and _may_restore(seq):
             seq.queue.uncached_tokens = (
                 len(seq.prefix.key) - self.cache.peek(seq.prefix.tree, seq.prefix.key[:-1]).length
             )
 
     def on_admit(self, seq: Sequence) -> None:
-        """Its turn has come. What was found when it arrived may be gone: it is looked for again, and pinned."""
+        """Restore the longest prefix that is cached now: what was found on arrival may have been evicted."""
         if seq.prefix.key is None:
             return
         self._active.append(seq)
@@ -122,8 +121,7 @@ class PrefixManager:
             seq.prefix.checkpoint_positions = self._choose_checkpoints(seq, Hit())
 
     def poll(self, running: Collection[Sequence] = ()) -> None:
-        """Between two steps: sequences that have waited long enough go on, and the cache gives back what sequences
-        need."""
+        """Between two steps: resume sequences whose wait is over, and let the disk tier work."""
         if self.disk is not None:
             self.disk.poll(STEP if any(seq.is_decoding for seq in running) else IDLE_STEP)
         self._active = [seq for seq in self._active if seq.finished is None and seq.remaining]
@@ -141,7 +139,7 @@ class PrefixManager:
                     self._end_wait(waiting)
 
     def _target(self, waiting: PrefixWait, other: Sequence) -> int:
-        """How far the other sequence must come; behind its last common token it may have begun to leave out some."""
+        """How many tokens `other` must prefill. Beyond its dense prefix it may skip tokens."""
         return min(waiting.target, len(self._shared_key(other)))
 
     def _end_wait(self, waiting: PrefixWait) -> None:
@@ -151,7 +149,7 @@ class PrefixManager:
 
     @property
     def pause(self) -> float | None:
-        """How long the engine may sleep if it has nothing else to do; None: for ever."""
+        """How long the engine may sleep when idle; None: until a message comes."""
         if self.disk is None or not self.disk.busy:
             return None
         return 0.0 if self.disk.has_reads else POLL_SECONDS
@@ -164,7 +162,7 @@ class PrefixManager:
                 return
             asked = [
                 stop for stop in seq.prefix.checkpoint_positions if stop > hit.length
-            ]  # by sequences that wait for this one
+            ]  # requested by sequences that wait for this one
             seq.prefix.checkpoint_positions = sorted({*self._choose_checkpoints(seq, hit), *asked})
             if hit.nodes and self._restored(seq, hit):
                 self.store.pin(seq, hit.nodes[-1])
@@ -174,7 +172,7 @@ class PrefixManager:
                 self.cache.release(hit.nodes[-1])
 
     def _restorable_key(self, seq: Sequence) -> PrefixKey:
-        """The part of a prompt that may be restored: one token is left to compute."""
+        """The part of a prompt that may be restored: at least one token is always computed."""
         cache_key = self._shared_key(seq)
         if self.runner.language.dynamic_rope:
             known = self.cache.peek(seq.prefix.tree, cache_key).length
@@ -183,14 +181,14 @@ class PrefixManager:
 
     @staticmethod
     def _shared_key(seq: Sequence) -> PrefixKey:
-        """What its prefill computes that others may share: not what lies behind gaps."""
+        """The part of a sequence's key that other sequences can share: nothing behind skipped tokens."""
         cache_key: PrefixKey = seq.prefix.key[
             : len(seq.prefix.key) - 1 if seq.sparse.kept is None else seq.sparse.dense_prefix
         ]
         return cache_key
 
     def _wait_for_sequence(self, seq: Sequence, have: int) -> bool:
-        """Is an older sequence about to compute more of this prompt than is there?"""
+        """Wait if an older sequence is about to compute more of this prompt than the cache has."""
         best, found = have + MIN_SHARED - 1, None
         for other in self._active:
             if other is seq:
@@ -202,14 +200,14 @@ class PrefixManager:
                 best, found = common, other
         if found is None:
             return False
-        if best not in found.prefix.checkpoint_positions:  # a branch, seen before it is reached
+        if best not in found.prefix.checkpoint_positions:  # a branch that `found` has not reached yet
             found.prefix.checkpoint_positions = sorted([*found.prefix.checkpoint_positions, best])
         seq.prefix.waiting = True
         self._waits.append(PrefixWait(seq, found, best))
         return True
 
     def _checkpoint_within(self, other: Sequence, common: int) -> int:
-        """Where in the first `common` tokens a sequence that prefills can leave a checkpoint."""
+        """The last position among the first `common` tokens where `other` can store a checkpoint."""
         if self.runner.language.dynamic_rope:
             return common // ROPE_BLOCK * ROPE_BLOCK
         near = max((stop for stop in other.prefix.checkpoint_positions if stop <= common), default=0)
@@ -228,14 +226,16 @@ class PrefixManager:
 
     def _restored(self, seq: Sequence, hit: Hit) -> bool:
         begun = time.perf_counter()
-        if hit.files or not self._fits(seq, hit):  # it has waited in vain too often, or its copy would be too much
+        if hit.files or not self._fits(
+            seq, hit
+        ):  # the sequence has waited for files too often, or there is no memory for its copy
             seq.prefix.checkpoint_positions = sorted(
                 {*self._choose_checkpoints(seq, Hit(known=hit.known)), *seq.prefix.checkpoint_positions}
             )
             return False
         try:
             self._restore(seq, hit)
-        except Exception as error:  # noqa: BLE001  whatever is wrong with what was kept, it can be computed again
+        except Exception as error:  # noqa: BLE001  whatever is wrong with the entry, it can be recomputed
             self.tolerated_error = error
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             seq.computed.batch = seq.draft.batch = seq.draft.last_hidden = seq.computed.position_ids = None
@@ -255,8 +255,8 @@ class PrefixManager:
         return True
 
     def _fits(self, seq: Sequence, hit: Hit) -> bool:
-        """Is there memory for the copy that a sequence gets, beside all that is cached? Others give way first. What
-        sequences were promised counts as free: they have not taken it yet."""
+        """Is there memory for the copy that the sequence gets? Unused prefixes are evicted first. Memory that is
+        reserved for sequences counts as free: they do not use it yet."""
         if self.budget is None:
             return True
         nbytes = sum(node.segment.nbytes for node in hit.nodes if node.segment is not None)
@@ -279,8 +279,8 @@ class PrefixManager:
             pairs = [segment.pairs for segment in segments if segment.pairs]
             count = sum(part[0].shape[2] for part in pairs)
             kv_snapshot.fill(seq.draft.batch, count, pairs, None, room)
-            delta = seq.computed.rope_delta - seq.dropped  # the head's part ends before anything is left out
-            seq.draft.batch.deltas[0] = delta + hit.length - 1 - count  # where the head has gaps, its places stay true
+            delta = seq.computed.rope_delta - seq.dropped  # the head's cache ends before the first skipped token
+            seq.draft.batch.deltas[0] = delta + hit.length - 1 - count  # positions stay right where the head has gaps
             seq.draft.last_hidden = checkpoint.carry
             waits += seq.draft.batch.arrays()
         self._skip_pictures(seq, hit.length)
@@ -290,7 +290,7 @@ class PrefixManager:
             seq.prefix.cached_tokens = hit.length
 
     def _skip_pictures(self, seq: Sequence, length: int) -> None:
-        """Pictures that lie in the restored prefix need no features."""
+        """Images inside the restored prefix need no features."""
         if not seq.prompt.images or self.runner.model.vision is None:
             return
         inside = int(np.count_nonzero(np.asarray(seq.prompt.token_ids[:length]) == self.image_token))
@@ -302,8 +302,8 @@ class PrefixManager:
             seq.computed.images += 1
 
     def _choose_checkpoints(self, seq: Sequence, hit: Hit) -> list[int]:
-        """Where its prefill leaves something: at the prompt's marks and its end, where it left another prompt's path,
-        and every few thousand tokens."""
+        """Where the prefill stores checkpoints: at cache boundaries, at the end of the prompt, where it left another
+        prompt's path, and at regular distances."""
         if seq.sparse.kept is not None:
             return [seq.sparse.dense_prefix] if seq.sparse.dense_prefix > hit.length and self._is_complete(seq) else []
         last = len(seq.prefix.key) - 1
@@ -313,7 +313,9 @@ class PrefixManager:
         wanted = {last}
         if self.needs_state:
             marks = [mark for mark in seq.prompt.marks if begin < mark <= last]
-            wanted.update(marks[:1] + marks[-1:])  # the system prompt's end, if nobody knows it yet; the last turn's
+            wanted.update(
+                marks[:1] + marks[-1:]
+            )  # the end of the system prompt, if it is not cached yet; the start of the last turn
             before = begin
             for mark in marks:
                 if mark - before >= MIN_SPACING * mark:
@@ -333,7 +335,7 @@ class PrefixManager:
         return stops
 
     def on_kept(self, seq: Sequence) -> None:
-        """It reads its prompt sparsely from `seq.whole` on: what it computes behind that is nobody else's prefix."""
+        """The sequence skips tokens from its dense prefix on: nothing that it computes there can be shared."""
         if seq.prefix.key is None:
             return
         seq.prefix.checkpoint_positions = sorted(
@@ -344,13 +346,14 @@ class PrefixManager:
             self._active = [other for other in self._active if other is not seq]
 
     def _is_complete(self, seq: Sequence) -> bool:
-        """Does it compute all that an entry of its tree has? Without the head's part, it must not leave any."""
+        """Does the sequence compute all that an entry of its tree must have? Without the head's cache it must not store
+        any."""
         return seq.feeds_mtp or not seq.prefix.tree.endswith(WITH_HEAD)
 
-    # -- what it leaves
+    # -- storing
 
     def store_prefix(self, seq: Sequence) -> list[mx.array]:
-        """Its prefill has come to a stop; returns what to wait for."""
+        """The prefill has reached a checkpoint position. Returns arrays to wait for."""
         if seq.computed.batch is None or seq.prefix.key is None:
             return []
         stop = seq.computed.tokens
@@ -366,18 +369,18 @@ class PrefixManager:
                 left = snapshot.arrays()
         if (
             seq.sparse.kept is not None and stop == seq.sparse.dense_prefix
-        ):  # what follows has gaps, where the head has nothing to read
+        ):  # skipped tokens follow, which the head cannot read
             seq.draft.mtp_prefill, seq.draft.batch, seq.draft.last_hidden = False, None, None
         return left
 
     def on_leave(self, seq: Sequence) -> None:
-        """It leaves the common batch, and its last token has not been read yet."""
+        """The sequence leaves the batch, and its last token has not been read yet."""
         if seq.prefix.key is not None:
             with self._tolerating(seq):
                 self.store.put_aside(seq)
 
     def on_finish(self, seq: Sequence, reason: str) -> None:
-        """It is over. What it said is the beginning of the next turn's prompt; what went wrong must not be."""
+        """Store the output of a finished sequence as the start of the next turn's prompt, unless it failed."""
         with self._tolerating(seq):
             snapshot = self.store.take(seq)
             if seq.prefix.key is not None and reason == "error":
@@ -392,10 +395,8 @@ class PrefixManager:
         seq.prefix.stored, seq.prefix.checkpoint_positions, seq.prefix.waiting = [], [], False
 
     def on_preempt(self, seq: Sequence, *, keep: bool) -> None:
-        """It must give way for now; `keep`: what it has computed is left here for its return, if there is room.
-
-        Nothing of it may be under way. Without `keep` nothing that it has computed can be trusted.
-        """
+        """Release what the sequence holds. `keep`: store what it has computed, if there is room; otherwise its results
+        cannot be trusted, and what it stored is dropped. Nothing of it may be in flight."""
         if seq.prefix.key is None:
             return
         self.store.take(seq)
@@ -417,25 +418,25 @@ class PrefixManager:
 
     @contextmanager
     def _tolerating(self, seq: Sequence) -> Iterator[None]:
-        """What is not kept can be computed again: that is no reason for a sequence to fail."""
+        """An error while storing costs a recomputation later, and must not fail the sequence."""
         try:
             yield
         except Exception as error:
             self.tolerated_error = error
             log.exception("what request %s leaves behind could not be kept", seq.id)
 
-    # -- the whole
+    # -- memory
 
     def clear(self) -> dict[str, int]:
         disk = (0, 0) if self.disk is None else self.disk.clear()
         entries, nbytes = self.cache.clear()
         self.runner.features.clear()
-        self.enforce_budget()  # an idle engine makes no plan: the account is to be true now
+        self.enforce_budget()  # an idle engine makes no plan that would update the budget
         return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
 
     def close(self) -> None:
-        """The engine stops: what is not on disk yet goes there, and all arrays go at once, not when Python's collector
-        comes by (a runner and what hooks into it hold each other)."""
+        """Write what is not on disk yet, and free all arrays at once: runner and manager reference each other, and a
+        garbage collection may be far away."""
         if self.disk is not None:
             self.disk.close(CLOSE_SECONDS)
         self.runner.unhook()
@@ -452,8 +453,8 @@ class PrefixManager:
         )
 
     def enforce_budget(self) -> None:
-        """Write down what is kept, and give back what sequences need: the least useful first, even what is in use if
-        need be (a sequence that was restored has a copy of its own)."""
+        """Report what the cache holds to the budget, and evict what sequences need: unused entries first, then pinned
+        ones (a restored sequence has its own copy)."""
         if self.budget is None:
             return
         features = self.runner.features
@@ -474,7 +475,7 @@ class PrefixManager:
             self._bound_writes(self.disk)
 
     def _bound_writes(self, disk: DiskTier) -> None:
-        """What waits for the disk is bounded, should it stall, and is given up where sequences need the memory."""
+        """Pending writes are bounded, in case the disk stalls, and are cancelled where sequences need the memory."""
         assert self.budget is not None
         room = self.budget.room("disk")
         share = (self.budget.usable - self.budget.holding("weights")) // WRITE_SHARE
@@ -484,7 +485,7 @@ class PrefixManager:
         disk.write_limit = min(share, room + self.cache.memory)
 
     def evict(self) -> None:
-        """Give back all of it: a step ran out of memory."""
+        """Evict everything: a step ran out of memory."""
         self.cache.shrink(0)
         self.runner.features.shrink(0)
         if self.budget is not None:
@@ -492,17 +493,17 @@ class PrefixManager:
 
 
 def _may_restore(seq: Sequence) -> bool:
-    """Whoever wants the prompt's own scores must compute all of it."""
+    """A request for prompt logprobs must compute the whole prompt."""
     return seq.sampling.prompt_logprobs is None
 
 
 def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
-    """Token ids; the tokens of a picture are named after its pixels, so that another picture never matches."""
+    """Token ids; an image's tokens are replaced by a hash of its pixels, so that another image never matches."""
     cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
     if prompt.images:
         places = np.nonzero(cache_key == image_token)[0]
         sizes = [_size(image.grid) for image in prompt.images]
-        merged = sum(sizes) // max(len(places), 1)  # patches that make one token
+        merged = sum(sizes) // max(len(places), 1)  # patches per token
         names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
         cache_key[places] = np.repeat(names, [size // merged for size in sizes])
     return cache_key
@@ -514,5 +515,5 @@ def _size(grid: tuple[int, int, int]) -> int:
 
 
 def _root(salt: str, with_head: bool) -> str:
-    """The name of a tree: who may share, and whether the MTP head's keys are there."""
+    """A tree is named by who may share it, and whether its entries include the MTP head's cache."""
     return hashlib.sha256(salt.encode()).hexdigest()[:32] + (WITH_HEAD if with_head else "")

@@ -1,4 +1,4 @@
-"""What sequences leave in the prefix cache: copies of their caches, made when there is memory for them."""
+"""Copies of sequences' caches for the prefix cache, made where the budget has memory for them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from paceline.cache.radix import Node, PrefixKey
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 
-MIN_SPACING = 0.02  # checkpoints closer to the last one than this share of their position are left out
-MIN_SHARED = 16  # tokens that are worth waiting for, or keeping an answer for
+MIN_SPACING = 0.02  # checkpoints closer to the previous one than this share of their position are skipped
+MIN_SHARED = 16  # tokens worth waiting for, or worth storing an answer for
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a sequence that left the batch had computed: `stop` tokens, of which the segment has those from `start`
-    on."""
+    """A copy of a sequence's first `stop` tokens, of which the segment has those from `start` on."""
 
     start: int
     stop: int
@@ -49,13 +48,13 @@ class PrefixStore:
         self._copies = 0  # bytes of snapshots that the cache does not hold yet
 
     def snapshot(self, seq: Sequence) -> Snapshot | None:
-        """Cut a sequence out of the common batch; None where it is not known, or not worth it, what its caches hold."""
+        """Copy a sequence out of the common batch. None where its length is unknown, or too little is new."""
         runner = self.runner
         place = next((place for place, other in enumerate(runner.seqs) if other is seq), None)
         if place is None or runner.batch is None or self.runner.language.dynamic_rope or seq.sparse.kept is not None:
             return None
         stop = runner.batch.lengths[place]
-        if runner.batch.unsynced:  # a round is under way; after an end it keeps nothing but the end itself
+        if runner.batch.unsynced:  # a speculative step is in flight; after a stop token it keeps nothing but that token
             if not seq.generated or seq.generated[-1] not in seq.stop_ids or len(runner.batch.unsynced) > 1:
                 return None
             stop += 1
@@ -84,8 +83,8 @@ class PrefixStore:
         *,
         bare: bool = False,
     ) -> Snapshot | None:
-        """Copies of tokens [start, stop) of a sequence, with the head's last `pairs`; `bare`: without a checkpoint.
-        None: there is no memory for them."""
+        """Copy tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint. None: there
+        is no memory for it."""
         bare = bare or self.cache.anywhere
         need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
         if head is not None:
@@ -101,26 +100,26 @@ class PrefixStore:
             kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states
             checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(batch, place, stop), kept)
         snapshot = Snapshot(start, stop, Segment(arrays, paired, int(start == 0)), checkpoint)
-        mx.async_eval(snapshot.arrays())  # at once: what is not computed keeps the whole buffer that it is cut from
+        mx.async_eval(snapshot.arrays())  # an unevaluated copy would keep the whole buffer alive
         return snapshot
 
     def store(self, seq: Sequence, cache_key: PrefixKey, snapshot: Snapshot) -> None:
         have, _ = self.cache.covered(seq.prefix.tree, cache_key)
-        if have < snapshot.start:  # what it was cut behind has been cleared away
+        if have < snapshot.start:  # the prefix before this copy was evicted meanwhile
             return
         if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key)):
             return
         segment = snapshot.segment
         if snapshot.start < have < len(cache_key):
             segment = segment.take(have - snapshot.start, None)
-            mx.async_eval(segment.all())  # or it would hold on to all that it was cut from
+            mx.async_eval(segment.all())  # an unevaluated slice would keep its source alive
         new = segment if have < len(cache_key) else None
         node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id)
         seq.prefix.stored.append(node)
         self.pin(seq, node)
 
     def put_aside(self, seq: Sequence) -> None:
-        """A snapshot of a sequence that leaves the batch, until it is known how the sequence goes on."""
+        """Keep a snapshot of a sequence that leaves the batch until it is known how the sequence continues."""
         snapshot = seq.prefix.snapshot = self.snapshot(seq)
         self._hold(0 if snapshot is None else snapshot.nbytes)
 
@@ -132,21 +131,21 @@ class PrefixStore:
         return snapshot
 
     def pin(self, seq: Sequence, node: Node) -> None:
-        """A sequence holds one entry at a time, the longest; it is pinned already."""
+        """A sequence pins one node at a time, the longest. `node` is pinned already."""
         if seq.prefix.pinned is not None:
             self.cache.release(seq.prefix.pinned)
         seq.prefix.pinned = node
 
     @staticmethod
     def full_key(seq: Sequence) -> PrefixKey:
-        """All tokens of a sequence, as the cache names them; `seq.keys` are those of its context."""
+        """The key of all tokens of a sequence; `seq.prefix.key` is that of its context."""
         cache_key: PrefixKey = np.concatenate(
             [seq.prefix.key, np.asarray(seq.generated[seq.recomputed :], dtype=np.int64)]
         )
         return cache_key
 
     def _has_room(self, nbytes: int) -> bool:
-        """Is there memory for so much more? What is worth least gives way first, but nothing that is in use."""
+        """Is there memory for `nbytes` more? Unpinned entries are evicted first."""
         if self.budget is None:
             return True
         room = self.budget.room("prefixes") - nbytes

@@ -1,10 +1,9 @@
-"""Runs a plan on MLX: one forward for all decoding sequences, prefill chunks, pictures; one host read a step.
+"""Executes plans on MLX: one forward for all decoding sequences, prefill chunks, images; one host read per step.
 
-Work is submitted, not waited for. A plain step's tokens are collected while the device is already busy with the next
-step; a sequence that turns out to have ended rode one step too many, and its token is dropped. A round (a step that
-drafts and verifies) is read before the next step is built, for how far each sequence came decides where it goes on; but
-where the same sequences go on in the same traced shapes, the device knows enough, and rounds follow each other like
-plain steps.
+Work is submitted, not waited for. A plain step's tokens are read while the device runs the next step; a sequence that
+turns out to have ended ran one step too many, and that token is dropped. A speculative step (draft and verify) is read
+before the next is built, because the accepted lengths decide where sequences continue; but where the same sequences
+repeat the same traced shapes, the device has all it needs, and speculative steps follow each other like plain ones.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
 from paceline.types import TokenLogprob
 
-SCORED_CHUNK = 128  # tokens at a time where every prompt token's logits are wanted: they are wide
+SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,11 @@ class Token:
     seq: Sequence
     token_id: int
     logprob: TokenLogprob | None
-    drafted: bool = False  # by the draft, and found right
+    drafted: bool = False  # by the draft, and accepted
 
 
 class PromptWork:
-    """What a step did for a sequence that does not decode yet, and the arrays to wait for."""
+    """Work of a step for a sequence that does not decode yet, and the arrays to wait for."""
 
     __slots__ = ("_preemptions", "arrays", "seq")
 
@@ -53,42 +52,40 @@ class PromptWork:
 
     @property
     def is_current(self) -> bool:
-        """Is it of use still? A sequence that was set back meanwhile begins again without it."""
+        """False for a sequence that was preempted meanwhile: it is recomputed without this."""
         return self.seq.finished is None and self.seq.preemptions == self._preemptions
 
 
 @dataclass(slots=True)
 class InFlightStep:
-    """A step on its way. `prefills` must be evaluated before the step counts as done."""
+    """A submitted step. `prefills` must be evaluated before the step is complete."""
 
     seqs: list[Sequence] = field(default_factory=list)
     sampled: Sampled | None = None
     prefills: list[PromptWork] = field(default_factory=list)
-    draft_length: int = 0  # of a round: the most draft tokens a sequence had
-    draft_lengths: list[int] = field(default_factory=list)  # of a round, by sequence
-    kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by sequence
+    draft_length: int = 0  # of a speculative step: the most draft tokens of any sequence
+    draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per sequence
+    kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per sequence
     decode_only: bool = True  # nothing but decoding ran in this step
-    steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
-    prompt_tokens: int = 0  # that were read in this step, beside decoding
-    pooled: list[PromptWork] = field(default_factory=list)  # sequences whose vectors are ready with this step
-    sparse_seconds: float | None = (
-        None  # seconds that chunks of sparse prompts have taken so far beside streams; None: none
-    )
-    scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts a draft has read on
+    steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
+    prompt_tokens: int = 0  # prefilled in this step
+    pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
+    sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
+    scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
 
     @property
     def needs_sync(self) -> bool:
-        """Must its tokens be known before anything else is decoded? A grammar goes by them."""
+        """Must its tokens be known before the next decode step? Grammars depend on them."""
         return any(seq.grammar for seq in self.seqs)
 
     @property
     def result_pending(self) -> bool:
-        """A round whose outcome the host does not know yet."""
+        """A speculative step whose lengths the host has not read yet."""
         return self.draft_length > 0 and not self.kept
 
 
 class StepLost(Exception):
-    """A step broke after it counted: its tokens are lost, and its sequences cannot go on."""
+    """A step failed after its state was committed: its tokens are lost, and its sequences must be recomputed."""
 
     def __init__(self, step: InFlightStep) -> None:
         super().__init__("a step was lost")
@@ -114,25 +111,27 @@ class Runner:
         self.seqs: list[Sequence] = []
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each sequence's next input
         self.features = features if features is not None else Features(0)
-        self.low_memory = False  # memory is short: buffers are copied layer by layer
-        # Is work that went wrong told of later, by whatever is waited for next? On a CPU it is by the call itself.
+        self.low_memory = False  # copy buffers layer by layer
+        # Are errors of submitted work reported by a later call? On a CPU they are raised by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
         self.unhook()
 
     def unhook(self) -> None:
         self.on_checkpoint: Callable[[Sequence], list[mx.array]] = (
             lambda seq: []
-        )  # a prefill has come to one of its stops
-        self.on_leave: Callable[[Sequence], None] = lambda seq: None  # a sequence that has not ended leaves the batch
+        )  # the prefill has reached a checkpoint position
+        self.on_leave: Callable[[Sequence], None] = lambda seq: (
+            None
+        )  # a sequence that has not finished leaves the batch
 
-    # -- pictures and prompts
+    # -- images and prompts
 
     def encode(self, seq: Sequence) -> None:
-        """One picture of the sequence."""
+        """Encode the sequence's next image."""
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         image = seq.prompt.images[seq.computed.images]
-        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share nothing do not share this either
+        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
         features = self.features.get(key) if seq.prompt.cached else None
         if features is None:
             features = self.model.vision.encode(image)
@@ -143,10 +142,10 @@ class Runner:
         seq.computed.images += 1
 
     def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
-        """The next tokens of a sequence's prompt, in a batch of its own. Returns what to wait for."""
+        """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
         stop = seq.computed.tokens + tokens
         waits: list[mx.array] = []
-        left: list[mx.array] = []  # with others, at a stop inside the chunk
+        left: list[mx.array] = []  # of checkpoints inside the chunk
         while seq.computed.tokens < stop:
             size = (
                 min(stop, seq.prefix.checkpoint_positions[0] if seq.prefix.checkpoint_positions else stop)
@@ -162,7 +161,7 @@ class Runner:
         return waits + left
 
     def batch_of(self, seq: Sequence) -> Batch:
-        """The batch in which a sequence is prefilled; a new one where it has none."""
+        """The batch in which a sequence is prefilled; a new one if it has none."""
         if seq.computed.batch is None:
             seq.computed.batch = self.language.batch(self.grouping)
             self._set_position_ids(seq, seq.computed.batch)
@@ -170,13 +169,13 @@ class Runner:
         return seq.computed.batch
 
     def keep_only(self, seq: Sequence, chosen: NDArray[np.int64], whole: int) -> None:
-        """The sequence's prompt is read sparsely from `whole` on (see `Sequence.choose`); what was read before
+        """Prefill only these tokens from `dense_prefix` on (see `Sequence.keep_only`); what was prefilled before
         stays."""
         seq.keep_only(chosen, whole)
         self._set_position_ids(seq, self.batch_of(seq))
 
     def _set_position_ids(self, seq: Sequence, batch: Batch) -> None:
-        """Where the tokens of a sequence's context stand, if not simply one behind the other."""
+        """Set the positions of a sequence's context where they are not consecutive."""
         prompt = len(seq.prompt.token_ids)
         if seq.prompt.images and self.model.vision is not None:
             places, seq.computed.rope_delta = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.images)
@@ -223,7 +222,7 @@ class Runner:
         return waits
 
     def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
-        """Token embeddings, with the pictures' features at their placeholders."""
+        """Token embeddings, with image features at their placeholders."""
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         embedded = self.language.embed(tokens)
@@ -249,13 +248,14 @@ class Runner:
         return None
 
     def _pair_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
-        """The MTP head's: a pair stands where its hidden state stands. It reads no further than the first gap."""
+        """Positions for the MTP head: a pair has the position of its hidden state. The head stops at the first skipped
+        token."""
         if seq.computed.position_ids is None or not seq.prompt.images:
             return None
         return Positions(mx.array(seq.computed.position_ids[:, None, max(start - 1, 0) : stop - 1]))
 
     def _score_prompt(self, seq: Sequence, logits: mx.array, start: int, stop: int) -> None:
-        """Log probabilities of tokens start + 1 to stop, read at once: this request asked for them."""
+        """Logprobs of tokens start + 1 to stop, read at once."""
         following = list(seq.prompt.token_ids[start + 1 : stop + 1])
         scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
         if seq.prompt_logprobs is not None:
@@ -264,15 +264,15 @@ class Runner:
     # -- decoding
 
     def decode(self, seqs: Collection[Sequence], draft_length: int = 0) -> InFlightStep:
-        """A step for each of `seqs`: one token, or with `depth` a round. Sequences join and leave here, between steps.
+        """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
 
-        What it raises leaves the sequences as they were, and they can be tried again; unless it is a StepLost.
+        If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
         for batch in self._batches():
             batch.low_memory = self.low_memory
         try:
             self._arrange(seqs)
-        except Exception as error:  # some may have joined by halves
+        except Exception as error:  # some may have joined half-way
             raise StepLost(InFlightStep(list(seqs))) from error
         if self.batch is None:
             return InFlightStep()
@@ -288,7 +288,7 @@ class Runner:
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
         sampled = self.sampler(logits[:, -1], self._allowed([]))
         step = InFlightStep(list(self.seqs), sampled, steady=self.forward.steady)
-        with _counting(step):  # up to here a fault changes nothing, and the step can be run again
+        with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.advance([1] * batch.rows)
             self.tokens = sampled.tokens
@@ -300,7 +300,7 @@ class Runner:
         return step
 
     def _speculative_step(self, batch: Batch, drafter: Drafter, draft_length: int) -> InFlightStep:
-        """Draft, verify all guesses in one pass, keep what was right: all of it on the device."""
+        """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
         draft_tokens = drafter.propose(draft_length, self.sampler.propose)
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
         (logits, hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
@@ -311,7 +311,7 @@ class Runner:
         step = InFlightStep(
             list(self.seqs), sampled, draft_length=draft_length, draft_lengths=draft_lengths, steady=steady
         )
-        with _counting(step):  # up to here a fault changes nothing, and the round can be run again
+        with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.apply_accepted(sampled.kept)
             batch.advance_on_device(sampled.kept, draft_length + 1)
@@ -321,8 +321,8 @@ class Runner:
         return step
 
     def _allowed(self, draft_tokens: list[mx.array]) -> mx.array | None:
-        """What the sequences' grammars let them say, now and after each guess. They must see the guesses: a host
-        read."""
+        """Allowed tokens by the sequences' grammars, now and after each draft token, which the host must read for
+        it."""
         if not any(seq.grammar for seq in self.seqs):
             return None
         read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.seqs)
@@ -332,24 +332,24 @@ class Runner:
                 try:
                     draft_length = seq.draft.length if draft_tokens else 0
                     allowed[place, : draft_length + 1] = seq.grammar.allowed(read[place][:draft_length])
-                except Exception as error:  # noqa: BLE001  a grammar that fails is its own sequence's trouble
+                except Exception as error:  # noqa: BLE001  a failing grammar fails its own sequence only
                     seq.failure = str(error) or type(error).__name__
         return mx.array(allowed if draft_tokens else allowed[:, 0])
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
-        """All that a step computes."""
+        """All arrays that a step computes."""
         assert step.sampled is not None and self.batch is not None
         drafted = [] if self.drafter is None else self.drafter.arrays()
         return [*step.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
 
     @property
     def can_run_ahead(self) -> bool:
-        """May a round be submitted before the last one was read? Not where a sequence's rules go by its tokens so
-        far."""
+        """May a speculative step be submitted before the last one is read? Not if a sequence's sampling depends on
+        it."""
         return self.forward.traces and not self.sampler.counts_tokens and not any(seq.grammar for seq in self.seqs)
 
     def can_follow(self, step: InFlightStep, seqs: Collection[Sequence], draft_length: int) -> bool:
-        """Is a round of `seqs` just like the unread one, so that the device needs no word from the host?"""
+        """Does a step of `seqs` repeat the pending one, so that the device needs nothing from the host?"""
         if not self.can_run_ahead or self.drafter is None or self.batch is None or draft_length != step.draft_length:
             return False
         if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
@@ -358,7 +358,7 @@ class Runner:
         return known and self.drafter.can_run_ahead(draft_length)
 
     def read(self, step: InFlightStep) -> None:
-        """A round's outcome: how many tokens each sequence keeps. Until then nothing else may be decoded."""
+        """Read how many tokens each sequence keeps of a speculative step. Until then nothing else may be decoded."""
         assert step.sampled is not None and self.batch is not None and self.drafter is not None
         try:
             kept: Any = step.sampled.kept.tolist() if step.sampled.kept is not None else []
@@ -378,7 +378,7 @@ class Runner:
         return [self.language.module(inputs[0], cache=batch.layers)]
 
     def collect(self, step: InFlightStep) -> list[Token]:
-        """The step's tokens, each sequence's in order: the one host read."""
+        """The step's tokens, in order for each sequence: the one host read."""
         if step.sampled is None:
             return []
         sampled = step.sampled
@@ -399,17 +399,17 @@ class Runner:
         return result
 
     def await_step(self, step: InFlightStep) -> None:
-        """Have a decode step done before anything else is submitted."""
+        """Complete a decode step before anything else is submitted."""
         if step.sampled is not None:
             with _counting(step):
                 self.wait(self._unevaluated(step))
 
     def wait(self, arrays: list[mx.array]) -> None:
-        """For what was submitted; raises what went wrong with it."""
+        """Wait for submitted work; raises its errors."""
         mx.eval(arrays)
 
     def probe(self) -> None:
-        """The plainest work there is; raises if the device cannot do even that."""
+        """The simplest computation; raises if the device is gone."""
         mx.eval(mx.zeros(1) + 1)
 
     def _arrange(self, seqs: Collection[Sequence]) -> None:
@@ -428,20 +428,20 @@ class Runner:
             self.sampler.arrange(self.seqs)
 
     def remove(self, gone: Collection[Sequence]) -> None:
-        """These leave the batch; nothing of theirs may be under way."""
+        """These sequences leave the batch. Nothing of theirs may be in flight."""
         self._keep([place for place, seq in enumerate(self.seqs) if not any(seq is other for other in gone)])
         self.sampler.forget()
-        with contextlib.suppress(Exception):  # then the next step computes it, and says what is wrong
+        with contextlib.suppress(Exception):  # then the next step evaluates it, and raises the error
             for batch in self._batches():
-                batch.evaluate()  # or what they held stays until that step
+                batch.evaluate()  # or their buffers stay until that step
 
     def _batches(self) -> list[Batch]:
-        """Of the sequences that decode: the model's, and the head's."""
+        """Of the decoding sequences: the model's, and the MTP head's."""
         both = (self.batch, None if self.drafter is None else self.drafter.batch)
         return [batch for batch in both if batch is not None]
 
     def reset(self) -> None:
-        """Nothing that the batch holds can be trusted any more: all sequences leave."""
+        """The batch cannot be trusted any more: all sequences leave."""
         self._keep([])
         self.sampler.forget()
 
@@ -478,7 +478,7 @@ class Runner:
 
 @contextmanager
 def _counting(step: InFlightStep) -> Iterator[None]:
-    """A step that begins to count: whatever breaks now, breaks it for good."""
+    """From here on the step is committed: an error loses it."""
     try:
         yield
     except Exception as error:
@@ -486,10 +486,10 @@ def _counting(step: InFlightStep) -> Iterator[None]:
 
 
 def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:
-    """By sequence and token."""
+    """Per sequence and token."""
     seqs = sampled.tokens.shape[0]
     parts = [sampled.tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs]
-    deep = sampled.tokens.ndim  # (rows,) or (rows, width), and for the top ones an axis more
+    deep = sampled.tokens.ndim  # (rows,) or (rows, width), and one more axis for the top ones
     flat = [None if part is None else part.reshape(sampled.tokens.size, *part.shape[deep:]) for part in parts]
     assert flat[0] is not None and flat[1] is not None
     tokens: Any = flat[0].tolist()

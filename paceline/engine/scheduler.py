@@ -1,8 +1,8 @@
-"""Who rides in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it.
+"""Which sequences run in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it.
 
-Sequences wait until there is a place and memory for them (engine/admission), in the order of the policy
-(engine/policy). Whoever has waited for long comes first, whatever the policy says, and nobody passes it any more. When
-memory runs short, chunks shrink, then sequences are set back: they wait again, and go on later where they were.
+Sequences wait until there is a free slot and memory for them (engine/admission), in the order of the policy
+(engine/policy). A starved sequence comes first whatever the policy says, and nothing overtakes it. When memory runs
+low, prefill chunks shrink, then sequences are preempted: they wait again, and are recomputed later.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from paceline.engine.prefill_budget import MIN_CHUNK, PrefillBudget, SparseBudge
 from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 
-MAX_MISSES = 16  # sequences that do not fit, looked at before the rest is left for later
-RETRY_SECONDS = 0.1  # seconds between two looks at the sequences that wait, when nothing has changed
-MIN_PROGRESS = 16  # tokens that a sequence says between two times that it gives way to others
-MEMORY_CHECK_PLANS = 8  # plans between two looks at the memory, when nothing has changed
+MAX_MISSES = 16  # sequences that do not fit, before the rest of the queue is left for later
+RETRY_SECONDS = 0.1  # between two looks at the queue when nothing has changed
+MIN_PROGRESS = 16  # tokens that a sequence generates between two preemptions by policy
+MEMORY_CHECK_PLANS = 8  # plans between two checks of memory when nothing has changed
 
 
 class Scheduler:
-    """`running` sequences hold memory and ride; `waiting` sequences hold none."""
+    """`running` sequences hold memory; `waiting` sequences hold none."""
 
     def __init__(
         self,
@@ -40,22 +40,22 @@ class Scheduler:
         self.draft_lengths = draft_lengths or DraftLengths()
         self.prefill_budget = PrefillBudget(None, prefill_budget)
         self.policy = policy or Fifo()
-        self.starvation = starvation  # seconds after which a sequence that waits comes first
-        self.admission: Admission | None = None  # None: memory is no matter
+        self.starvation = starvation  # seconds of waiting after which a sequence comes first
+        self.admission: Admission | None = None  # None: memory is not limited
         self.isolation = FaultIsolation()
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
-        self.max_running: int | None = None  # sequences that may run, after memory ran out; None: as many as fit
+        self.max_running: int | None = None  # sequences that may run after an out-of-memory error; None: as many as fit
         self.preemptions: dict[Cause, int] = {"memory": 0, "policy": 0, "fault": 0}
-        self._retry_at = 0.0  # when to look at the sequences that wait, if nothing changes before
+        self._retry_at = 0.0  # when to look at the queue again if nothing changes before
         self._changed = True
         self._plans = 0
-        self._now = 0.0  # when the last plan was made
+        self._now = 0.0  # time of the last plan
         self.sparse_budget = SparseBudget()
-        self._scored = False  # the last step that could do both scored a prompt, and read none
-        self._low_memory = False  # memory is nearly used up: it is looked at before every step
-        self._next_up: Sequence | None = None  # others were asked to make room for it
-        self._chunk = prefill_budget  # as large as the memory allows
+        self._scored = False  # the last step that could do both scored a prompt and prefilled none
+        self._low_memory = False  # memory is checked before every step
+        self._next_up: Sequence | None = None  # others were preempted for it
+        self._chunk = prefill_budget  # the largest that memory allows
 
     def add(self, seq: Sequence, now: float = 0.0) -> None:
         seq.queue.arrived = seq.queue.waiting_since = now
@@ -64,7 +64,7 @@ class Scheduler:
         self._changed = True
 
     def remove(self, seq: Sequence) -> None:
-        """The sequence has ended, whatever it was doing."""
+        """The sequence has finished, whether it ran or waited."""
         if seq in self.running:
             self.running.remove(seq)
         elif seq in self.waiting:
@@ -75,7 +75,7 @@ class Scheduler:
         self._on_departure()
 
     def preempt(self, seq: Sequence, cause: Cause) -> None:
-        """The sequence has lost what was computed for it: it waits again, in its old place in the order."""
+        """The sequence waits again, in its old position of the queue."""
         self.running.remove(seq)
         self.waiting.append(seq)
         seq.queue.blocked_by, seq.queue.waiting_since = cause, self._now
@@ -84,12 +84,12 @@ class Scheduler:
 
     def _on_departure(self) -> None:
         self._changed = True
-        if self.admission is not None and not self.running:  # there may be no plan for long: nothing stays reserved
+        if self.admission is not None and not self.running:  # there may be no plan for a while: nothing stays reserved
             self.admission.account((), 0)
 
     def overflow(self, max_queue: int) -> list[Sequence]:
-        """One sequence of each request that came when `most` were waiting already: of those that never ran, the last
-        ones in the order. The choices of a request count as one."""
+        """One sequence of each request beyond the first `max_queue` in the queue, among those that never ran. The
+        choices of a request count as one."""
         if len(self.waiting) <= max_queue:
             return []
         fresh = [seq for seq in self.policy.order(self.waiting) if not seq.siblings.started]
@@ -97,7 +97,7 @@ class Scheduler:
         return requests[max_queue:]
 
     def queue(self, now: float) -> list[Sequence]:
-        """The sequences that wait, in the order in which they are looked at. For any thread: it may be a step old."""
+        """The waiting sequences in the order of admission. For any thread: it may be a step old."""
         return list(self._ordered(now))
 
     def step_tokens(self, decoding: bool) -> int:
@@ -105,7 +105,7 @@ class Scheduler:
         return min(self.prefill_budget.chunk(decoding), max(self._chunk, min(MIN_CHUNK, self.prefill_budget.max_chunk)))
 
     def plan(self, now: float = 0.0) -> StepPlan:
-        """What to do next. Changes the queue, and nothing else."""
+        """The next step, or what must be done before it. Changes the queue, and nothing else."""
         self._now = now
         look = self._changed or (bool(self.waiting) and now >= self._retry_at)
         if (
@@ -140,7 +140,7 @@ class Scheduler:
     # -- memory
 
     def _check_memory(self) -> StepPlan | None:
-        """Shrink the chunk; where that is not enough, somebody must give way."""
+        """Shrink the chunk to what memory allows; if that is not enough, preempt."""
         admission = self.admission
         self._chunk = self.prefill_budget.ceiling
         if admission is None or not self.running:
@@ -158,28 +158,28 @@ class Scheduler:
         return None
 
     def account(self) -> None:
-        """Write down what the sequences that run need."""
+        """Report to the budget what the running sequences need."""
         if self.admission is not None:
             self.admission.account(self.running, self._chunk)
 
     def recover(self) -> None:
-        """Steps have gone well for a while: allow a little more again."""
+        """Steps have succeeded for a while: relax the limits."""
         self.prefill_budget.grow()
         if self.max_running is not None:
             self.max_running = self.max_running + 1 if self.max_running < self.max_num_seqs else None
             self._changed = True
 
-    # -- who comes in
+    # -- admission
 
     def _admit_waiting(self, now: float) -> StepPlan:
-        """Let sequences in, in order, as long as there is room; or say who should make some first."""
+        """Admit sequences in order as long as they fit, or choose which to preempt for them."""
         self._changed, self._retry_at = False, now + RETRY_SECONDS
         admitted: list[Sequence] = []
         missed = 0
         stop_reason = ""
         ordered = self._ordered(now)
         next_up, self._next_up = self._next_up, None
-        if next_up is not None and next_up in ordered:  # others made room for it
+        if next_up is not None and next_up in ordered:  # others were preempted for it
             ordered.remove(next_up)
             ordered.insert(0, next_up)
         for seq in ordered:
@@ -195,7 +195,7 @@ class Scheduler:
             missed += 1
             if blocked_by == "suspect":
                 continue
-            if not self.running:  # it has all there is, and that is too little
+            if not self.running:  # it would run alone, and still does not fit
                 self._changed = True
                 return StepPlan(exceeds_memory=seq.id)
             candidates = self._preemption_candidates(seq, blocked_by, now)
@@ -213,7 +213,7 @@ class Scheduler:
         return StepPlan(admit=_ids(admitted))
 
     def _ordered(self, now: float) -> list[Sequence]:
-        """Those that have waited for too long, then the others as the policy says."""
+        """Starved sequences by waiting time, then the others in the policy's order."""
         starved = [seq for seq in self.waiting if self._is_starved(seq, now)]
         if not starved:
             return self.policy.order(self.waiting)
@@ -224,12 +224,12 @@ class Scheduler:
         return now - seq.queue.waiting_since >= self.starvation
 
     def _is_protected(self, seq: Sequence) -> bool:
-        """A sequence that waited for too long has its time, whoever comes."""
+        """A sequence that was starved may run for as long as it takes to starve another."""
         return seq.queue.was_starved and self._now - seq.queue.admitted < self.starvation
 
     def _is_preemptible(self, seq: Sequence) -> bool:
-        """To another that the policy puts first. Whoever did so before must have got on since: two users who displace
-        each other's sequences all the time would never come to an end."""
+        """May the policy preempt it? Only after progress since its last preemption: two users who preempt each other
+        all the time would never finish."""
         got_on = not seq.preemptions or seq.length >= len(seq.context) - 1 + MIN_PROGRESS
         return got_on and not self.isolation.is_suspect(seq) and not self._is_protected(seq)
 
@@ -246,8 +246,8 @@ class Scheduler:
         return "memory"
 
     def _preemption_candidates(self, seq: Sequence, blocked_by: str, now: float) -> tuple[Sequence, ...]:
-        """Who should make room: by the policy, or because they have had their time while `seq` has waited too long.
-        Nobody, where their going would not be enough."""
+        """Which sequences to preempt for `seq`: by the policy, or because they have run long while `seq` starved. None
+        if that would not be enough."""
         holding: Holding = _one
         if blocked_by == "memory" and self.admission is not None:
             holding = self.admission.holding
@@ -263,7 +263,7 @@ class Scheduler:
     def _until_it_fits(
         self, seq: Sequence, may_go: list[Sequence], choose: Callable[[list[Sequence]], Sequence | None]
     ) -> tuple[Sequence, ...]:
-        """The first ones chosen among these without whom there is room for `seq`."""
+        """The first candidates without which there is room for `seq`."""
         candidates: list[Sequence] = []
         rest, able = list(self.running), list(may_go)
         while able:
@@ -278,7 +278,7 @@ class Scheduler:
         return ()
 
     def _has_had_its_turn(self, seq: Sequence, now: float) -> bool:
-        """It has run for long enough, and has said something: whoever comes and goes, all get on."""
+        """Has it run for long enough, and generated something? Then every sequence makes progress."""
         said = not seq.remaining and seq.length >= len(seq.context)
         return said and now - seq.queue.admitted >= self.starvation and not self.isolation.is_suspect(seq)
 
@@ -289,12 +289,12 @@ class Scheduler:
         seq.queue.admitted, seq.queue.started, seq.queue.blocked_by = now, True, ""
         seq.siblings.started = True
 
-    # -- prompts
+    # -- prefill
 
     def _prefill(self, decoding: bool, sparse_spent: bool = False) -> tuple[PrefillChunk, ...]:
-        """The foremost prompt, by the policy, gets at least half the budget, so that it always moves; the rest goes to
-        the shortest remainders, so that a short prompt does not wait for a long one's many chunks. `rests`: prompts
-        that are read sparsely leave this step to the streams."""
+        """The first prompt by the policy gets at least half the budget, so that it always progresses; the rest goes to
+        the shortest remainders, so that a short prompt does not wait for a long one. `sparse_spent`: sparse prefills
+        leave this step to the streams."""
         seqs = [
             seq
             for seq in self.running
@@ -320,7 +320,7 @@ class Scheduler:
         return tuple(PrefillChunk(seq.id, grants[id(seq)]) for seq in seqs if id(seq) in grants)
 
     def _score(self) -> Sequence | None:
-        """One prompt at a time, the first that came: another draft's worth of memory is never needed."""
+        """One prompt at a time, the oldest: memory for one scoring suffices."""
         able = (seq for seq in self.running if seq.remaining and not seq.sparse.decided and not seq.prefix.waiting)
         return next((seq for seq in able if seq.finished is None), None)
 
