@@ -1,8 +1,8 @@
-"""Whether the memory there is suffices: for one more sequence, for the next steps, at all. No MLX.
+"""Is there enough memory: for one more sequence, for the next steps, for a prompt at all? No MLX.
 
-All answers come from the one budget (cache/budget) and the one price list (cache/memory_model). A sequence is priced by
-what it has and what it is likely to say (engine/queueing). What prefixes hold that nobody uses counts as free: the
-cache gives it back as soon as the account says that sequences need it, which `account` does before they use it.
+All answers come from one budget (cache/budget) and one memory model (cache/memory_model). A sequence costs what it
+holds and what its expected output will need (engine/queueing). Prefixes that no sequence uses count as free: `account`
+reports what sequences need before they use it, and the cache evicts at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from paceline.engine.sequence import Sequence
 from paceline.errors import NeverFits
 from paceline.stats import MemoryBudgetStats
 
-GROWTH = 128  # tokens that a sequence is taken to need still, whatever it was expected to say
-AHEAD = 96  # tokens that sequences may grow by between two looks
+GROWTH = 128  # tokens that a sequence is assumed to generate still, whatever the estimate says
+AHEAD = 96  # tokens that sequences may grow by between two checks
 
 
 class Admission:
@@ -33,21 +33,21 @@ class Admission:
         self.budget = budget
         self.memory_model = memory_model
         self.output_estimate = output_estimate or OutputEstimate()
-        self.width = width  # tokens that a sequence may have in a decode step
-        self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
-        self.low_memory = False  # there is no room to copy the buffers of all layers at once
+        self.width = width  # tokens per sequence in a decode step
+        self.scoring: Callable[[int], int] | None = None  # bytes that a draft needs to score a prompt of so many tokens
+        self.low_memory = False  # buffers must be copied layer by layer
 
     # -- for any thread
 
     def check(self, tokens: int, patches: Collection[int] = (), place: str = "messages") -> None:
-        """Raise NeverFits for a prompt that does not fit even if it had the machine for itself."""
+        """Raise NeverFits for a prompt that would not fit even if it ran alone."""
         need = self._minimum(tokens, patches)
         if need > self.budget.usable:
             base = self.budget.holding("weights")
             raise NeverFits(tokens, need - base, max(self.budget.usable - base, 0), field=place)
 
     def _minimum(self, tokens: int, patches: Collection[int]) -> int:
-        """What `used` will say of a sequence that has just come in, with nobody else there and the least chunk."""
+        """What `used` returns for a new sequence that runs alone with the smallest chunk."""
         memory_model = self.memory_model
         activations = memory_model.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * self.width
@@ -57,20 +57,20 @@ class Admission:
     # -- on the engine's thread
 
     def expected_length(self, seq: Sequence) -> int:
-        """How long the sequence is likely to become."""
+        """How many tokens the sequence is expected to have in the end."""
         said = len(seq.generated) + GROWTH
         expected = self.output_estimate.expected
         output = said if said > expected else expected
         return len(seq.prompt.token_ids) + (seq.max_tokens if seq.max_tokens < output else output)
 
     def fits(self, running: Collection[Sequence], seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
-        """May `seq` run beside the others? Prefixes give way, and chunks may shrink to `chunk`."""
+        """May `seq` run beside the others? Prefixes may be evicted, and chunks may shrink to `chunk`."""
         if not running and self._minimum(len(seq.context), seq.patches) <= self.budget.usable:
-            return True  # it may outgrow the memory later, and nobody can know
+            return True  # it may exceed the memory later
         return self.reserved([*running, seq], chunk) + self.budget.holding(*REQUEST_PARTS) <= self.budget.usable
 
     def reserved(self, seqs: Collection[Sequence], chunk: int) -> int:
-        """Bytes in use when all these have become as long as they are likely to."""
+        """Bytes in use when all these have their expected length."""
         return (
             self._base(seqs)
             + self._batch([self.expected_length(seq) for seq in seqs], seqs)
@@ -78,21 +78,20 @@ class Admission:
         )
 
     def left(self, seqs: Collection[Sequence]) -> int:
-        """What the next steps of the sequences that run leave for reading prompts; less than nothing: they do not
-        fit."""
+        """Bytes that the next steps of the running sequences leave for prefill; negative: they do not fit."""
         return self.budget.usable - self.used(seqs, 0, AHEAD)
 
     def exceeds_memory(self, seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
-        """Is there no room for another step of a sequence that is alone, even so?"""
+        """Is there no memory for another step of a sequence that runs alone?"""
         return self.used([seq], chunk, 2 * self.width) > self.budget.usable
 
     def used(self, seqs: Collection[Sequence], chunk: int, ahead: int = 0) -> int:
-        """Bytes in use now; or when all have read their prompts, and have become longer by `ahead`."""
+        """Bytes in use now; or when all prompts are prefilled, and all sequences have grown by `ahead`."""
         lengths = [self._length(seq, ahead) for seq in seqs]
         return self._base(seqs) + self._batch(lengths, seqs) + self._activations(seqs, chunk)
 
     def chunk(self, seqs: Collection[Sequence], wanted: int, left: int) -> int:
-        """As many prompt tokens of `wanted` as what is `left` allows in one step, but not fewer than the least."""
+        """As many prompt tokens of `wanted` as fit into `left` bytes, but not fewer than the smallest chunk."""
         least = min(MIN_CHUNK, wanted)
         size = wanted
         while size > least and self.reading(seqs, size) > left:
@@ -100,8 +99,8 @@ class Admission:
         return max(size, least)
 
     def reading(self, seqs: Collection[Sequence], chunk: int) -> int:
-        """A chunk of the longest prompt still to be read; and what chunks leave in windows until their sequences
-        decode."""
+        """A chunk of the longest prompt still to prefill, and the surplus that chunks leave in windows until
+        decoding."""
         prompts = [len(seq.context) for seq in seqs if seq.remaining]
         if not prompts or not chunk:
             return 0
@@ -109,11 +108,11 @@ class Admission:
         return self._chunk(max(prompts), chunk) + stretch
 
     def holding(self, seq: Sequence) -> int:
-        """What a sequence takes, when it has become as long as it is likely to."""
+        """Bytes of a sequence at its expected length."""
         return self.memory_model.row(self.expected_length(seq))
 
     def account(self, seqs: Collection[Sequence], chunk: int) -> None:
-        """Write down what sequences hold and what they were promised: prefixes give way at once."""
+        """Report to the budget what sequences hold and what is reserved for them."""
         groups = self._groups(seqs)
         now = self.memory_model.batch([seq.length for seq in seqs], groups)
         later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
@@ -128,15 +127,15 @@ class Admission:
 
     @property
     def spare(self) -> int:
-        """What a step may take for a moment without having said so: a part of the headroom, which is for more."""
+        """Bytes that a step may use briefly without reservation: a part of the headroom."""
         return self.budget.headroom // 4
 
     def must_release(self, ended: Collection[Sequence]) -> bool:
-        """Do sequences that have ended hold more than that, as long as they have not left the batch?"""
+        """Do finished sequences that are still in the batch hold more than that?"""
         return sum(self.memory_model.row(seq.length) for seq in ended) > self.spare
 
     def held(self, seqs: Collection[Sequence]) -> int:
-        """What we think is held between two steps, with nothing promised to anybody."""
+        """The estimate of what is held between two steps, without reservations."""
         memory_model = self.memory_model
         together = memory_model.batch([seq.length for seq in seqs if not seq.remaining])
         apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
@@ -160,7 +159,7 @@ class Admission:
             expected_output_tokens=self.output_estimate.expected,
         )
 
-    # -- inside
+    # -- internal
 
     def _batch(self, lengths: list[int], seqs: Collection[Sequence]) -> int:
         groups = self._groups(seqs)
@@ -181,7 +180,7 @@ class Admission:
         return self.memory_model.pictures(sizes) if sizes else 0
 
     def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
-        """A decode step of all sequences, and a chunk of a prompt that is still read."""
+        """A decode step of all sequences, and a prefill chunk."""
         return self.memory_model.step(len(seqs), self.width) + self.reading(seqs, chunk)
 
     def _chunk(self, prompt: int, chunk: int) -> int:

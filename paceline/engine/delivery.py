@@ -1,4 +1,4 @@
-"""What a sequence hears: its tokens as text, and how it ended. No MLX."""
+"""What a sequence's client receives: tokens as text, and the finish reason. No MLX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def deliver_token(
     seq: Sequence, token: int, logprob: TokenLogprob | None, *, drafted: bool = False
 ) -> FinishReason | None:
-    """Its next token. Sends what can be said now; returns how the sequence has ended with it, None: it goes on."""
+    """Deliver the next token. Sends what can be sent now; returns the finish reason, None: it continues."""
     seq.generated.append(token)
     seq.accepted += drafted
     seq.rejected -= drafted
@@ -46,7 +46,7 @@ def finish(
     error: str | None = None,
     refusal: Refused | InvalidRequest | None = None,
 ) -> FinishReason:
-    """It is over: what its text still holds goes out with the reason, which that text may change. Returns it."""
+    """Send what the text stream still holds with the finish reason, which that text may change. Returns the reason."""
     if reason not in ("stop", "length"):
         send(seq, Delta(finish_reason=reason, error=error, refusal=refusal))
         return reason
@@ -58,7 +58,7 @@ def finish(
 
 
 def send(seq: Sequence, delta: Delta) -> None:
-    """The first delta tells of the prompt, the last one of what was used."""
+    """The first delta carries the prompt's facts, the last one the usage."""
     prompt = None
     if not seq.first_delta_sent:
         seq.first_delta_sent = True

@@ -1,10 +1,9 @@
-"""How many tokens to draft: the depth that brings the most tokens a second, by what was measured on this machine.
+"""How many tokens to draft: the length that brings the most tokens per second, as measured while serving.
 
-Two things are learnt while serving. What a step costs, by sequences and depth (drafting included). And how often a
-guess is right, by its place in the draft, for each sequence and for all. A step at depth k brings 1 + a1 + a1 a2 + ...
-tokens of a sequence; the policy takes the depth with the highest sum over sequences divided by the step's cost, 0
-included. Depths that were not measured lately are probed for a few steps; the more often that does not pay, the rarer.
-No MLX, no clock.
+Two things are measured: the time of a step by batch size and draft length, and the acceptance rate by position in the
+draft, per sequence and overall. A step with draft length k is expected to bring 1 + a1 + a1 a2 + ... tokens per
+sequence; the policy takes the length with the highest sum over sequences divided by the step's time, 0 included.
+Lengths that were not measured lately are probed for a few steps, more rarely the less they pay. No MLX, no clock.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from paceline.types import MOST_DRAFTED
 if TYPE_CHECKING:
     from paceline.engine.sequence import Sequence
 
-PRIOR = 0.6  # how often a guess is right, before anything is known
-WEIGHT = 16.0  # steps' worth of trust in what other sequences' guesses say about a sequence
+PRIOR = 0.6  # acceptance rate before anything is measured
+WEIGHT = 16.0  # steps' worth of trust in the overall acceptance rate for a single sequence
 FORGET = 0.97  # per step: a sequence's text changes
 FORGET_ALL = 0.995
-SAMPLES = 20  # step times kept for each (rows, depth); their mean counts, but for the longest of them
+SAMPLES = 20  # step times kept for each batch size and length; their mean counts, without the longest ones
 ENOUGH = 3
-PROBE = 6  # steps of a probe; the first two pay for the change, and their times are not told
-FIRST_WAIT = 64  # steps between two probes of what is known; doubled each time nothing comes of it
+PROBE = 6  # steps of a probe; the first two are not representative, and are not reported
+FIRST_WAIT = 64  # steps between two probes of known lengths; doubled each time a probe does not pay
 LONGEST_WAIT = 8192
-LASTS = 16  # steps a choice holds, unless sequences come or go
-FRUITLESS = 3  # probes in a sequence that bring no times before there is a pause
-HOPE = 1.02  # an unknown depth is tried, and a known one taken, if it promises this much more
+LASTS = 16  # steps that a choice holds, unless sequences come or go
+FRUITLESS = 3  # probes in a row without any time before a pause
+HOPE = 1.02  # another length is tried, or taken, if it promises this much more
 WORTH = 1.05  # drafting must promise this much more than plain steps
 
 
 class AcceptanceRecord:
-    """How often guesses were right, by place: decayed counts."""
+    """Acceptance by position, as decayed counts."""
 
     def __init__(self) -> None:
         self.hits = [0.0] * MOST_DRAFTED
         self.trials = [0.0] * MOST_DRAFTED
 
     def add(self, drafted: int, accepted: int, forget: float) -> None:
-        """Guesses after the first wrong one were never tried."""
+        """Draft tokens after the first rejected one were never tried."""
         for place in range(min(drafted, accepted + 1)):
             self.trials[place] = self.trials[place] * forget + 1
             self.hits[place] = self.hits[place] * forget + (place < accepted)
@@ -55,15 +54,15 @@ class AcceptanceRecord:
 
 
 class _BatchSize:
-    """What is known about steps of about so many sequences."""
+    """Measurements of steps of about one batch size."""
 
     def __init__(self) -> None:
-        self.seconds: dict[int, deque[float]] = {}  # by depth
-        self.tried: dict[int, int] = {}  # by depth: when it was last probed
+        self.seconds: dict[int, deque[float]] = {}  # by draft length
+        self.tried: dict[int, int] = {}  # by draft length: when it was last probed
         self.best = 0
         self.wait = FIRST_WAIT
         self.due = 0
-        self.fruitless = 0  # probes in a sequence that brought no times
+        self.fruitless = 0  # probes in a row without any time
         self.patience = 0  # no probe before this
 
     def add(self, length: int, seconds: float) -> None:
@@ -89,23 +88,23 @@ class _Probe:
 
 
 class DraftLengths:
-    """`choose` gives every sequence its depth for the coming step; `timed` and `verified` tell how it went."""
+    """`choose` gives every sequence its draft length for the next step; `timed` and `verified` report the results."""
 
     def __init__(self, most: int = MOST_DRAFTED) -> None:
         self.most = most
-        self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by depth
+        self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by draft length
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
         self.accepted_at = [0] * MOST_DRAFTED
         self._all = AcceptanceRecord()
         self._sizes: dict[int, _BatchSize] = {}
         self._clock = 0
         self._probe: _Probe | None = None
-        self._held: tuple[int, int, int] = (0, 0, -1)  # size, depth, until when
+        self._held: tuple[int, int, int] = (0, 0, -1)  # batch size, draft length, until when
 
     # -- choosing
 
     def choose(self, seqs: Collection[Sequence]) -> tuple[int, ...]:
-        """How many tokens each of these is to draft in a step of them all."""
+        """The draft length of each sequence in a step of all of them."""
         free = [seq for seq in seqs if seq.speculation.draft_length is None]
         fixed = max(
             (min(seq.speculation.draft_length or 0, seq.max_draft_length, self.most) for seq in seqs), default=0
@@ -147,7 +146,7 @@ class DraftLengths:
         return best
 
     def _end_probe(self, probe: _Probe) -> None:
-        """One that brought no times (steps were not alone, or not steady yet) is not repeated at once for ever."""
+        """A probe without any time (the steps also prefilled, or traced) is not repeated at once."""
         here = self._sizes[probe.size]
         if here.cost(probe.length) is None:
             here.fruitless += 1
@@ -158,10 +157,10 @@ class DraftLengths:
         self._held = (0, 0, -1)
 
     def _best(self, here: _BatchSize, gains: list[float], fixed: int) -> int:
-        """Among what was measured at this size. Every step pays for `fixed`.
+        """The best measured length at this batch size. Every step pays for `fixed`.
 
-        Drafting has to promise a little more than plain steps do, and another depth a little more than the one we
-        have: where two are alike, going to and fro between them costs more than either.
+        Drafting must promise a little more than plain steps, and another length a little more than the current one:
+        switching between equals costs more than either.
         """
         costs = {length: here.cost(max(length, fixed)) for length in range(self.most + 1)}
         known = {length: gains[length] / cost for length, cost in costs.items() if cost is not None}
@@ -175,7 +174,7 @@ class DraftLengths:
         return here.best if pays and known[best] < HOPE * now else best
 
     def _worth_a_probe(self, here: _BatchSize, gains: list[float]) -> int | None:
-        """What is not known and may be better, at once; what is known and may have changed, now and then."""
+        """Unknown lengths that may be better at once; known ones that may have changed now and then."""
         best, costs = here.best, here.costs
         if self._clock < here.patience:
             return None
@@ -195,22 +194,21 @@ class DraftLengths:
             return None
         here.due = self._clock + here.wait
         here.wait = min(2 * here.wait, LONGEST_WAIT)
-        if best == 0:  # guesses are not seen any more: look at the most promising ones
+        if best == 0:  # acceptance is not measured any more: probe the most promising length
             drafting = {length: gains[length] / cost for length, cost in costs.items() if 0 < length <= self.most}
             return max(drafting, key=lambda length: drafting[length]) if drafting else None
         others = [length for length in {0, best - 1, best + 1} if length in costs and length <= self.most]
         return min(others, key=lambda length: here.tried.get(length, 0)) if others else None
 
     def _unknown(self, size: int) -> _BatchSize:
-        """A size seen for the first time starts where its nearest neighbour is."""
+        """A new batch size starts with the choice of its nearest neighbour."""
         new = _BatchSize()
         if self._sizes:
             new.best = self._sizes[min(self._sizes, key=lambda known: abs(known - size))].best
         return new
 
     def _gains(self, free: Collection[Sequence]) -> list[float]:
-        """Tokens a step is expected to bring, by depth; as if no sequence were about to end, for others will follow
-        it."""
+        """Expected tokens of a step, by draft length; as if no sequence were about to finish."""
         prior = self.rates()
         gains = [float(len(free))] * (self.most + 1)
         for seq in free:
@@ -222,24 +220,24 @@ class DraftLengths:
         return gains
 
     def rates(self) -> list[float]:
-        """How often the guess at each place is right, over all sequences, given that those before it were."""
+        """Acceptance rate by position over all sequences, given that earlier positions were accepted."""
         rates: list[float] = []
         for hits, trials in zip(self._all.hits, self._all.trials, strict=True):
             prior = rates[-1] if rates else PRIOR
             rates.append((hits + 2 * prior) / (trials + 2))
         return rates
 
-    # -- learning
+    # -- measurements
 
     def timed(self, seqs: int, length: int, seconds: float) -> None:
-        """A step of decoding alone, after one of its own kind, took this long."""
+        """A decode-only step, after one of the same shape, took this long."""
         size = bucket(seqs)
         if size not in self._sizes:
             self._sizes[size] = self._unknown(size)
         self._sizes[size].add(length, seconds)
 
     def verified(self, seq: Sequence, drafted: int, accepted: int) -> None:
-        """Of a sequence's `drafted` guesses the first `accepted` were right."""
+        """Of `drafted` tokens the first `accepted` were accepted."""
         seq.acceptance.add(drafted, accepted, FORGET)
         self._all.add(drafted, accepted, FORGET_ALL)
         self.drafts += 1
@@ -268,9 +266,9 @@ class DraftLengths:
 
 
 def _expected(costs: Mapping[int, float], length: int) -> float:
-    """A cost that was not measured: on the line through the two nearest depths that were.
+    """An unmeasured time: on the line through the two nearest measured lengths.
 
-    The plain step is not on that line: the first guess also pays for all that makes a round a round.
+    The plain step is not on that line: the first draft token also pays for drafting and verification as such.
     """
     known = sorted((known for known in costs if known), key=lambda known: abs(known - length))
     if not known:
@@ -283,7 +281,7 @@ def _expected(costs: Mapping[int, float], length: int) -> float:
 
 
 def bucket(seqs: int) -> int:
-    """Row counts whose steps cost about the same are learnt together: 1 to 4 apart, then in halves of powers of two."""
+    """Batch sizes whose steps cost about the same share measurements: 1 to 4 apart, then in halves of powers of two."""
     if seqs <= 4:
         return seqs
     size = 4

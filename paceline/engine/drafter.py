@@ -1,9 +1,9 @@
 """Drafting for all sequences of a batch with the MTP head.
 
-After every step the head is owed pairs: a hidden state of the target, and the token that followed. `propose` feeds
-them and lets the head guess on from there; its guesses' own keys and values are rolled back by length. Pairs that
-nobody asked for (steps without drafting) are skipped, not caught up with: the head then has a gap, its positions
-stay true, and its guesses may be poorer. What it guesses is never delivered unverified.
+After every step the head has pending pairs: a hidden state of the target, and the token that followed. `propose` feeds
+them and drafts from there; the keys and values of draft tokens are rolled back by length. Pairs of steps without
+drafting are skipped, not caught up with: the head then has a gap, its positions stay right, and its drafts may be
+poorer. Draft tokens are never delivered unverified.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from paceline.engine.sequence import Sequence
 from paceline.models.mtp import Head
 from paceline.models.positions import Positions
 
-Choose = Callable[[mx.array, int, list[mx.array]], mx.array]  # logits, place, the guesses before -> tokens
+Choose = Callable[
+    [mx.array, int, list[mx.array]], mx.array
+]  # logits, position in the draft, draft tokens before -> tokens
 
 
 @dataclass(slots=True)
 class PendingPairs:
-    """Pairs the head is owed: row i's are the first `counts[i]`."""
+    """Pairs that the head has not read: row i's are the first `counts[i]`."""
 
     tokens: mx.array  # (rows, width)
     hidden: mx.array  # (rows, width, hidden)
-    counts: list[int] | mx.array  # an array: the host does not know them yet
+    counts: list[int] | mx.array  # an array: the host has not read them yet
 
 
 class Drafter:
-    """Its batch has the same sequences, in the same places, as the target's."""
+    """Its batch has the same sequences, in the same rows, as the target's."""
 
     def __init__(self, head: Head, grouping: Grouping, *, traces: bool = False) -> None:
         self.head = head
@@ -44,22 +46,22 @@ class Drafter:
         self._consumed = False
 
     def _draft(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
-        """Of each sequence's pairs, the hidden state at `last`, and its logits."""
+        """Of each row's pairs, the hidden state at `last`, and its logits."""
         tokens, hidden, last = inputs
         states = self.head.hidden(self.head.language.embed(tokens), hidden, batch)
         if states.shape[1] > 1:
             states = mx.take_along_axis(states, last[:, None, None], axis=1)
         return [states, self.head.language.logits(states)[:, 0]]
 
-    # -- a sequence's prompt
+    # -- prefill
 
     def prefill(
         self, seq: Sequence, embeddings: mx.array, hidden: mx.array, positions: Positions | None
     ) -> list[mx.array]:
-        """The next chunk of a sequence's prompt: embeddings as the target got them, and the target's hidden states.
+        """Read the next chunk of a prompt: embeddings as the target got them, and the target's hidden states.
 
-        `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden
-        state is carried: its pair waits for the token that follows. Returns what to wait for.
+        `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden state
+        is kept: its pair waits for the next token. Returns arrays to wait for.
         """
         if seq.draft.batch is None:
             seq.draft.batch = self.head.batch(self.grouping)
@@ -76,7 +78,7 @@ class Drafter:
             seq.draft.batch.commit()
         return [seq.draft.last_hidden, *seq.draft.batch.arrays()]
 
-    # -- membership
+    # -- batch membership
 
     def join(self, seq: Sequence, at: Placement) -> None:
         batch = seq.draft.batch if seq.draft.batch is not None else self.head.batch(self.grouping)
@@ -87,7 +89,7 @@ class Drafter:
             self.batch, self.pending, self._consumed = batch, PendingPairs(token, hidden, [count]), False
             return
         self.batch.join(batch, at)
-        self._consumed = False  # should a round have failed after it was fed
+        self._consumed = False  # in case a step failed after it was fed
         old = self.pending
         width = old.tokens.shape[1]
         tokens = mx.concatenate([old.tokens, mx.pad(token, [(0, 0), (0, width - 1)])])
@@ -110,7 +112,7 @@ class Drafter:
         self.pending = PendingPairs(self.pending.tokens[index], self.pending.hidden[index], counts)
 
     def last_hidden(self, place: int) -> mx.array:
-        """The target's hidden state at a sequence's last token, (1, 1, hidden); of a round under way, at its first."""
+        """The target's hidden state at a row's last token, (1, 1, hidden); at the first token of a step in flight."""
         assert self.pending is not None
         counts = self.pending.counts
         last = 0 if isinstance(counts, mx.array) else max(counts[place] - 1, 0)
@@ -119,17 +121,17 @@ class Drafter:
     # -- a step
 
     def can_run_ahead(self, length: int) -> bool:
-        """Could the head be fed a round's pairs, and guess on, while the host does not know how many count?"""
+        """Can the head read a step's pairs, and draft on, before the host knows how many count?"""
         batch = self.batch
         if batch is None:
             return False
-        batch.reserve(2 * (length + 1))  # the pairs, and guesses beyond them
+        batch.reserve(2 * (length + 1))  # the pairs, and draft tokens beyond them
         guesses_on = length == 1 or self.forward.is_traced(batch, 1)
         return guesses_on and self.forward.is_traced(batch, length + 1)
 
     def propose(self, length: int, choose: Choose) -> list[mx.array]:
-        """`depth` guesses for every sequence, each (rows,). Nothing counts before `owe`: a failed round can run
-        again."""
+        """`length` draft tokens for every row, each (rows,). Nothing is committed before `add_pending`: a failed step
+        can be retried."""
         batch, pending = self.batch, self.pending
         assert batch is not None and pending is not None
         mark = batch.rollback_point()
@@ -166,24 +168,24 @@ class Drafter:
             batch.advance(pending.counts)
 
     def add_pending(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
-        """What a step brought: hidden states (rows, width, hidden) and the tokens that followed them."""
+        """Results of a step: hidden states (rows, width, hidden) and the tokens that followed them."""
         if self.batch is not None and self.pending is not None:
             if self._consumed:
                 self._advance(self.batch, self.pending)
-            else:  # a gap: what comes after keeps its own positions
+            else:  # a gap: later tokens keep their positions
                 deltas = zip(self.batch.deltas, _known(self.pending.counts), strict=True)
                 self.batch.deltas = [delta + count for delta, count in deltas]
         self.pending, self._consumed = PendingPairs(tokens, hidden, counts), False
 
     def sync_lengths(self, kept: list[int]) -> None:
-        """Of what the oldest unread step brought, row i keeps its first `kept[i]`."""
+        """Of the oldest unread step, row i keeps its first `kept[i]` pairs."""
         if self.batch is not None and self.batch.unsynced:
             self.batch.sync_lengths(kept)
         elif self.pending is not None:
             self.pending.counts = kept
 
     def arrays(self) -> list[mx.array]:
-        """What must be evaluated with each step so that no graph grows."""
+        """Arrays to evaluate with each step, so that no graph grows."""
         pending = [] if self.pending is None else [self.pending.tokens, self.pending.hidden]
         return pending if self.batch is None else pending + self.batch.arrays()
 

@@ -1,9 +1,9 @@
-"""Which sequence broke a step. Plain Python; tested by telling it what failed.
+"""Which sequence makes a step fail? Plain Python; tested by reporting failures to it.
 
-A failed step is tried again without its newest members; if that does not help, its sequences are tried in halves. One
-group is on trial at a time, beside the sequences that are cleared and that have had a good step without any suspect
-since the last failure; a group whose step succeeds is cleared, one whose step fails is halved, and a sequence that
-fails twice as the only one on trial is the culprit. A fault that does not come back clears everybody.
+A failed step is retried without its newest sequences; if that does not help, its sequences are tried in halves. One
+group is on trial at a time, beside sequences that are cleared and have had a successful step without any suspect since
+the last failure. A group whose step succeeds is cleared, one whose step fails is halved, and a sequence that fails
+twice as the only one on trial is the culprit. A fault that does not recur clears all.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ OUT_OF_MEMORY = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do after a failed step: these sequences leave the batch until they are tried again; this one is to
-    blame."""
+    """After a failed step: sequences that leave the batch until they are tried again, and the culprit."""
 
     isolate: tuple[Sequence, ...] = ()
     culprit: Sequence | None = None
@@ -39,13 +38,13 @@ class Verdict:
 class FaultIsolation:
     def __init__(self) -> None:
         self._groups: list[list[Sequence]] = []  # the first is on trial, the others wait
-        self._clearing: list[Sequence] = []  # must have a step without any suspect before the trial
-        self._retrying: list[Sequence] = []  # the same sequences once more
+        self._clearing: list[Sequence] = []  # must have a step without any suspect before the next trial
+        self._retrying: list[Sequence] = []  # retried once unchanged
         self._blamed: Sequence | None = None  # has failed once as the only one on trial
 
     @property
     def active(self) -> bool:
-        """Is a fault being looked into? Then every step must be read before the next."""
+        """Is a fault being isolated? Then every step must be read before the next."""
         return bool(self._groups or self._retrying)
 
     @property
@@ -60,7 +59,7 @@ class FaultIsolation:
         return any(seq in group for group in self._groups)
 
     def succeeded(self, seqs: Collection[Sequence]) -> None:
-        """A step with these sequences went well."""
+        """A step with these sequences succeeded."""
         self._retrying, self._clearing = [], []
         for seq in seqs:
             seq.proven = True
@@ -101,7 +100,7 @@ class FaultIsolation:
         return self._isolate([[seq]], seqs)
 
     def _isolate(self, groups: list[list[Sequence]], seqs: Collection[Sequence]) -> Verdict:
-        """Try these groups next, one after another; but first, those that are no suspects must do without them."""
+        """Try these groups next, one after another; but first a step without any suspect must succeed."""
         new = [seq for group in groups for seq in group]
         others = [[seq for seq in group if seq not in new] for group in self._groups]
         self._groups = [*groups, *others]

@@ -1,9 +1,9 @@
-"""What happens when work fails: whose fault it is, who ends, who begins again, and when the engine gives up.
+"""What happens when work fails: which sequence is at fault, which are recomputed, and when the engine gives up.
 
-An error of one sequence's own work ends that sequence. An error of a step that many share is isolated by trying
+An error in one sequence's own work ends that sequence. An error in a shared step is isolated by retrying
 (engine/fault_isolation). Out of memory is nobody's fault: less is done from then on. Where the device reports errors
-later than the call that caused them, an error may be anybody's: then all begin again, and work is waited for piece by
-piece until the fault is found.
+later than the call that caused them, an error may belong to any sequence: then all are recomputed, and work is awaited
+piece by piece until the fault is found.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
 
 log = logging.getLogger("paceline")
-MAX_FAILING_STEPS = 16  # in a sequence before the engine gives up: more than it takes to find one sequence among 1,000
+MAX_FAILING_STEPS = 16  # in a row before the engine gives up: more than it takes to find one sequence among 1,000
 MAX_OOM_RETRIES = 3  # of a sequence that runs out of memory by itself
 
 
 class AmbiguousFault(Exception):
-    """Something in flight went wrong, and nobody knows whose work it was (its cause says what)."""
+    """Work in flight failed, and it is unknown whose it was (the cause has the error)."""
 
 
 class Faults:
     def __init__(self, core: EngineCore) -> None:
         self._core = core
-        self._failing = 0  # steps in a sequence
+        self._failing = 0  # in a row
 
     @property
     def serial(self) -> bool:
-        """Is each piece of work waited for before the next is submitted? Then an error is of the piece that it came
-        with. So it is as long as a fault is isolated."""
+        """While a fault is isolated, each piece of work is awaited before the next is submitted: an error then belongs
+        to the piece that raised it."""
         return self._core.runner.reports_late and self._core.scheduler.isolation.active
 
     # -- work of one sequence
 
     def guard(self, seq: Sequence, work: Callable[[], None]) -> None:
-        """Work of one sequence alone on the host: its failure is its own."""
+        """Run host work of one sequence: an error ends that sequence only."""
         try:
             work()
         except Exception as error:  # noqa: BLE001
             self._fail(seq, error)
 
     def run_for_one(self, seq: Sequence, work: Callable[[], None], *, waited: bool = False) -> None:
-        """Work of one sequence alone, before it decodes. If it runs out of memory, it makes room and begins again.
-        `waited`: it was submitted before."""
+        """Run work of one sequence that does not decode yet. Out of memory: free some, and recompute it. `waited`: the
+        work was submitted before."""
         core = self._core
         try:
             work()
@@ -68,12 +68,12 @@ class Faults:
                 return
             seq.oom_retries += 1
             self._free_memory(error)
-            if seq not in core.runner.seqs:  # if it has joined, a step of it is in flight, and will tell of its trouble
+            if seq not in core.runner.seqs:  # once it has joined the batch, its step in flight will report the error
                 core.preempt([seq], "memory", keep=False)
 
     @contextmanager
     def or_dense(self, seq: Sequence, *, waited: bool = False) -> Iterator[None]:
-        """Where scoring fails, the sequence reads all of its prompt."""
+        """If scoring fails, the sequence's whole prompt is prefilled."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
@@ -89,10 +89,10 @@ class Faults:
         refusal = error if isinstance(error, InvalidRequest) else None
         self._core.finish(seq, "error", error=str(error) or type(error).__name__, refusal=refusal)
 
-    # -- work of nobody in particular
+    # -- work that belongs to no sequence
 
     def attempt(self, work: Callable[[], Any]) -> Any:
-        """Work between steps: what it raises must not end the thread, but must not go on for ever either."""
+        """Work between steps: an error must not end the thread, and must not repeat for ever."""
         try:
             return work()
         except Exception as error:  # noqa: BLE001
@@ -107,22 +107,21 @@ class Faults:
         if self._failing >= MAX_FAILING_STEPS:
             core.failure = f"The engine stopped after {MAX_FAILING_STEPS} failing steps in a row: {error}"
 
-    # -- steps that many share
+    # -- shared steps
 
     def step_succeeded(self, seqs: Collection[Sequence]) -> None:
         self._failing = 0
         self._core.scheduler.isolation.succeeded(seqs)
 
     def step_lost(self, in_flight: InFlightStep, cause: BaseException) -> None:
-        """A step broke after it counted."""
+        """A step failed after it was committed."""
         self.step_failed(in_flight.seqs, StepLost(in_flight), cause)
 
     def step_failed(self, seqs: Collection[Sequence], error: Exception, cause: BaseException | None = None) -> None:
-        """A step of these sequences failed. The sequence to blame is found by trying (engine/fault_isolation); the
-        others go on.
+        """A step of these sequences failed. The culprit is found by retrying (engine/fault_isolation); the others
+        continue.
 
-        After a StepLost nothing in the common batch can be trusted: all its sequences begin again, from what they have
-        said.
+        After a StepLost nothing in the common batch can be trusted: all its sequences are recomputed.
         """
         core, scheduler, runner = self._core, self._core.scheduler, self._core.runner
         lost = isinstance(error, StepLost)
@@ -133,10 +132,10 @@ class Faults:
         if lost:
             core.preempt([seq for seq in runner.seqs if seq in scheduler.running], "fault", keep=False)
             runner.reset()
-            unsettled = [seq for seq in seqs if seq in scheduler.running]  # they had not joined yet
+            unsettled = [seq for seq in seqs if seq in scheduler.running]  # those that had not joined yet
             core.preempt(unsettled, "fault", keep=False)
         else:
-            runner.sampler.forget()  # it may have counted what never came
+            runner.sampler.forget()  # it may have counted tokens that were never delivered
         if core.failure is not None:
             return
         seqs = [seq for seq in seqs if seq.finished is None]
@@ -151,7 +150,7 @@ class Faults:
     # -- out of memory
 
     def _shrink(self, seqs: list[Sequence], error: BaseException) -> None:
-        """A step of these sequences ran out of memory: fewer of them go on, after everything else was evicted."""
+        """A step ran out of memory: evict everything, and run fewer sequences."""
         self._free_memory(error)
         core, scheduler = self._core, self._core.scheduler
         scheduler.max_running = max(len(seqs) // 2, 1)
@@ -163,7 +162,7 @@ class Faults:
                 core.finish(seqs[0], "error", error="The memory does not suffice for this request.")
 
     def _free_memory(self, error: BaseException) -> None:
-        """MLX has run out of memory: evict what can be, and take less from now on."""
+        """MLX is out of memory: evict prefixes, and shrink chunks."""
         core = self._core
         core.counters.out_of_memory += 1
         log.warning("out of memory: prefixes are dropped and chunks shrink (%s)", error)
@@ -174,18 +173,18 @@ class Faults:
             self.attempt(partial(core.sparse.enforce_budget, everything=True))
         mx.clear_cache()
 
-    # -- where the device reports errors later
+    # -- devices that report errors later
 
     def is_ambiguous(self, error: BaseException, seq: Sequence | None = None, *, waited: bool = False) -> bool:
-        """May this be an error of work that was submitted before, by anybody? (`seq`: whose work raised it.) An error
-        of the host's own, and memory that was not there when work was submitted, are what they seem."""
+        """May this error belong to work that was submitted earlier, by any sequence? (`seq`: whose work raised it.)
+        Errors of the host, and failed allocations at submission, are what they seem."""
         core = self._core
         if not core.runner.reports_late or self.serial or core.scheduler.running == [seq]:
             return False
         return waited or (type(error) is RuntimeError and not is_out_of_memory(error))
 
     def check_tolerated(self) -> None:
-        """An error that cost a sequence no more than a prefix may have been another's, whom it costs its tokens."""
+        """A tolerated error of the prefix cache may have been caused by another sequence's work."""
         prefix = self._core.prefix
         if prefix is not None and prefix.tolerated_error is not None:
             error, prefix.tolerated_error = prefix.tolerated_error, None
@@ -193,16 +192,16 @@ class Faults:
                 raise AmbiguousFault from error
 
     def recompute_all(self, cause: BaseException) -> None:
-        """Nothing that was computed lately can be trusted: all that run begin again, and are looked into."""
+        """Nothing that was computed lately can be trusted: all running sequences are recomputed, and the fault is
+        isolated."""
         scheduler = self._core.scheduler
-        scheduler.sparse_budget.in_flight = 0  # nobody waits for that any more
+        scheduler.sparse_budget.in_flight = 0  # these chunks are lost
         self.step_failed(tuple(scheduler.running), StepLost(InFlightStep()), cause)
         drop_frames(cause)
 
 
 def drop_frames(error: BaseException | None) -> None:
-    """Of an error that was handled: frames that hold it, and that its traceback holds, would hold all their
-    sequences."""
+    """Of a handled error: its traceback's frames would keep all their sequences alive."""
     for _ in range(8):
         if error is None:
             return

@@ -1,4 +1,4 @@
-"""The ranges a request must keep, for every caller alike. A value out of range is named, never bent."""
+"""The ranges of request fields, for every caller. A value out of range is refused by name, never clamped."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Limits:
     max_logprobs: int = 20
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
-    no_sparse: str | None = None  # why no prompt can be read sparsely
-    reads_sparsely: bool = False  # are long prompts read sparsely where the request says nothing?
+    no_sparse: str | None = None  # why sparse prefill is unavailable
+    reads_sparsely: bool = False  # are long prompts read sparsely by default?
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -74,9 +74,9 @@ def validate_choices(n: int, limits: Limits) -> None:
 
 
 def _sparse(s: Sampling, limits: Limits) -> None:
-    """What is asked for must be possible, and a share must have a prompt that it is a share of.
+    """Sparse prefill must be available, and a keep ratio must have a prompt to apply to.
 
-    The share goes by the name that it has in requests.
+    The ratio has the name of its request field.
     """
     share = "specprefill_keep_pct"
     if s.specprefill_keep is not None:

@@ -35,12 +35,12 @@ from paceline.settings import Settings
 from paceline.types import Image, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
-HEADROOM = 0.1  # of the memory, for what nobody counts: MLX's pool, copies while buffers grow
-POOL = 0.5  # of the headroom, that MLX may keep of what was freed
+HEADROOM = 0.1  # of the memory, for what is not modelled: MLX's buffer cache, copies while buffers grow
+POOL = 0.5  # of the headroom, for MLX's cache of freed buffers
 
 
 def budget_for(settings: Settings, weights: int) -> Budget:
-    """The memory we may use, with a model of this many bytes loaded. Raises LoadError."""
+    """The memory that may be used with a model of this many bytes loaded. Raises LoadError."""
     kind = platform.device_kind()
     if settings.memory_limit_gb is not None:
         limit = int(settings.memory_limit_gb * 1e9)
@@ -61,12 +61,12 @@ def budget_for(settings: Settings, weights: int) -> Budget:
 
 
 def limit_mlx(budget: Budget) -> tuple[int, int]:
-    """Tell MLX how much it may use, and how much of what was freed it may keep; returns what held before."""
+    """Set MLX's memory and cache limits; returns the limits before."""
     return mx.set_memory_limit(budget.limit), mx.set_cache_limit(int(budget.headroom * POOL))
 
 
 def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None]) -> RequestMemory:
-    """For what requests bring. Beside a GPU with memory of its own it is the host's."""
+    """Host memory for requests. Beside a GPU with memory of its own it has a budget of its own."""
     if platform.device_kind() == "cuda":
         return RequestMemory.apart(platform.memory_limit("cpu").bytes, settings.queue_timeout)
     return RequestMemory.of(budget, wake, settings.queue_timeout)
@@ -79,7 +79,7 @@ def build_reuse(
     name: str,
     wake: Callable[[], None],
 ) -> PrefixManager | None:
-    """None: the settings say so. Raises DiskError where the folder cannot be used."""
+    """None: disabled by the settings. Raises DiskError if the folder cannot be used."""
     if not settings.prefix_cache:
         log.info("prefix cache off: the server is set so")
         return None
@@ -104,7 +104,7 @@ def build_reuse(
 
 
 def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
-    """This model's share of the folder. Models that were served before keep up to half of it, the latest ones."""
+    """This model's share of the folder. Other models keep up to half of it, the latest ones."""
     dtype = str(runner.language.embed(mx.array([[0]])).dtype)
     head = "head" if runner.drafter is not None else "no head"
     mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head)
@@ -123,12 +123,12 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
 CHUNK = 128  # tokens of each chunk that is measured
 CHUNKS = 4
 LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
-PICTURES = (224, 448)  # sides of the pictures that are measured, in pixels
+PICTURES = (224, 448)  # sides of the images that are measured, in pixels
 
 
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
-    """What sequences, chunks and pictures cost with this model, on this machine. `head`: its MTP head, if it has one,
-    reads the prompts."""
+    """Measure what sequences, chunks and images cost with this model, on this machine. `head`: its MTP head reads
+    prompts."""
     seq = Sequence(
         EngineRequest(RequestId("measure"), Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False), Sampling(), 1),
         TextStream(ByteDetokenizer(lambda token: b"")),
@@ -172,7 +172,7 @@ def _bytes(cache: AttentionCache | StateCache) -> int:
 
 
 def _pictures(runner: Runner) -> tuple[float, float, float]:
-    """Bytes for each patch that stay, and that the tower takes: for each patch, and for each pair."""
+    """Bytes per patch of features; and that the tower needs, per patch and per pair of patches."""
     vision = runner.model.vision
     if vision is None:
         return 0.0, 0.0, 0.0
@@ -195,7 +195,7 @@ def _encode(vision: Vision, image: Image, features: list[mx.array]) -> None:
 
 
 def _peak(work: Callable[[], object]) -> int:
-    """Bytes that MLX held at most while this ran, beyond what it held before."""
+    """Peak bytes of MLX while this ran, beyond what it held before."""
     mx.clear_cache()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
@@ -204,7 +204,7 @@ def _peak(work: Callable[[], object]) -> int:
 
 
 def _line(points: Collection[tuple[float, float]]) -> tuple[float, float]:
-    """Slope and height of a line that runs through no point's underside: first and last point tell its slope."""
+    """Slope and height of a line above all points, with the slope between the first and the last."""
     (x0, y0), *_, (x1, y1) = points
     slope = max((y1 - y0) / (x1 - x0), 0.0) if x1 != x0 else 0.0
     return slope, max(max(y - slope * x for x, y in points), 0.0)

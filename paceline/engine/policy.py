@@ -1,9 +1,8 @@
-"""Who comes next, and who gives way: the four scheduling policies. No MLX, no clock.
+"""Who runs next, and who is preempted: the four scheduling policies. No MLX, no clock.
 
-`order` sorts the sequences that wait. `victim` names a running sequence that should make room for one that waits, if
-the policy knows any. `least` is the running sequence whose loss matters least when memory runs short. `foremost` is the
-sequence whose prompt is read on in every step, whatever else is. Ageing is not here: it is the same for all policies,
-and the scheduler's.
+`order` sorts the waiting sequences. `preemption_candidate` names a running sequence that a waiting one may displace, if
+there is one. `lowest` is the running sequence to preempt when memory runs out. `first_to_prefill` is the sequence whose
+prefill progresses in every step. Starvation is the scheduler's business, the same for all policies.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from typing import Literal, Protocol
 from paceline.engine.sequence import Sequence
 
 PolicyName = Literal["fifo", "shortest_first", "priority", "fair"]
-Holding = Callable[
-    [Sequence], int
-]  # what a sequence takes of the thing that is short: 1 of the sequences, or its bytes
-OUTPUT_WEIGHT = 2  # a generated token counts as much as this many prompt tokens (as in VTC)
-ACCOUNTS = 1000  # of users who are away, that are kept at most if they owe nothing
-CREDIT = 4096  # tokens: a user who was away starts so far below the least served, and is served before them
-MARGIN = 256  # tokens: as much less must a user have been served to displace another's sequence for that alone
+Holding = Callable[[Sequence], int]  # what a sequence takes of the scarce resource: 1 slot, or its bytes
+OUTPUT_WEIGHT = 2  # a generated token counts as this many prompt tokens (as in VTC)
+ACCOUNTS = 1000  # accounts kept of absent users without debts
+CREDIT = 4096  # tokens: a returning user starts so far below the least served
+MARGIN = 256  # tokens: a user must have been served this much less to displace another's sequence for that alone
 
 
 class Policy(Protocol):
@@ -70,7 +67,7 @@ class ShortestFirst(Fifo):
 
 
 class Priority(Fifo):
-    """Lowest number first, as in vLLM; sequences of a higher number give way to it."""
+    """Lowest number first, as in vLLM; it displaces sequences of a higher number."""
 
     name: PolicyName = "priority"
 
@@ -89,10 +86,10 @@ class Priority(Fifo):
 
 
 class Accounts(dict[str, int]):
-    """The tokens served to each name; a name that is not known has none.
+    """Tokens served per name; unknown names have none.
 
-    A newcomer starts `CREDIT` below the least served who is there, so that a short visit is served at once and absence
-    saves up no more than that. It never starts below an earlier newcomer: the last of many would come first.
+    A newcomer starts `CREDIT` below the least served who is present: a short visit is served at once, and absence saves
+    up no more than that. It never starts below an earlier newcomer, or the last of many would come first.
     """
 
     def __init__(self) -> None:
@@ -102,30 +99,30 @@ class Accounts(dict[str, int]):
         return 0
 
     def arrived(self, name: str, present: Set[str]) -> None:
-        if not present:  # nobody is there to be compared with: old accounts are settled
+        if not present:  # nobody is present to compare with: accounts start over
             self.clear()
             self.floor = self[name] = 0
         elif name not in present:
             self.floor = max(self.floor, min(self[other] for other in present) - CREDIT)
             self[name] = max(self[name], self.floor)
-            if len(self) > ACCOUNTS + 2 * len(present):  # of those that are away, only debts need be known
+            if len(self) > ACCOUNTS + 2 * len(present):  # of absent users only debts matter
                 for other in [other for other in self if self[other] <= self.floor and other not in present]:
                     if other != name:
                         del self[other]
 
 
 class Fair(Fifo):
-    """Whoever was served least comes first; whoever holds more, or was served much more, gives way.
+    """The least served comes first; who holds more, or was served much more, is displaced.
 
-    A tenant may be divided, as in "client/user": `accounts` are those of the part before the slash, and only sequences
-    of the same one are compared by the whole name. So a client that divides itself gets no larger share for it.
+    A tenant may be divided, as in "client/user": `accounts` are per client, and users are compared only within one
+    client. So a client that divides itself gets no larger share.
     """
 
     name: PolicyName = "fair"
 
     def __init__(self) -> None:
         self.accounts = Accounts()
-        self.members: dict[str, Accounts] = {}  # of each tenant that is divided, those of the names in it
+        self.members: dict[str, Accounts] = {}  # accounts of the users within each divided tenant
 
     def order(self, waiting: Collection[Sequence]) -> list[Sequence]:
         seqs = sorted(waiting, key=_arrival)
@@ -134,7 +131,7 @@ class Fair(Fifo):
         return _in_turn(seqs, _group, self._account)
 
     def preemption_candidate(self, seq: Sequence, running: Collection[Sequence], holding: Holding) -> Sequence | None:
-        """A sequence of another tenant; where none should give way, one of another name of the same tenant."""
+        """A sequence of another tenant; if there is none, one of another user of the same tenant."""
         others = _candidate(seq, running, holding, _group, self._account)
         if others is not None or not self.members:
             return others
@@ -199,8 +196,8 @@ Account = Callable[[Sequence], int]
 
 
 def _in_turn(seqs: Collection[Sequence], name: Name, account: Account) -> list[Sequence]:
-    """Those served least first, each with what its sequences before this one will cost; the sequences of one name as
-    they are."""
+    """Round-robin by account: the least served name first, each weighed with what its earlier sequences will cost.
+    Within a name the order stays."""
     queues: dict[str, deque[Sequence]] = defaultdict(deque)
     for seq in seqs:
         queues[name(seq)].append(seq)
@@ -228,8 +225,8 @@ def _held(seqs: Collection[Sequence], name: Name, holding: Holding) -> dict[str,
 def _candidate(
     seq: Sequence, running: Collection[Sequence], holding: Holding, name: Name, account: Account
 ) -> Sequence | None:
-    """The latest sequence of whoever holds most, if its going brings the two nearer to each other; or of whoever was
-    served most, if that is more than `seq`'s own account will be with its prompt."""
+    """The latest sequence of the largest holder, if displacing it makes the two more equal; or of the most served, if
+    that is more than `seq`'s own account will be with its prompt."""
     held = _held(running, name, holding)
     mine = held.pop(name(seq), 0)
     if not held:

@@ -1,7 +1,7 @@
-"""Sampling for all sequences at once, each by its own rules, on the device: no host read per sequence.
+"""Sampling for all sequences at once, each with its own parameters, on the device: no host read per sequence.
 
-A sequence's noise comes from its seed and the place of the token in its answer, and belongs to token ids, so the sample
-is the same whoever rides beside it. Order, as in vLLM: penalties and bias, temperature, top_k, top_p, min_p.
+A sequence's noise depends on its seed and the token's position in the answer, and belongs to token ids, so a sample is
+the same in any batch. Order, as in vLLM: penalties and bias, temperature, top_k, top_p, min_p.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from paceline.engine.sequence import MASK64, Sequence
 
-NOT_A_NUMBER = -1  # the token of a sequence whose logits are broken
-COLDEST = 1e-5  # a lower temperature is greedy: to divide by it overflows
+NOT_A_NUMBER = -1  # the token of a sequence whose logits are NaN
+COLDEST = 1e-5  # a lower temperature is greedy: division by it overflows
 EVERYTHING = 1 << 30  # a top_k that no vocabulary reaches
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Lazy arrays of one step, in the batch's order. Log probabilities are the model's own, before any rule.
+    """Lazy arrays of one step, in the batch's order. Logprobs are the model's own, before any sampling parameter.
 
-    A plain step has one token a sequence: arrays are (rows,). A verified one has (rows, width), of which row i keeps
-    the first `kept[i]`; `last` are the sequences' next inputs.
+    A plain step has one token per row: arrays are (rows,). A verified one has (rows, width), of which row i keeps the
+    first `kept[i]`; `last` are the next inputs.
     """
 
     tokens: mx.array
@@ -58,7 +58,7 @@ class Sampler:
         self._adjusted = _Adjusted([])
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
-        self._ends: mx.array | None = None  # (rows, most that one has): the tokens that end each sequence
+        self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
 
     def arrange(self, seqs: Collection[Sequence]) -> None:
         self._adjusted = _Adjusted([(i, seq) for i, seq in enumerate(seqs) if _is_adjusted(seq)], self._adjusted, self)
@@ -70,11 +70,11 @@ class Sampler:
         self.seqs = list(seqs)
 
     def forget(self) -> None:
-        """What was counted may be wrong, and is counted again from what the sequences have said."""
+        """Token counts may be wrong: count again from what was generated."""
         self.seqs, self._adjusted = [], _Adjusted([])
 
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
-        """`allowed` (rows, vocabulary): what the sequences' grammars let them say."""
+        """`allowed` (rows, vocabulary): tokens that the grammars allow."""
         logits = logits.astype(mx.float32)
         scores = _masked(self._adjusted.apply(logits, 0), allowed)
         tokens = mx.argmax(scores, axis=-1)
@@ -88,8 +88,7 @@ class Sampler:
         return Sampled(chosen, *token_logprobs(logits, tokens, self._top))
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
-        """The draft's choice for the token `place` steps ahead, after the guesses `before`; by the sequences' own
-        rules."""
+        """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
         scores = self._adjusted.apply(logits.astype(mx.float32), place, before)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
@@ -99,12 +98,11 @@ class Sampler:
     def verify(
         self, logits: mx.array, inputs: mx.array, guesses: list[mx.array], allowed: mx.array | None = None
     ) -> Sampled:
-        """Logits (rows, guesses + 1, vocabulary). A sequence has `seq.depth` guesses; the rest of what it got is
+        """Logits (rows, draft tokens + 1, vocabulary). A sequence has `seq.draft.length` draft tokens; the rest is
         ignored.
 
-        After a token that ends a sequence nothing is kept, be it one of the guesses or the sequences' `inputs`
-        themselves: so a sequence that is over has in its caches just what it said (engine/prefix_manager keeps that for
-        the next turn).
+        After a stop token nothing is kept, whether it is a draft token or in `inputs`: so the cache of a finished
+        sequence has exactly what it generated (engine/prefix_store keeps that for the next turn).
         """
         logits = logits.astype(mx.float32)
         if self.counts_tokens:
@@ -130,7 +128,7 @@ class Sampler:
         return replace(scored, kept=kept, last=last)
 
     def _verified(self, logits: mx.array, place: int, guesses: list[mx.array], allowed: mx.array | None) -> mx.array:
-        """The token that each sequence has `place` steps ahead, if all guesses before it were right."""
+        """The token of each row at `place`, if all draft tokens before it were accepted."""
         scores = _masked(self._adjusted.apply(logits, place, guesses[:place]), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
@@ -139,15 +137,15 @@ class Sampler:
 
     @property
     def counts_tokens(self) -> bool:
-        """Does any sequence's choice depend on how many tokens came before: noise, penalties, min_tokens?"""
+        """Does any sequence's sampling depend on how many tokens came before: noise, penalties, min_tokens?"""
         return bool(self._adjusted.seqs or self._drawn.seqs)
 
     def state(self) -> list[mx.array]:
-        """What must be evaluated with each step so that no graph grows."""
+        """Arrays to evaluate with each step, so that no graph grows."""
         return self._adjusted.state()
 
     def needs_arranging(self) -> bool:
-        """Has a sequence just passed its min_tokens, and need not be looked at any more?"""
+        """Has a sequence just passed its min_tokens?"""
         return any(seq.scheduled >= seq.sampling.min_tokens for seq in self._adjusted.young)
 
 
@@ -188,7 +186,7 @@ def _column(values: list[float]) -> mx.array:
 
 
 class _Adjusted:
-    """Sequences whose logits are changed before the choice: penalties, bias, end tokens banned below min_tokens."""
+    """Sequences whose logits are changed before sampling: penalties, bias, stop tokens banned below min_tokens."""
 
     counts: mx.array  # (rows, vocabulary): how often each token has been generated
 
@@ -215,7 +213,7 @@ class _Adjusted:
         self.counts = mx.stack(counts)
 
     def apply(self, logits: mx.array, place: int, before: Collection[mx.array] = ()) -> mx.array:
-        """The logits of the token `place` steps ahead, when the tokens `before` have come."""
+        """The logits at `place`, after the tokens `before`."""
         if not self.seqs:
             return logits
         mine = logits[self.index]
@@ -236,7 +234,7 @@ class _Adjusted:
             self.counts = self.counts.at[mx.arange(len(self.seqs)), tokens[self.index]].add(1.0)
 
     def count_kept(self, tokens: mx.array, kept: mx.array) -> None:
-        """The first `kept[i]` of each sequence's `tokens` (rows, width)."""
+        """Count the first `kept[i]` of each row's `tokens` (rows, width)."""
         if not self.seqs:
             return
         tokens, kept = tokens[self.index], kept[self.index]
@@ -286,7 +284,7 @@ class _Drawn:
         return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
 
     def verify(self, scores: mx.array, tokens: mx.array, place: int, guesses: list[mx.array]) -> mx.array:
-        """The target's token after `place` right guesses: the next guess itself, or what takes its place."""
+        """The target's token after `place` accepted draft tokens: the next draft token, or its replacement."""
         mine = self._shaped(scores)
         noise = self._gumbel(place, TARGET)
         chosen = mx.argmax(mine + noise, axis=-1)

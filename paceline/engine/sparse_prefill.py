@@ -1,6 +1,5 @@
-"""Sparse prefill as the engine sees it: a sequence's prompt is scored by the draft, a chunk a step, between decode
-steps; then the sequence is told which tokens to read. Whatever goes wrong, the sequence reads all of its prompt.
-"""
+"""Sparse prefill in the engine: the draft scores a prompt, a chunk per step, between decode steps; then the sequence
+prefills only the tokens that are kept. Whatever fails, the whole prompt is prefilled."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ SPARSE = SpeculationMode(0, "plain: its prompt was read sparsely")
 
 
 class SparsePrefill:
-    """On the engine's thread, but for `stats`. `chunk` is how many tokens the draft reads in one step."""
+    """On the engine's thread, except `stats`. `chunk`: tokens that the draft reads in one step."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class SparsePrefill:
         self.budget = budget
         self.draft_name = draft_name
         self.draft_bytes = draft_bytes
-        self.on_kept = on_kept  # a sequence has left the path of its full prompt
+        self.on_kept = on_kept  # a sequence has begun to skip tokens
         self.counts = SparseCounts()
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
@@ -60,18 +59,18 @@ class SparsePrefill:
         seq.sparse.decided = seq.sparse.keep_ratio is None
 
     def on_admit(self, seq: Sequence) -> None:
-        """It begins to run: if it is read whole, it need not wait for a step to find that out."""
+        """A sequence that will not be sparse need not wait for a step to find out."""
         if not seq.sparse.decided and not seq.prefix.waiting:
             outcome = self._outcome(seq)
             if outcome != "sparse":
                 self._decide(seq, outcome)
 
     def price(self, prompt: int) -> int:
-        """Bytes that the draft takes for a prompt, while it is scored."""
+        """Bytes that the draft needs to score a prompt."""
         return self.memory_model.row(prompt + LOOK_AHEAD) + self.memory_model.chunk(min(self.chunk, prompt), prompt)
 
     def advance(self, seq: Sequence) -> list[mx.array]:
-        """A step of its own for a sequence that is not `decided`: begin, read on, or choose. Returns what to wait
+        """The next part of scoring an undecided sequence: start, read a chunk, or choose. Returns arrays to wait
         for."""
         begun = time.perf_counter()
         scout: PromptScorer | None = seq.sparse.scorer
@@ -91,7 +90,7 @@ class SparsePrefill:
         return []
 
     def wait(self, arrays: list[mx.array]) -> None:
-        """For what `advance` submitted; raises what went wrong with it."""
+        """Wait for what `advance` submitted; raises its errors."""
         begun = time.perf_counter()
         mx.eval(arrays)
         self.counts.draft_seconds += time.perf_counter() - begun
@@ -102,7 +101,7 @@ class SparsePrefill:
             return "whole"
         if outcome == "sparse" and self.budget is not None:
             others = sum(held for name, held in self.budget.held().items() if not name.endswith("prefixes"))
-            scoring = self.budget.holding("draft")  # what is set aside for this very sequence
+            scoring = self.budget.holding("draft")  # what is reserved for this very sequence
             if self.budget.usable - others + scoring < self.price(len(seq.prompt.token_ids)):
                 log.warning("request %s is read whole: there is no memory for the draft", seq.id)
                 return "failed"
@@ -120,7 +119,7 @@ class SparsePrefill:
         kept[-1] = True
         chosen = select(scores[whole:], kept[whole:], seq.sparse.keep_ratio or 1.0) + whole
         self.runner.keep_only(seq, np.concatenate([np.arange(whole), chosen]), whole)
-        # Up to there, others may need what the head reads; where nothing is kept, nobody does.
+        # Up to the dense prefix other sequences may need the head's cache; without a prefix cache none does.
         seq.draft.mtp_prefill = seq.feeds_mtp and seq.prefix.key is not None and whole > seq.computed.tokens
         seq.speculation = SPARSE
         if not seq.draft.mtp_prefill:
@@ -132,7 +131,7 @@ class SparsePrefill:
         self._decide(seq, "sparse")
 
     def fall_back_to_dense(self, seq: Sequence, error: Exception) -> None:
-        """Scoring went wrong: the sequence reads all of its prompt, and nobody else notices."""
+        """Scoring failed: the sequence's whole prompt is prefilled."""
         log.warning("request %s is read whole: its prompt could not be scored (%s)", seq.id, error)
         self._decide(seq, "failed")
 
@@ -141,7 +140,7 @@ class SparsePrefill:
         self.counts.outcomes[outcome] += 1
 
     def enforce_budget(self, *, everything: bool = False) -> None:
-        """Write down what the draft keeps, and give back what sequences need."""
+        """Report what the draft's cache holds to the budget, and evict what sequences need."""
         cache = self.draft.cache
         if cache is None:
             return
@@ -182,6 +181,6 @@ class SparsePrefill:
 
 
 def _begin(seq: Sequence) -> int:
-    """How much of its prompt is read whole in any case. What is there already; and where the server decides, not the
-    request, the instructions too: they come back with every request, and only what was read whole can be cached."""
+    """How many tokens are prefilled densely in any case: what is cached already; and if the server decided, not the
+    request, the instructions too: they recur with every request, and only dense prefixes can be cached."""
     return seq.computed.tokens if seq.sampling.specprefill else max(seq.computed.tokens, seq.prompt.system)

@@ -1,7 +1,7 @@
-"""How a request decodes, decided once, in one place, with the reason. No MLX.
+"""How a request decodes: decided once, in one place, with the reason. No MLX.
 
-Text sequences draft. Media sequences ride in the same batch and draft too: the head is fed with their prompt, pictures
-included. What the request says is stronger than what the server is set to.
+Text and image sequences draft alike, in the same batch: the MTP head reads their prompts, images included. The
+request's own setting overrides the server's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from paceline.types import Prompt, Sampling, Speculation
 
 @dataclass(frozen=True, slots=True)
 class SpeculationMode:
-    """`depth`: draft tokens at every step; None: as many as pay (engine/draft_length); 0: none, ever."""
+    """`draft_length`: draft tokens in every step; None: as many as pay (engine/draft_length); 0: none."""
 
     draft_length: int | None
     reason: str

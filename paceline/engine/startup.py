@@ -41,7 +41,7 @@ log = logging.getLogger("paceline")
 
 
 class Startup:
-    """Keeps what the facade needs to know of a loaded model, and nothing that holds its arrays but the tower."""
+    """What the service needs to know of a loaded model. Holds none of its arrays but the vision tower's."""
 
     tokenizer: Tokenizer
     context_length: int
@@ -53,7 +53,7 @@ class Startup:
     memory: RequestMemory
     model: ModelInfo
     speculation: SpecDecodeStats  # without counts
-    no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
+    no_sparse: str | None = NO_DRAFT  # why sparse prefill is unavailable; None: it is available
 
     def __init__(
         self,
@@ -62,19 +62,19 @@ class Startup:
         wanted: Callable[[], bool] = lambda: True,
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends. `on_step` is
-        called by the engine after each step."""
+        """`wanted` is asked between the parts of the start: False abandons it. `on_step` is called by the engine after
+        each step."""
         self.settings = settings
         self._on_step = on_step
         self._reuse: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
         self._unwired: int | None = None
-        self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
+        self._before: tuple[int, int] | None = None  # MLX's limits before: memory, cache
 
     def build(self, wake: Callable[[], None]) -> EngineCore:
-        """Raises LoadError, StartAbandoned and others; then nothing of it is left. `wake`: have the engine look again
-        at what it waits for."""
+        """Raises LoadError, StartAbandoned and others, after cleaning up. `wake` makes the engine look again at what it
+        waits for."""
         try:
             return self._build(wake)
         except BaseException:
@@ -187,14 +187,14 @@ class Startup:
         return scheduler
 
     def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
-        if platform.device_kind() not in DEVICES:  # a CPU has its kernels
+        if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
         depths = sorted({0, min(drafts, 1), drafts})
         seconds = warm_up(runner, draft_lengths=depths, draft=None if sparse is None else sparse.draft)
         log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
-        """The model that scores prompts, if one is named and this one's prompts can be read sparsely."""
+        """The draft model that scores prompts, if one is named and this model supports sparse prefill."""
         source = self.settings.specprefill_draft_model
         if source is None:
             return None

@@ -1,7 +1,7 @@
-"""The one thread that owns MLX: it builds the engine core, steps it, and carries calls from other threads to it.
+"""The one thread that owns MLX: it builds the engine core, steps it, and runs calls from other threads.
 
-Other threads use `submit`, `abort`, `call` and `stop`, which only put a message into the inbox; they hear from the
-engine through each sequence's sink, which is called on the engine's thread.
+Other threads use `submit`, `abort`, `call` and `stop`, which only put a message into the inbox; results reach them
+through each sequence's sink, which is called on the engine's thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EngineCall:
     result: Future[Any]
 
     def run(self) -> None:
-        if not self.result.set_running_or_notify_cancel():  # from here on, it cannot be cancelled any more
+        if not self.result.set_running_or_notify_cancel():  # from here on it cannot be cancelled
             return
         try:
             result = self.work()
@@ -103,7 +103,7 @@ class EngineThread:
         self._inbox.put(NO_REQUEST)
 
     def call(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have `work` done on the engine's thread, between two steps."""
+        """Run `work` on the engine's thread, between two steps."""
         with self._lock:
             self._check_open()
             call = EngineCall(work, Future())
@@ -129,12 +129,12 @@ class EngineThread:
         try:
             while core.failure is None and self._drain_inbox(core):
                 core.step()
-        except BaseException as error:  # noqa: BLE001  whatever it is: a thread that ends in silence leaves all waiting
+        except BaseException as error:  # noqa: BLE001  a thread that ends silently would leave all clients waiting
             core.fail(error)
         self._close(core)
 
     def _drain_inbox(self, core: EngineCore) -> bool:
-        """Take in arrivals and cancellations; sleep while there is nothing to do. False: stop."""
+        """Handle messages; sleep while there is nothing to do. False: stop."""
         pause = core.pause()
         if pause is None:
             core.on_idle()
@@ -155,10 +155,10 @@ class EngineThread:
         return True
 
     def _close(self, core: EngineCore) -> None:
-        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last word."""
+        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last delta."""
         with self._lock:
             self._open = False
-        while not self._inbox.empty():  # arrivals that nobody will serve
+        while not self._inbox.empty():  # requests that will not be served
             message = self._inbox.get()
             if isinstance(message, Sequence) and message.finished is None:
                 core.seqs[message.id] = message
