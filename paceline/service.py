@@ -24,7 +24,7 @@ from paceline import platform
 from paceline.cache.radix import Keys
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.messages import LONG_TEXT, is_heavy
-from paceline.conversation.parsing import OutputFormat, choose_format, opens_reasoning
+from paceline.conversation.parsing.formats import OutputFormat, choose_format, opens_reasoning
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, PromptTooLong, RequestFailed, SlowReader
 from paceline.settings import Settings

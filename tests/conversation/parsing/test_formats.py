@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.conversation.parsing import REASONING_PARSERS, TOOL_PARSERS, OutputFormat, choose_format, opens_reasoning
+from paceline.conversation.parsing.formats import (
+    REASONING_PARSERS,
+    TOOL_PARSERS,
+    OutputFormat,
+    choose_format,
+    opens_reasoning,
+)
 from paceline.errors import SettingsError
 
 TEMPLATES = {
