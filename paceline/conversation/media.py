@@ -42,23 +42,15 @@ LARGE = 1 << 24  # pixels; image processors scale every image below this
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
     """Loads media by address: `data:` always, http(s) with `fetcher`, `file:` with `folder`. Thread-safe."""
 
-    def __init__(
-        self,
-        *,
-        max_pixels: int,
-        max_bytes: int,
-        fetcher: Fetcher | None = None,
-        seconds: float = 10.0,
-        folder: Path | None = None,
-    ) -> None:
-        self.max_pixels = max_pixels
-        self.max_bytes = max_bytes
-        self.fetcher = fetcher
-        self.seconds = seconds
-        self.folder = folder
+    max_pixels: int
+    max_bytes: int
+    fetcher: Fetcher | None = None
+    seconds: float = 10.0
+    folder: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Loader:

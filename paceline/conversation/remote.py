@@ -93,21 +93,14 @@ class _Target:
     path: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetcher:
     """Thread-safe. `hosts`: the allowed hosts; empty means any. `resolve`, `allowed` and `ports` are for tests."""
 
-    def __init__(
-        self,
-        *,
-        hosts: Collection[str] = (),
-        resolve: Resolve = system_addresses,
-        allowed: Callable[[Address], bool] = is_public,
-        ports: Collection[int] = tuple(PORTS.values()),
-    ) -> None:
-        self._hosts = hosts
-        self._resolve = resolve
-        self._allowed = allowed
-        self._ports = ports
+    hosts: Collection[str] = ()
+    resolve: Resolve = system_addresses
+    allowed: Callable[[Address], bool] = is_public
+    ports: Collection[int] = tuple(PORTS.values())
 
     def fetch(self, url: str, max_bytes: int, deadline: float, *, field: str, kind: str = "image") -> bytes:
         """The bytes of an image or a video. `deadline` is in `time.monotonic`. Raises only InvalidRequest."""
@@ -155,14 +148,14 @@ class Fetcher:
 
     def _check_listed(self, host: str, port: int) -> None:
         """Other ports than the usual ones need a host that is listed with its port."""
-        for entry in self._hosts:
+        for entry in self.hosts:
             name, _, listed_port = entry.partition(":")
             named = host.endswith(name[1:]) if name.startswith("*.") else host == name
-            if named and (port == int(listed_port) if listed_port else port in self._ports):
+            if named and (port == int(listed_port) if listed_port else port in self.ports):
                 return
-        if self._hosts:
+        if self.hosts:
             raise Unfetchable("leads to a host that pictures are not fetched from here")
-        if port not in self._ports:
+        if port not in self.ports:
             raise Unfetchable(f"leads to port {port}; pictures are fetched from ports 80 and 443 only")
 
     def _connect(self, target: _Target, deadline: float) -> http.client.HTTPConnection:
@@ -180,14 +173,14 @@ class Fetcher:
         # One message for missing and for private hosts: clients may not learn the names in the server's network.
         refusal = Unfetchable("leads to a host that has no public address")
         try:
-            found = _in_time(functools.partial(self._resolve, target.host, target.port), deadline)
+            found = _in_time(functools.partial(self.resolve, target.host, target.port), deadline)
             addresses = [ip_address(text) for text in found]
         except TimeoutError:
             raise
         except (OSError, ValueError):
             raise refusal from None
         # All must be public: an honest host has no private address beside its public ones.
-        if not addresses or not all(map(self._allowed, addresses)):
+        if not addresses or not all(map(self.allowed, addresses)):
             raise refusal
         return [str(address) for address in addresses]
 

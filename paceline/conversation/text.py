@@ -47,7 +47,17 @@ class TextStream:
 
     def push(self, token_id: int, logprob: TokenLogprob | None = None, *, may_stop: bool = True) -> TextChunk:
         begin = self._shown + len(self._held)
-        return self._take(self._detokenizer.push(token_id), _Token(token_id, logprob, begin, begin), may_stop)
+        text = self._detokenizer.push(token_id)
+        self._held += text
+        end = begin + len(text)
+        if self._stops and may_stop and not text:  # part of a character, which may begin a stop string
+            end += 1
+        self._tokens.append(_Token(token_id, logprob, begin, end))
+        if not self._stops or not may_stop:  # a stop string may not begin here
+            return self._show(len(self._held))
+        if text and (found := self._find(self._held)):
+            return self._cut(*found)
+        return self._show(self._safe())
 
     def silent(self, token_id: int, logprob: TokenLogprob | None = None) -> None:
         """An end token: it ends the sequence and has no text."""
@@ -62,22 +72,6 @@ class TextStream:
         if found:
             return self._cut(*found)
         return self._show(len(self._held), ahead=1)
-
-    def _take(self, text: str, token: _Token, may_stop: bool) -> TextChunk:
-        self._held += text
-        end = self._shown + len(self._held)
-        if self._stops and may_stop and not text:  # part of a character, which may begin a stop string
-            end += 1
-        self._tokens.append(_Token(token.token_id, token.logprob, token.begin, end))
-        if not self._stops:
-            return self._show(len(self._held))
-        if may_stop and text:
-            found = self._find(self._held)
-            if found:
-                return self._cut(*found)
-        elif not may_stop:  # a stop string may not begin here
-            return self._show(len(self._held))
-        return self._show(self._safe())
 
     def _find(self, text: str) -> tuple[int, str] | None:
         """The stop string that is complete first; of several, the longest."""

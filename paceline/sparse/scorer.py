@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache import pieces
-from paceline.cache.batch import Batch
 from paceline.cache.grouping import ROWS
 from paceline.cache.pieces import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
@@ -76,19 +75,8 @@ class Draft:
         return PromptScorer(self, tokens, marks, salt)
 
 
-@dataclass(slots=True, init=False)
 class PromptScorer:
     """Scores one prompt: `read` until nothing is `left`, then `scores`."""
-
-    draft: Draft
-    tokens: NDArray[np.int64]
-    batch: Batch
-    done: int = 0
-    restored: int = 0
-    _stops: list[int] = field(default_factory=list)
-    _root: str | None = None
-    _logits: Any = None
-    _scores: Any = None
 
     def __init__(self, draft: Draft, tokens: Sequence[int], marks: Sequence[int], salt: str | None) -> None:
         self.draft = draft
@@ -96,7 +84,7 @@ class PromptScorer:
         self.batch = draft.language.batch(ROWS)
         self.batch.near = draft.window
         self.done = self.restored = 0
-        self._logits = self._scores = None
+        self._scores: Any = None
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
         self._restore()
         # Other prompts share the system prompt and turns; the end is for an exact repeat.

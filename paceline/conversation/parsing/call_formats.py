@@ -169,9 +169,11 @@ class Tags:
     lines: bool = False  # values stand on lines of their own: one newline before and one after are layout
 
 
+# <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 QWEN3_CODER = Tags(
     "<tool_call>", "<function=", (">",), "<parameter=", ">", "", "</parameter>", "</function>", "</tool_call>", True
 )
+# <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
 GLM = Tags(
     "<tool_call>",
     "",
@@ -183,6 +185,7 @@ GLM = Tags(
     "</tool_call>",
     "",
 )
+# <minimax:tool_call><invoke name="..."><parameter name="...">value</parameter></invoke></minimax:tool_call>
 MINIMAX = Tags(
     "<minimax:tool_call>",
     '<invoke name="',
@@ -196,22 +199,7 @@ MINIMAX = Tags(
 )
 
 
-def read_qwen3_coder(calls: Calls) -> Steps[None]:
-    """<tool_call><function=name><parameter=key>value</parameter></function></tool_call>"""
-    return _read(calls, QWEN3_CODER)
-
-
-def read_glm(calls: Calls) -> Steps[None]:
-    """<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>"""
-    return _read(calls, GLM)
-
-
-def read_minimax(calls: Calls) -> Steps[None]:
-    """<minimax:tool_call><invoke name="..."><parameter name="...">value</parameter></invoke></minimax:tool_call>"""
-    return _read(calls, MINIMAX)
-
-
-def _read(calls: Calls, tags: Tags) -> Steps[None]:
+def read_tagged(calls: Calls, tags: Tags) -> Steps[None]:
     source = calls.source
     yield from source.literal(tags.open)
     yield from source.space()
