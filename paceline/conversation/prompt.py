@@ -147,7 +147,7 @@ class PromptBuilder:
         if self.context_length is not None and characters > self.context_length * MAX_TOKEN:
             raise PromptTooLong(characters // MAX_TOKEN, self.context_length, field=field, at_least=True)
 
-    # -- pictures and videos
+    # -- images and videos
 
     def _read(self, parts: Sequence[Media]) -> tuple[list[Image], list[str]]:
         """The images in order, and the text that replaces each video's placeholder. One is decoded at a time.

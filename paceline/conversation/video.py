@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -44,19 +43,19 @@ class Clip:
     frames: NDArray[np.uint8]
     seconds: tuple[float, ...]
 
-    def times(self, together: int) -> list[float]:
-        """Of each group of so many frames: the middle between its first and its last one."""
-        padded = self.seconds + self.seconds[-1:] * (-len(self.seconds) % together)
-        return [(padded[at] + padded[at + together - 1]) / 2 for at in range(0, len(padded), together)]
+    def times(self, group_size: int) -> list[float]:
+        """The time of each group of frames: the middle between its first and its last one."""
+        padded = self.seconds + self.seconds[-1:] * (-len(self.seconds) % group_size)
+        return [(padded[at] + padded[at + group_size - 1]) / 2 for at in range(0, len(padded), group_size)]
 
 
 @dataclass(frozen=True, slots=True)
 class VideoLimits:
-    fps: float = 2.0  # frames taken of a second
-    frames: int = 64  # most frames of a video; of a longer one they are taken further apart
+    fps: float = 2.0  # frames sampled per second
+    frames: int = 64  # most frames of a video; longer ones are sampled less often
     seconds: float = 300.0  # longest video
     pixels: int = 64_000_000  # of a frame
-    kept: int = 64_000_000  # pixels of all frames that are kept of a video
+    kept: int = 64_000_000  # pixels of all sampled frames together
     memory: int = MOST_MEMORY  # bytes, of the process that decodes
     videos: int = 4  # in a request
 
@@ -158,11 +157,10 @@ def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
                 field=part.place,
             )
     rate = part.fps or limits.fps
-    return Clip(_stacked(pictures), tuple(index / rate for index in range(len(pictures))))
-
-
-def _stacked(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
-    return np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures])
+    return Clip(
+        np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures]),
+        tuple(index / rate for index in range(len(pictures))),
+    )
 
 
 def _is_video(data: bytes) -> bool:

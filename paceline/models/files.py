@@ -15,7 +15,7 @@ from paceline.errors import LoadError
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories have the same weights under other names too
 SAMPLES, SAMPLE = 32, 4096  # samples of a weight file for its fingerprint, and bytes of each
 EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
-# The model that `paceline serve` takes when none is named: the package's, whatever lies under this name elsewhere.
+# The model of `paceline serve` without a name: the package's, also where a folder has this name.
 DEFAULT_MODEL = "paceline-mini"
 DEFAULT_FOLDER = EMBEDDED / DEFAULT_MODEL
 DEFAULT_DESCRIPTION = "a small demonstration model trained by this project, with no knowledge to rely on"

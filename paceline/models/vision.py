@@ -65,7 +65,7 @@ class Vision:
         """Resize an image and cut it into patches, by the model's processor."""
         try:
             inputs = self.processor(images=[picture])
-        except ValueError as error:  # for example a picture 200 times as wide as high
+        except ValueError as error:  # for example an image 200 times as wide as high
             raise InvalidRequest(f"The picture cannot be used: {error}", field="messages") from error
         patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values"], dtype=np.float32)
         grid = tuple(int(n) for n in np.asarray(inputs["image_grid_thw"])[0])
@@ -137,9 +137,7 @@ class VideoProcessor:
     @classmethod
     def of(cls, processor: Any) -> VideoProcessor | None:
         """None if the checkpoint's processor takes no videos."""
-        if getattr(processor, "video_processor", None) is None:
-            return None
-        return cls(processor)
+        return None if getattr(processor, "video_processor", None) is None else cls(processor)
 
     def patch_bytes(self, pixels: int) -> int:
         """The most memory of a video's patches, for `pixels` in all its frames."""

@@ -70,15 +70,15 @@ class Draft:
         if cache is not None:
             cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
 
-    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
+    def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         """A scorer for one prompt. It shares prefixes only with prompts of the same `salt`; None: with none."""
-        return PromptScorer(self, tokens, marks, salt)
+        return PromptScorer(self, tokens, boundaries, salt)
 
 
 class PromptScorer:
     """Scores one prompt: `read` until nothing is `left`, then `scores`."""
 
-    def __init__(self, draft: Draft, tokens: Sequence[int], marks: Sequence[int], salt: str | None) -> None:
+    def __init__(self, draft: Draft, tokens: Sequence[int], boundaries: Sequence[int], salt: str | None) -> None:
         self.draft = draft
         self.tokens = np.asarray(tokens, dtype=np.int64)
         self.batch = draft.language.batch(ROWS)
@@ -88,7 +88,7 @@ class PromptScorer:
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
         self._restore()
         # Other prompts share the system prompt and turns; the end is for an exact repeat.
-        ahead = [mark for mark in marks if self.done < mark < len(self.tokens)]
+        ahead = [boundary for boundary in boundaries if self.done < boundary < len(self.tokens)]
         self._stops = sorted({*ahead[:1], *ahead[-2:], len(self.tokens) - 1})
 
     @property

@@ -159,14 +159,14 @@ _key = re.compile(r"[^<>\"\x00-\x1f]+")
 class Tags:
     open: str  # around the call
     call: str  # before the name
-    named: tuple[str, ...]  # behind the name
+    named: tuple[str, ...]  # after the name
     key: str
     keyed: str  # between key and value
     value: str
-    valued: str  # behind the value
-    called: str  # behind the last value
+    valued: str  # after the value
+    called: str  # after the last value
     close: str
-    lines: bool = False  # values stand on lines of their own: one newline before and one after are layout
+    lines: bool = False  # values are on lines of their own: one newline before and one after are layout
 
 
 # <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
@@ -349,7 +349,7 @@ def _parse_held(calls: Calls, text: str, parser: str) -> None:
         raise NotACall
     try:
         parsed = importlib.import_module(f"mlx_lm.tool_parsers.{parser}").parse_tool_call(text, calls.declared())
-    except Exception:  # noqa: BLE001  it parses what a model wrote: whatever it raises, that was not a call
+    except Exception:  # noqa: BLE001  text of a model may raise anything, and is then no call
         raise NotACall from None
     found = []
     for call in parsed if isinstance(parsed, list) else [parsed]:
