@@ -143,10 +143,10 @@ def _speed(
 def _streams(
     console: Console, bench: SparseBench, streams: int, length: int, keep: float, watch: Watch
 ) -> dict[str, Any]:
-    from benchmarks.specprefill import about, beside_streams, warm_up
+    from benchmarks.specprefill import about, beside_streams, warm_up_both
 
     watch("warming up")
-    warm_up(bench, keep)
+    warm_up_both(bench, keep)
     found = beside_streams(bench, streams, length, keep, watch)
     console.print(_headline(bench), markup=False, soft_wrap=True)
     console.print(streams_table(found))
@@ -182,7 +182,7 @@ def _headline(bench: SparseBench) -> str:
         f"{bench.source} with {bench.draft_source} on {platform.device_kind()}: the draft has "
         f"{bench.relative_size:.3f} of its parameters, embeddings not counted; it reads {bench.sparse.chunk} tokens a "
         f"step and looks back {'all of them' if window is None else f'{window} tokens more'}; the model reads "
-        f"{bench.scheduler.pace.most} a step."
+        f"{bench.scheduler.prefill_budget.max_chunk} a step."
     )
 
 

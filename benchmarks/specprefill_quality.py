@@ -22,7 +22,7 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.row import Row
+from paceline.engine import sequence
 from paceline.sparse.scorer import Draft, PromptScorer
 from paceline.types import Prompt, RequestId, Sampling
 
@@ -123,20 +123,16 @@ def answers(bench: SparseBench, prompts: Sequence[Prompt], keep: float) -> list[
         raise SparseBenchError("Shapes of random weights answer nothing: --quality needs a model with a tokenizer.")
     sampling = Sampling(temperature=0, max_tokens=ANSWER, speculation="off", specprefill=True, specprefill_keep=keep)
     heard = Trace()
-    rows = [
-        Row(
-            RequestId(f"question-{place}"),
-            prompt,
-            sampling,
-            ANSWER,
+    seqs = [
+        sequence.Sequence(
+            sequence.EngineRequest(RequestId(f"question-{place}"), prompt, sampling, ANSWER, eos_ids=tokenizer.eos_ids),
             TextStream(tokenizer.detokenizer()),
             heard.sink(place),
-            end_ids=tokenizer.eos_ids,
         )
         for place, prompt in enumerate(prompts)
     ]
-    for row in rows:
-        bench.engine.submit(row)
+    for seq in seqs:
+        bench.engine.submit(seq)
     wait(heard)
     return list(heard.texts.values())
 
@@ -179,7 +175,7 @@ def judge(
     """Every kind and length: whole, then every share by the draft, at random and by recency."""
     if bench.tokenizer is None:
         raise SparseBenchError("Shapes of random weights answer nothing: --quality needs a model with a tokenizer.")
-    bench.scheduler.max_rows = ROWS
+    bench.scheduler.max_num_seqs = ROWS
     true = bench.sparse.draft
     drafts: dict[Choice, Draft] = {
         "draft": Remembering(true),

@@ -24,7 +24,8 @@ import numpy as np
 from paceline import platform
 from paceline.conversation.parsing.events import ParsedOutput
 from paceline.conversation.parsing.parser import parse_output
-from paceline.service import ChatRequest, Completion, GenerateRequest, Service
+from paceline.requests import ChatRequest, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling, Speculation
 from training import heldout, tokenizer
@@ -86,7 +87,9 @@ class Judge:
         sampling = Sampling(temperature=0.0, max_tokens=LONGEST, speculation=speculation)
         options = {"enable_thinking": True} if prompt.thinks else {}
         tools = list(prompt.chat.tools) or None
-        request = ChatRequest(_sendable(prompt), sampling, template_options=options, tools=tools, shows_marks=True)
+        request = ChatRequest(
+            _sendable(prompt), sampling, template_options=options, tools=tools, keep_format_tokens=True
+        )
         return await self.service.chat(request)
 
     async def completions(self, prompts: Sequence[Prompt], speculation: Speculation) -> list[Completion]:
@@ -296,7 +299,12 @@ FIGURES: dict[str, Callable[[Judge, Report, Path], Awaitable[None]]] = {
 
 async def run(folder: Path, names: Sequence[str], out: Path, report: Report) -> None:
     settings = Settings(
-        model=str(folder), dtype="float32", max_rows=ROWS, queue_timeout=None, speculation="off", log_level="warning"
+        model=str(folder),
+        dtype="float32",
+        max_num_seqs=ROWS,
+        queue_timeout=None,
+        speculation="off",
+        log_level="warning",
     )
     async with Service(settings) as service:
         judge = Judge(service)

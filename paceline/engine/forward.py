@@ -8,7 +8,7 @@ check compares them before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ DEVICES = ("cuda", "metal")  # on CPU the arithmetic takes the time, not the hos
 PATIENCE = 4  # steps of one shape before it is traced
 MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
 
-Function = Callable[[Sequence[mx.array], Batch], list[mx.array]]
+Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what makes the pass count
 
 
@@ -47,7 +47,7 @@ class Forward:
         self,
         batch: Batch,
         width: int,
-        inputs: Sequence[mx.array],
+        inputs: list[mx.array],
         *,
         positions: Any = None,
         tentative: bool = False,
@@ -80,13 +80,13 @@ class Forward:
         self._known.add(shape)
         return True
 
-    def _run(self, batch: Batch, width: int, inputs: Sequence[mx.array], tentative: bool) -> Pass:
-        lanes = list(batch.lanes.values())
-        ends = [mx.array(batch.ends(lane), dtype=mx.int32) for lane in lanes]
-        places = mx.array(batch.places, dtype=mx.int32)
-        for kept in batch.ahead:
+    def _run(self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool) -> Pass:
+        slot_plans = list(batch.slot_plans.values())
+        ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
+        places = mx.array(batch.next_positions, dtype=mx.int32)
+        for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
-        partition = tuple(tuple(group.count for group in lane.groups) for lane in lanes)
+        partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
         key = (partition, width, tentative)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
@@ -113,7 +113,7 @@ class Forward:
             try:  # while it is traced, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)
                 batch.kept = kept[0] if kept else None
-                batch.begin_fixed(width, places, dict(zip(batch.lanes, ends, strict=True)), tentative=tentative)
+                batch.begin_fixed(width, places, dict(zip(batch.slot_plans, ends, strict=True)), tentative=tentative)
                 outputs = self._function(inputs, batch)
                 batch.close()
                 return outputs, _held(batch)
@@ -143,10 +143,13 @@ def _put(batch: Batch, arrays: list[list[mx.array]]) -> None:
 
 def _shape(batch: Batch) -> tuple[Any, ...]:
     groups = tuple(
-        (lane.window, tuple((group.count, group.capacity) for group in lane.groups)) for lane in batch.lanes.values()
+        (slot_plan.window, tuple((group.count, group.capacity) for group in slot_plan.groups))
+        for slot_plan in batch.slot_plans.values()
     )
-    owed = next((cache.owed[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.owed), 0)
-    return groups, owed
+    pending = next(
+        (cache.pending[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.pending), 0
+    )
+    return groups, pending
 
 
 def _filled(batch: Batch) -> bool:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import mlx.core as mx
 
 from paceline.cache.budget import Budget
-from paceline.cache.grouping import ROWS
+from paceline.cache.memory_model import MemoryModel
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.prices import Prices
+from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.measure import measure
+from paceline.engine.memory import profile_memory
 from paceline.engine.runner import Runner
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
@@ -86,10 +84,10 @@ def build(
     window: int | None = None,
     special: frozenset[int],
     caches: bool,
-    about: dict[str, Any],
+    name: str | None = None,
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    prices: Prices = measure(Runner(model, ROWS), head=False)
+    memory_model: MemoryModel = profile_memory(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
@@ -100,7 +98,8 @@ def build(
         runner,
         size,
         special=special,
-        prices=prices,
+        memory_model=memory_model,
         budget=budget,
-        about=about,
+        draft_name=name,
+        draft_bytes=model.nbytes,
     )

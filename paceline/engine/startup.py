@@ -5,31 +5,28 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import mlx.core as mx
 
 from paceline import platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
-from paceline.cache.grouping import AUTO, LAYOUTS, NAMES, Grouping
+from paceline.cache.slot_plan import AUTO, LAYOUTS, NAMES, Grouping
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
-from paceline.engine.measure import measure
-from paceline.engine.memory import budget_for, build_reuse, limit_mlx, request_memory
-from paceline.engine.pace import Pace
-from paceline.engine.patience import Patience
+from paceline.engine.memory import budget_for, build_reuse, limit_mlx, profile_memory, request_memory
 from paceline.engine.policy import POLICIES
-from paceline.engine.rehearsal import rehearse
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
+from paceline.engine.prefill_budget import PrefillBudget
+from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.queueing import Timeouts
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.engine.steps import prepare_steps
+from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.warmup import check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check
@@ -38,6 +35,7 @@ from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
+from paceline.stats import ModelInfo, SpecDecodeStats
 
 log = logging.getLogger("paceline")
 
@@ -50,9 +48,11 @@ class Startup:
     vocab_size: int
     embedding_size: int | None  # None: this model gives no embeddings
     vision: Vision | None
-    router: Router
+    router: SpeculationPolicy
     admission: Admission
     memory: RequestMemory
+    model: ModelInfo
+    speculation: SpecDecodeStats  # without counts
     no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
 
     def __init__(
@@ -66,11 +66,9 @@ class Startup:
         called by the engine after each step."""
         self.settings = settings
         self._on_step = on_step
-        self._reuse: Reuse | None = None  # until the core has it
+        self._reuse: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
-        self.about: dict[str, Any] = {}
-        self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
         self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
 
@@ -124,32 +122,32 @@ class Startup:
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
-        traces = prepare_steps(model, grouping)
+        traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.router = Router(settings.speculation, no_head)
-        self.about = {
-            "model": settings.served_model_name or settings.model or DEFAULT_MODEL,
-            "family": model.config["model_type"],
-            "device": platform.device_kind(),
-            "kv_layout": NAMES[grouping],
-            "prefill_chunk": chunk,
-            "compiled_step": traces,
-            "context_length": self.context_length,
-            "max_rows": settings.max_rows,
-            "weights_bytes": model.nbytes,
-            "images": model.vision is not None,
-            "videos": model.vision is not None and model.vision.video_processor is not None,
-            "embedding_size": self.embedding_size,
-            "mtp_head": no_head is None,
-            "notes": list(model.notes),
-        }
+        self.router = SpeculationPolicy(settings.speculation, no_head)
+        info = self.model = ModelInfo(
+            name=settings.served_model_name or settings.model or DEFAULT_MODEL,
+            family=model.config["model_type"],
+            device=platform.device_kind(),
+            kv_layout=NAMES[grouping],
+            prefill_chunk=chunk,
+            compiled_step=traces,
+            context_length=self.context_length,
+            max_num_seqs=settings.max_num_seqs,
+            weights_bytes=model.nbytes,
+            images=model.vision is not None,
+            videos=model.vision is not None and model.vision.video_processor is not None,
+            embedding_size=self.embedding_size,
+            mtp_head=no_head is None,
+            notes=tuple(model.notes),
+        )
         log.info(
             "%s on %s: %.2f GB of weights, context %d, layout %s, prefill chunk %d",
-            self.about["model"],
-            self.about["device"],
+            info.name,
+            info.device,
             model.nbytes / 1e9,
             self.context_length,
-            self.about["kv_layout"],
+            info.kv_layout,
             chunk,
         )
         self._say_how_it_drafts(no_head)
@@ -159,10 +157,10 @@ class Startup:
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        self.admission = Admission(budget, measure(runner, head=drafts > 0), width=drafts + 1)
+        self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        reuse = self._reuse = build_reuse(settings, runner, budget, self.about["model"], wake)
+        reuse = self._reuse = build_reuse(settings, runner, budget, info.name, wake)
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, reuse)
@@ -170,9 +168,9 @@ class Startup:
         return EngineCore(
             runner,
             self._scheduler(chunk),
-            reuse=reuse,
+            prefix=reuse,
             sparse=sparse,
-            patience=Patience(
+            timeouts=Timeouts(
                 settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
             ),
             on_step=self._on_step,
@@ -181,10 +179,10 @@ class Startup:
     def _scheduler(self, chunk: int) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
-        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
-        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
-        scheduler.depths.most = settings.max_draft
+        scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
+        scheduler.draft_lengths.most = settings.max_draft
         scheduler.admission = self.admission
         return scheduler
 
@@ -192,7 +190,7 @@ class Startup:
         if platform.device_kind() not in DEVICES:  # a CPU has its kernels
             return
         depths = sorted({0, min(drafts, 1), drafts})
-        seconds = rehearse(runner, depths=depths, draft=None if sparse is None else sparse.draft)
+        seconds = warm_up(runner, draft_lengths=depths, draft=None if sparse is None else sparse.draft)
         log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
@@ -207,7 +205,7 @@ class Startup:
             return None
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
-    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: Reuse | None) -> SparsePrefill:
+    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: PrefixManager | None) -> SparsePrefill:
         settings = self.settings
         rules = Rules(
             settings.specprefill,
@@ -224,10 +222,10 @@ class Startup:
             window=settings.specprefill_window,
             special=self.tokenizer.special_ids,
             caches=settings.prefix_cache,
-            about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
+            name=settings.specprefill_draft_model,
         )
         if reuse is not None:
-            sparse.on_chosen = reuse.turned
+            sparse.on_kept = reuse.on_kept
         self.admission.scoring = sparse.price
         how = "every long prompt" if rules.setting == "auto" else "whoever asks"
         log.info(
@@ -243,7 +241,7 @@ class Startup:
         setting, most = self.settings.speculation, self.settings.max_draft
         reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
         on = no_head is None and setting != "off"
-        self.speculation = {"enabled": on, "reason": reason, "setting": setting, "max_draft": most}
+        self.speculation = SpecDecodeStats(on, reason, setting, most)
         level = logging.WARNING if no_head is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
 

@@ -22,8 +22,8 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import Grouping
 from paceline.cache.layers import AttentionCache
+from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
 from paceline.models import gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
@@ -158,7 +158,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
     """The plan of a state that can accept some of a step's tokens and reject others."""
     part = layer.get("linear_attn") if isinstance(layer, dict) else None
-    return replace(plan, fold=part.fold) if isinstance(part, RowGatedDelta) else plan
+    return replace(plan, apply_accepted=part.apply_accepted) if isinstance(part, RowGatedDelta) else plan
 
 
 def _vocab_size(config: dict[str, Any]) -> int:
@@ -179,9 +179,9 @@ def batched_attention(
     sinks: mx.array | None = None,
 ) -> mx.array:
     if isinstance(cache, AttentionCache):
-        if cache.batch.watch is not None and cache.lane.window is None:
+        if cache.batch.watch is not None and cache.slot_plan.window is None:
             cache.batch.watch(queries, keys, scale)
-        if len(cache.lane.groups) > 1:
+        if len(cache.slot_plan.groups) > 1:
             return cache.attend(queries, scale, sinks)
         near = cache.batch.near
         if near is not None and queries.shape[2] > 1 and keys.shape[2] > NEARBY_BLOCK * near:

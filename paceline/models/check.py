@@ -16,7 +16,7 @@ import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import PADDED, ROWS, Grouping
+from paceline.cache.slot_plan import PADDED, ROWS, Grouping
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted
 from paceline.models.positions import Positions, dynamic_reach
@@ -134,7 +134,7 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
         expected = decode(model, plain, tokens)
         logits, close = step(tokens[:, None], other, False)
         close()
-        other.settle([1] * other.rows)
+        other.advance([1] * other.rows)
         mx.eval(logits, other.arrays())
         if _difference(logits[:, -1], expected) > tolerance(expected):
             return False
@@ -168,8 +168,8 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
         logits, close = step(tokens, other, width > 1)
         close()
         if width > 1:
-            other.fold(mx.array(kept, dtype=mx.int32))
-        other.settle(kept)
+            other.apply_accepted(mx.array(kept, dtype=mx.int32))
+        other.advance(kept)
         mx.eval(logits, other.arrays())
         for row in (0, 1):
             want = truth[row, done[row] : done[row] + kept[row]]

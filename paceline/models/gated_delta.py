@@ -48,11 +48,11 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
         if tentative and inputs.dtype == mx.float32:
             # sigmoid in the native type: in float32 a bf16 state would drift from upstream's.
-            out, owed = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
-            cache.owe([window, *owed])
+            out, pending = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
+            cache.set_pending([window, *pending])
         elif tentative:
             out, _ = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state)
-            cache.owe([window, keys, values, a, b])
+            cache.set_pending([window, keys, values, a, b])
         else:
             cache[0] = mx.contiguous(window[:, 1 - self.conv_kernel_size :])
             decay = log_decay(self.A_log, a, self.dt_bias)
@@ -60,19 +60,19 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 
-    def fold(
+    def apply_accepted(
         self,
         current: Sequence[mx.array | None],
-        owed: Sequence[mx.array],
+        pending: Sequence[mx.array],
         kept: mx.array,
         *,
         now: bool = False,
     ) -> list[mx.array] | None:
         """The window and state after the first `kept[i]` tokens of a tentative step; None: the next kernel does it.
         By algebra in float32, else by replaying upstream's steps, which is bitwise plain decoding."""
-        if self.fused and len(owed) == 3:
-            return self._fused_fold(current, owed, kept) if now else None
-        window, *rest = owed
+        if self.fused and len(pending) == 3:
+            return self._fused_apply(current, pending, kept) if now else None
+        window, *rest = pending
         width = window.shape[1] - self.conv_kernel_size + 1
         last = (kept[:, None] + mx.arange(self.conv_kernel_size - 1))[..., None]
         ended = mx.take_along_axis(window, last, axis=1)
@@ -87,14 +87,14 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         _, state = gated_delta_update(keys, keys, values, a, b, self.A_log, self.dt_bias, state, taken)
         return [ended, state]
 
-    def _fused_fold(
-        self, current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array
+    def _fused_apply(
+        self, current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array
     ) -> list[mx.array]:
         """By the kernel of a tentative step: it applies what is owed, and its own token changes nothing."""
         window, state = current
         assert window is not None and state is not None
-        mixed, a, b = (mx.contiguous(part[:, :1]) for part in owed)
-        _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, owed, kept, eager=False)
+        mixed, a, b = (mx.contiguous(part[:, :1]) for part in pending)
+        _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, pending, kept, eager=False)
         return [window, state]
 
     def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:
@@ -102,10 +102,10 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
         mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
         out, cache[0], cache[1] = gated_delta_cuda.step(
-            self, mixed, a, b, cache[0], cache[1], cache.owed, cache.kept, eager=not tentative
+            self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, eager=not tentative
         )
         if tentative:
-            cache.owe([mixed, a, b])
+            cache.set_pending([mixed, a, b])
         return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
 
     def _window(self, mixed: mx.array, cache: Any) -> mx.array:

@@ -8,17 +8,17 @@ const int warp = thread / 32, lane = thread % 32;
 constexpr int channels = 2 * Hk * Dk + Hv * Dv;
 const int shared_head = head / (Hv / Hk);
 const bool writes_keys = part == 0 && head % (Hv / Hk) == 0;
-const int width = sizes[0], owed_width = sizes[1];
+const int width = sizes[0], pending_width = sizes[1];
 const bool eager = sizes[2] != 0;
-const int folded = owed_width == 0 ? 0 : kept[row];
-const int tokens = folded + width;
+const int accepted = pending_width == 0 ? 0 : kept[row];
+const int tokens = accepted + width;
 __shared__ float query[Widest][Dk], key[Most][Dk], value[Most][Dv / Split], decay[Most], beta[Most];
 
 auto raw = [&](int place, int channel) -> T {
     if (place < Taps - 1) return window[(row * (Taps - 1) + place) * channels + channel];
     place -= Taps - 1;
-    if (place < folded) return owed_mixed[(row * owed_width + place) * channels + channel];
-    return mixed[(row * width + place - folded) * channels + channel];
+    if (place < accepted) return pending_mixed[(row * pending_width + place) * channels + channel];
+    return mixed[(row * width + place - accepted) * channels + channel];
 };
 auto convolve = [&](int token, int channel) {
     float sum = float(raw(token + Taps - 1, channel)) * float(weight[channel * Taps + Taps - 1]);
@@ -27,7 +27,7 @@ auto convolve = [&](int token, int channel) {
     return float(T(x / (1.0f + expf(-x))));
 };
 auto keep_window = [&](int channel) {
-    const int from = eager ? tokens : folded;
+    const int from = eager ? tokens : accepted;
     for (int i = 0; i < Taps - 1; ++i) {
         window_out[(row * (Taps - 1) + i) * channels + channel] = raw(from + i, channel);
     }
@@ -35,7 +35,7 @@ auto keep_window = [&](int channel) {
 for (int i = thread; i < tokens * Dk; i += blockDim.x) {
     const int token = i / Dk, at = i % Dk;
     key[token][at] = convolve(token, Hk * Dk + shared_head * Dk + at);
-    if (token >= folded) query[token - folded][at] = convolve(token, shared_head * Dk + at);
+    if (token >= accepted) query[token - accepted][at] = convolve(token, shared_head * Dk + at);
 }
 for (int i = thread; i < tokens * (Dv / Split); i += blockDim.x) {
     const int token = i / (Dv / Split), at = i % (Dv / Split);
@@ -50,12 +50,12 @@ if (writes_keys) {
 const int values = 2 * Hk * Dk + head * Dv + part * (Dv / Split);
 for (int i = thread; i < Dv / Split; i += blockDim.x) keep_window(values + i);
 for (int token = thread; token < tokens; token += blockDim.x) {
-    const bool old = token < folded;
-    const int at = old ? (row * owed_width + token) * Hv + head : (row * width + token - folded) * Hv + head;
-    const float dt = float(T(float(old ? owed_a[at] : a[at]) + float(dt_bias[head])));
+    const bool old = token < accepted;
+    const int at = old ? (row * pending_width + token) * Hv + head : (row * width + token - accepted) * Hv + head;
+    const float dt = float(T(float(old ? pending_a[at] : a[at]) + float(dt_bias[head])));
     const float soft = float(T(fmaxf(dt, 0.0f) + log1pf(expf(-fabsf(dt)))));
     decay[token] = expf(-expf(float(a_log[head])) * soft);
-    beta[token] = float(T(1.0f / (1.0f + expf(-float(old ? owed_b[at] : b[at])))));
+    beta[token] = float(T(1.0f / (1.0f + expf(-float(old ? pending_b[at] : b[at])))));
 }
 __syncthreads();
 
@@ -83,7 +83,7 @@ auto keep_state = [&]() {
 for (int l = 0; l < Lines; ++l)
     for (int j = 0; j < Cells; ++j) state[l][j] = state_in[base + l * Dk + 32 * j];
 for (int token = 0; token < tokens; ++token) {
-    if (token == folded && !eager) keep_state();
+    if (token == accepted && !eager) keep_state();
     float memory[Lines], read[Lines];
     for (int l = 0; l < Lines; ++l) {
         memory[l] = 0.0f;
@@ -97,14 +97,14 @@ for (int token = 0; token < tokens; ++token) {
         const float delta = (value[token][warp * Lines + l] - memory[l]) * beta[token];
         for (int j = 0; j < Cells; ++j) state[l][j] += key[token][lane + 32 * j] * delta;
     }
-    if (token < folded) continue;
+    if (token < accepted) continue;
     for (int l = 0; l < Lines; ++l) {
         read[l] = 0.0f;
-        for (int j = 0; j < Cells; ++j) read[l] += state[l][j] * query[token - folded][lane + 32 * j];
+        for (int j = 0; j < Cells; ++j) read[l] += state[l][j] * query[token - accepted][lane + 32 * j];
     }
     for (int l = 0; l < Lines; ++l) read[l] = across(read[l]);
     if (lane == 0) {
-        const size_t at = (size_t(row * width + token - folded) * Hv + head) * Dv + first;
+        const size_t at = (size_t(row * width + token - accepted) * Hv + head) * Dv + first;
         for (int l = 0; l < Lines; ++l) out[at + l] = T(read[l]);
     }
 }

@@ -1,7 +1,7 @@
 """One CUDA kernel for GatedDeltaNet steps: convolution, normalization, gates, delta updates, read-outs.
 
 In plain ops a token takes about twenty launches, and launches dominate a decode step on a fast GPU. The kernel also
-makes the commit of a verify step free. A tentative step leaves its tokens pending (`owed`): it keeps their inputs and
+makes the commit of a verify step free. A tentative step leaves its tokens pending: it keeps their inputs and
 does not change the state. The next step's kernel, which has the state in its registers anyway, first applies the
 accepted ones, by the same arithmetic as a plain step: as exact as a replay, without its launches.
 
@@ -31,7 +31,7 @@ def fits(module: Any) -> bool:
 
 @cache
 def _kernel() -> Any:
-    inputs = "mixed window weight a b a_log dt_bias state_in owed_mixed owed_a owed_b kept sizes"
+    inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept sizes"
     return mx.fast.cuda_kernel(
         name="paceline_gated_delta_step",
         input_names=inputs.split(),
@@ -47,27 +47,27 @@ def step(
     b: mx.array,
     window: mx.array,
     state: mx.array,
-    owed: Sequence[mx.array] = (),
+    pending: Sequence[mx.array] = (),
     kept: mx.array | None = None,
     *,
     eager: bool = True,
 ) -> list[mx.array]:
     """One step of `mixed` (rows, tokens, channels), the projection before the convolution.
 
-    `owed` are (mixed, a, b) of the step before; row i first applies `kept[i]` of its tokens. Returns the outputs
+    `pending` are (mixed, a, b) of the step before; row i first applies `kept[i]` of its tokens. Returns the outputs
     (rows, tokens, value heads, value dim), the window and the state: with `eager` those after the new tokens, else
     those before them.
     """
     rows, width = mixed.shape[:2]
-    owed_width = owed[0].shape[1] if owed else 0
+    pending_width = pending[0].shape[1] if pending else 0
     if kept is None:
         kept = mx.zeros((rows,), dtype=mx.int32)
     return _kernel()(
         inputs=[
             *(mixed, window, module.conv1d.weight, a, b, module.A_log, module.dt_bias, state),
-            *(owed or (mixed, a, b)),
+            *(pending or (mixed, a, b)),
             kept,
-            mx.array([width, owed_width, eager], dtype=mx.int32),
+            mx.array([width, pending_width, eager], dtype=mx.int32),
         ],
         template=[
             ("T", mixed.dtype),

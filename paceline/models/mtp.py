@@ -17,7 +17,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.qwen3_5 import DecoderLayer
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import Grouping
+from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
 from paceline.models.adapter import MROPE_FAMILIES, Adapted, switch_kernels, wrap_layers
 from paceline.models.files import one_line

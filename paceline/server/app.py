@@ -100,9 +100,9 @@ def create_app(
         BodyLimit,
         max_bytes=settings.max_body_mb * 2**20,
         memory=body_memory(settings),
-        on_refusal=lambda: metrics.refuse("bodies"),
+        on_refusal=lambda: metrics.refused.update(["bodies"]),
     )
-    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
+    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refused.update(["draining"]))
     keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):

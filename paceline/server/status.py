@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -15,15 +15,12 @@ from paceline.server.http.auth import is_admin
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import gives
 from paceline.server.state import AppState
+from paceline.stats import SequenceStats, Stats
+from paceline.types import RequestId
 
 
 class State(BaseModel):
     status: Literal["ok", "ready"]
-
-
-class Statistics(BaseModel):
-    running: int
-    waiting: int
 
 
 def routes(state: AppState) -> APIRouter:
@@ -44,23 +41,26 @@ def routes(state: AppState) -> APIRouter:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
-    @router.get("/v1/status", responses=gives(Statistics))
+    @router.get("/v1/status", responses=gives(Stats))
     async def status(request: Request) -> Response:
-        stats = {**backend.stats(), "refused": dict(state.metrics.refused)}
-        owners, mine = state.requests.owners(), current().owner
-        everybodys = is_admin(request)
+        owners, caller = state.requests.owners(), current().owner
+        admin = is_admin(request)
 
-        def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-            """Whoever knows an id may ask for its end: those of others are not shown."""
-            context = owners.get(row["id"])
-            if everybodys or (mine is not None and context is not None and context.owner == mine):
-                return dict(row)
-            return {**row, "id": None}
+        def hide_id(sequence: SequenceStats) -> SequenceStats:
+            """A request can be cancelled with its id: only its owner and administrators see it."""
+            context = owners.get(RequestId(sequence.id or ""))
+            if admin or (caller is not None and context is not None and context.owner == caller):
+                return sequence
+            return replace(sequence, id=None)
 
-        for part in ("rows", "queue"):
-            if part in stats:
-                stats[part] = list(map(shown, stats[part]))
-        return JSONResponse(stats)
+        stats = backend.stats()
+        stats = replace(
+            stats,
+            requests_refused=dict(state.metrics.refused),
+            running_sequences=tuple(map(hide_id, stats.running_sequences)),
+            waiting_sequences=tuple(map(hide_id, stats.waiting_sequences)),
+        )
+        return JSONResponse(asdict(stats))
 
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:

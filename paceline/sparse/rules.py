@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,16 +54,6 @@ class SparseCounts:
     restored: int = 0  # prompt tokens in the draft's own prefix cache
     draft_seconds: float = 0.0  # submitting and waiting for the draft
     select_seconds: float = 0.0
-
-    def stats(self) -> dict[str, Any]:
-        return {
-            "outcomes": dict(self.outcomes),
-            "scored_tokens": self.scored,
-            "kept_tokens": self.kept,
-            "restored_draft_tokens": self.restored,
-            "draft_seconds": self.draft_seconds,
-            "select_seconds": self.select_seconds,
-        }
 
 
 # -- selection

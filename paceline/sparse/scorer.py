@@ -18,11 +18,11 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cache import pieces
-from paceline.cache.grouping import ROWS
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache import kv_snapshot
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.radix import Keys
+from paceline.cache.radix import PrefixKey
+from paceline.cache.slot_plan import ROWS
 from paceline.models.adapter import Adapted
 
 LOOK_AHEAD = 8
@@ -68,7 +68,7 @@ class Draft:
         self.window = window
         self.cache = cache
         if cache is not None:
-            cache.anywhere = not pieces.needs_checkpoints(language.batch(ROWS))
+            cache.anywhere = not kv_snapshot.needs_checkpoints(language.batch(ROWS))
 
     def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         """A scorer for one prompt. It shares prefixes only with prompts of the same `salt`; None: with none."""
@@ -144,9 +144,9 @@ class PromptScorer:
         if not hit.nodes:
             return
         try:
-            segments, checkpoint = hit.pieces()
+            segments, checkpoint = hit.kv_snapshot()
             room = len(self.tokens) - hit.length + LOOK_AHEAD
-            pieces.fill(self.batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
+            kv_snapshot.fill(self.batch, hit.length, [segment.arrays for segment in segments], checkpoint, room)
             cache.use(hit)
             self.done = self.restored = hit.length
         finally:
@@ -156,15 +156,15 @@ class PromptScorer:
         cache = self.draft.cache
         if cache is None or self._root is None:
             return
-        keys: Keys = self.tokens[: self.done]
-        start, whole = cache.covered(self._root, keys)
+        key: PrefixKey = self.tokens[: self.done]
+        start, whole = cache.covered(self._root, key)
         segment = None
         if start < self.done:
-            segment = Segment(pieces.cut_segment(self.batch, 0, start, self.done))
+            segment = Segment(kv_snapshot.cut_segment(self.batch, 0, start, self.done))
         checkpoint = None
         if not whole and not cache.anywhere:
-            checkpoint = Checkpoint(pieces.cut_checkpoint(self.batch, 0, self.done))
+            checkpoint = Checkpoint(kv_snapshot.cut_checkpoint(self.batch, 0, self.done))
         if segment is None and checkpoint is None:
             return
         mx.async_eval([*([] if segment is None else segment.all()), *([] if checkpoint is None else checkpoint.all())])
-        cache.release(cache.store(self._root, keys, segment, checkpoint, ""))
+        cache.release(cache.store(self._root, key, segment, checkpoint, ""))

@@ -78,7 +78,7 @@ def test_every_way_to_choose_reads_the_same_prompts(tiny: Tiny) -> None:
         cells = judge(bench, [900], [1.0, 0.5], 2)
         assert bench.sparse.draft is true
         assert bench.sparse.counts.outcomes["sparse"] == len(KINDS) * 3 * 2
-        assert bench.engine.core.stats()["running"] == 0
+        assert bench.engine.core.stats().num_requests_running == 0
     assert [(cell.kind, cell.choice, cell.keep) for cell in cells] == [
         (kind, choice, keep)
         for kind in KINDS

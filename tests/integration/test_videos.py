@@ -15,7 +15,7 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits, decode
-from paceline.engine.reuse import prompt_keys
+from paceline.engine.prefix_manager import prompt_cache_key
 from paceline.errors import InvalidRequest
 from paceline.types import Prompt
 from tests import videos
@@ -147,11 +147,11 @@ def test_a_video_seen_before_is_restored_and_another_sampling_is_not(hybrid: Pat
     assert again.tokens == first.tokens == expected(hybrid, 0)[1]
     assert again.cached == len(prompt_of(hybrid, 0).token_ids) - 1
     vision = vision_of(hybrid)
-    keys = prompt_keys(prompt_of(hybrid, 0), vision.image_token)
+    keys = prompt_cache_key(prompt_of(hybrid, 0), vision.image_token)
     part = {"type": "video_url", "video_url": {"url": videos.url(film(0))}, "fps": 4}
     words = [{"type": "text", "text": "Look: "}, part, {"type": "text", "text": "What happens?"}]
     other = builder(hybrid).chat([{"role": "user", "content": words}], OPTIONS)
-    others = prompt_keys(other, vision.image_token)
+    others = prompt_cache_key(other, vision.image_token)
     shared = next(place for place, (one, two) in enumerate(zip(keys, others, strict=False)) if one != two)
     assert shared <= list(prompt_of(hybrid, 0).token_ids).index(vision.image_token)
 

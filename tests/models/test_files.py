@@ -33,7 +33,8 @@ from paceline.models.files import (
     resolve,
 )
 from paceline.models.loader import load
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 from tests import synthetic
@@ -400,16 +401,17 @@ async def test_an_embedded_model_answers_and_the_log_says_what_it_is(
     with caplog.at_level(logging.INFO, "paceline"):
         async with Service(Settings(model=model, prefill_chunk=64)) as service:
             answer = await service.chat(ChatRequest(HELLO, Sampling(temperature=0, max_tokens=40)))
-            about = service.stats()
+            info = service.stats().model
     note = f"{name} is {DEFAULT_DESCRIPTION}."
     assert [line for line in caplog.messages if "demonstration" in line] == [prefix + note]
-    assert service.model_name == about["model"] == name
-    assert about["notes"] == [note]
+    assert info is not None and service.model_name == info.name == name
+    assert info.notes == (note,)
     assert answer.choices[0].text.strip()
 
 
 async def test_another_model_is_not_called_a_demonstration(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "paceline"):
         async with Service(Settings(model=str(llama), prefill_chunk=64)) as service:
-            assert service.stats()["notes"] == []
+            info = service.stats().model
+            assert info is not None and info.notes == ()
     assert not any("demonstration" in line for line in caplog.messages)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
 import httpx
 
+from paceline.server.metrics import REFUSALS
 from paceline.settings import Settings
-from tests.server.fake_service import PREFIX_CACHE, ROW, SCHEDULING, SPECPREFILL, FakeService
+from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
+from tests.server.fake_service import PREFIX_CACHE, SCHEDULING, SEQUENCE, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, refused, serve, user
 
 
@@ -35,37 +41,52 @@ def test_a_server_answers_while_its_model_loads() -> None:
 
 def test_status_has_running_and_waiting_as_integers(http: httpx.Client) -> None:
     status = http.get("/v1/status").json()
-    assert type(status["running"]) is int and type(status["waiting"]) is int
+    assert type(status["num_requests_running"]) is int and type(status["num_requests_waiting"]) is int
+
+
+def as_json(stats: Any) -> Any:
+    return json.loads(json.dumps(asdict(stats)))
 
 
 def test_status_shows_how_the_engine_drafts() -> None:
     service = FakeService()
-    service.speculation = {"enabled": False, "reason": "no MTP head", "setting": "auto", "depths": [3, 0]}
+    drafting = SpecDecodeStats(enabled=False, reason="no MTP head", setting="auto", num_steps_per_draft_length=(3, 0))
+    service.statistics = Stats(spec_decode=drafting)
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert http.get("/v1/status").json()["speculation"] == service.speculation
+        assert http.get("/v1/status").json()["spec_decode"] == as_json(drafting)
 
 
 def test_status_shows_what_is_cached() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert "prefix_cache" not in http.get("/v1/status").json()
-        service.prefix_cache = PREFIX_CACHE
-        assert http.get("/v1/status").json()["prefix_cache"] == PREFIX_CACHE
+        status = http.get("/v1/status").json()
+        assert (status["state"], status["model"], status["prefix_cache"]["enabled"]) == ("loading", None, False)
+        service.statistics = Stats(prefix_cache=PREFIX_CACHE)
+        assert http.get("/v1/status").json()["prefix_cache"] == as_json(PREFIX_CACHE)
 
 
 def test_status_shows_how_prompts_are_read_sparsely() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        for said in (SPECPREFILL, {"enabled": False, "reason": "no draft model is loaded"}):
-            service.specprefill = said
-            assert http.get("/v1/status").json()["specprefill"] == said
+        for specprefill in (SPECPREFILL, SpecPrefillStats(reason="no draft model is loaded")):
+            service.statistics = Stats(specprefill=specprefill)
+            assert http.get("/v1/status").json()["specprefill"] == as_json(specprefill)
+
+
+def test_status_is_the_services_statistics() -> None:
+    service = FakeService()
+    service.statistics = SCHEDULING
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        status = http.get("/v1/status").json()
+    refused = dict.fromkeys(REFUSALS, 0)
+    assert status == {**as_json(SCHEDULING), "requests_refused": refused}
 
 
 def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -> None:
+def test_status_shows_ids_to_their_owner_and_to_administrators_only() -> None:
     settings = Settings.load({"api_key": ["sk-one", "sk-two"], "admin_key": "sk-admin"}, None, {})
     service = FakeService(settings)
     body = {"messages": user("!hang 1"), "stream": True}
@@ -77,16 +98,14 @@ def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -
         chunks = response.iter_bytes()  # kept: the connection is closed with it
         assert b'"H"' in next(chunks)
         [running] = service.running
-        service.scheduling = {
-            **SCHEDULING,
-            "rows": [{**ROW, "id": running, "state": "decode"}],
-            "queue": [{**ROW, "id": "chatcmpl-other", "state": "waiting", "position": 1, "reason": "memory"}],
-        }
+        other = replace(SEQUENCE, id="chatcmpl-other", state="waiting", position=1, reason="memory")
+        mine = replace(SEQUENCE, id=running)
+        service.statistics = replace(SCHEDULING, running_sequences=(mine,), waiting_sequences=(other,))
 
         def ids(key: str) -> list[str | None]:
             status = http.get("/v1/status", headers=bearer(key)).json()
-            assert status["rows"][0] == {**ROW, "id": status["rows"][0]["id"], "state": "decode"}
-            return [row["id"] for row in (*status["rows"], *status["queue"])]
+            assert status["running_sequences"][0] == {**as_json(SEQUENCE), "id": status["running_sequences"][0]["id"]}
+            return [sequence["id"] for sequence in (*status["running_sequences"], *status["waiting_sequences"])]
 
         assert ids("sk-one") == [running, None]
         assert ids("sk-two") == [None, None]
@@ -95,8 +114,7 @@ def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -
 
 def test_without_keys_the_servers_own_machine_sees_all_ids() -> None:
     service = FakeService()
-    service.scheduling = {**SCHEDULING, "rows": [{**ROW, "id": "chatcmpl-1", "state": "decode"}], "queue": []}
+    service.statistics = replace(SCHEDULING, running_sequences=(SEQUENCE,))
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         status = http.get("/v1/status").json()
-    assert [row["id"] for row in status["rows"]] == ["chatcmpl-1"]
-    assert status["policy"] == SCHEDULING["policy"] and status["budget"] == SCHEDULING["budget"]
+    assert [sequence["id"] for sequence in status["running_sequences"]] == ["chatcmpl-1"]

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline.errors import InvalidRequest
+from paceline.requests import ChatRequest
 from paceline.server.anthropic.events import Blocks, StreamEvent, failed
 from paceline.server.anthropic.input import conversation
 from paceline.server.anthropic.objects import AssistantMessage, InputTokenCount
@@ -35,7 +36,6 @@ from paceline.server.http.identity import current
 from paceline.server.http.openapi import described_by, gives
 from paceline.server.http.sse import named_events, start_stream
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import RequestId
 
 

@@ -14,10 +14,10 @@ from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart,
 from paceline.conversation.parsing.formats import opens_reasoning
 from paceline.conversation.parsing.parser import OutputParser
 from paceline.errors import InvalidRequest
+from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import Delta, TokenLogprob
 
 
@@ -56,7 +56,7 @@ class ChatRun:
                 )
             calls = None  # an answer in the asked format calls nothing
         self.request = replace(
-            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
+            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, keep_format_tokens=True
         )
 
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:

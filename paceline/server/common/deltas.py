@@ -11,6 +11,7 @@ from typing import Any
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.http.errors import Cancelled
 from paceline.server.http.identity import current
+from paceline.server.metrics import RequestTimer
 from paceline.server.state import AppState
 from paceline.types import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
 
@@ -23,7 +24,7 @@ async def follow(
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
     context = current()
-    watch = state.metrics.watch(choices)
+    timer = RequestTimer(state.metrics, choices)
     refused = False
     try:
         async with aclosing(stream):
@@ -31,7 +32,7 @@ async def follow(
                 raise Cancelled
             with state.requests.in_engine(context, request_id):
                 async for delta in stream:
-                    watch.see(delta)
+                    timer.observe(delta)
                     if delta.finish_reason == "error":
                         raise RequestFailed(delta.error or "The request failed while it ran.")
                     if delta.finish_reason == "abort":
@@ -40,12 +41,12 @@ async def follow(
                         raise EngineUnavailable("The server ended this request before it was finished.")
                     yield delta
     except (InvalidRequest, EngineUnavailable, Refused) as error:
-        refused = isinstance(error, Refused) or watch.unfinished == choices
+        refused = isinstance(error, Refused) or timer.unfinished == choices
         if isinstance(error, NeverFits | Refused):
-            state.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
+            state.metrics.refused["never_fits" if isinstance(error, NeverFits) else error.cause] += 1
         raise
     finally:
-        watch.end(refused=refused)
+        timer.end(refused=refused)
 
 
 def at_a_time(state: AppState) -> int:

@@ -36,7 +36,7 @@ ERRORS: Mapping[int, str] = {
 }
 
 
-def gives(model: type[BaseModel], *, streams: bool = False) -> Answers:
+def gives(model: type[Any], *, streams: bool = False) -> Answers:
     """The `responses` of a route: an object, or with `stream` its events."""
     events: dict[str, Any] = {"content": {"text/event-stream": {"schema": EVENT}}} if streams else {}
     return {200: {"model": model, **events}}

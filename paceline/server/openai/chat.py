@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from paceline.conversation.parsing.events import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
+from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.common.reasoning import thinking_options
@@ -29,7 +30,6 @@ from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
 from paceline.server.openai.structured import response_grammar
 from paceline.server.openai.tools import toolbox
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import TokenLogprob
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from paceline.errors import InvalidRequest
+from paceline.requests import GenerateRequest
 from paceline.server.common.deltas import Collected, Deltas, Output, UsageCounter, at_a_time, collect, follow, merge
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
@@ -25,7 +26,6 @@ from paceline.server.openai.sampling import choices, completion_sampling
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.openai.structured import response_grammar
 from paceline.server.state import AppState
-from paceline.service import GenerateRequest
 from paceline.types import Delta, PromptInfo, RequestId
 
 MAX_PROMPTS = 2048

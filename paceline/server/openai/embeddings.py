@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
+from paceline.requests import EmbedRequest
 from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
 from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
 from paceline.server.http.body import read_body
@@ -24,7 +25,6 @@ from paceline.server.http.openapi import described_by, gives
 from paceline.server.openai.envelope import Envelope
 from paceline.server.openai.schema import PROMPT, prompts
 from paceline.server.state import AppState
-from paceline.service import EmbedRequest
 from paceline.types import RequestId
 
 MAX_INPUTS = 2048  # OpenAI's

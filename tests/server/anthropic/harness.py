@@ -12,7 +12,7 @@ from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
 from paceline.conversation.parsing.formats import choose_format
-from paceline.service import ChatRequest
+from paceline.requests import ChatRequest
 from paceline.settings import Settings
 from paceline.types import Delta, PromptInfo, Usage
 from tests.server.fake_service import FakeService

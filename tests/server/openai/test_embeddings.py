@@ -110,8 +110,8 @@ def test_a_text_that_is_too_long_is_refused_and_nothing_is_held(web: httpx.Clien
     refused(post(web, [[1, 100_000]]), 400, "input", "100000")
     refused(post(web, ["a", ""]), 400, "input", "empty")
     status = web.get("/v1/status").json()
-    assert (status["running"], status["waiting"]) == (0, 0)
-    assert status["embedding_size"] == len(post(web, "a").json()["data"][0]["embedding"])
+    assert (status["num_requests_running"], status["num_requests_waiting"]) == (0, 0)
+    assert status["model"]["embedding_size"] == len(post(web, "a").json()["data"][0]["embedding"])
 
 
 def test_a_score_is_the_cosine_of_the_embeddings(web: httpx.Client) -> None:
@@ -130,7 +130,7 @@ def test_a_score_is_the_cosine_of_the_embeddings(web: httpx.Client) -> None:
 def test_a_model_whose_states_cannot_be_had_says_so(
     web: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served._live().startup, "embedding_size", None)
+    monkeypatch.setattr(served._get_runtime().startup, "embedding_size", None)
     refused(post(web, "a"), 400, "model", "no embeddings")
     refused(web.post("/v1/score", json={"text_1": "a", "text_2": "b"}), 400, "model", "no embeddings")
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paceline.service import ChatRequest
+from paceline.requests import ChatRequest
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused
 

@@ -31,7 +31,7 @@ NAMED = {"type": "function", "function": {"name": "weather"}}
 
 @pytest.fixture(scope="module")
 def http(hybrid: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
+    settings = Settings(model=str(hybrid), served_model_name="tiny", max_num_seqs=4)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 

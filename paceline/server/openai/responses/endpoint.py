@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
+from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import refuse_unsupported
 from paceline.server.http.body import read_body
@@ -31,7 +32,6 @@ from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, Re
 from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse
 from paceline.server.openai.responses.tools import Tools, tools_of
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import RequestId
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
