@@ -41,8 +41,6 @@ Scores = NDArray[np.float32]
 class Known(PromptScorer):
     """Its scores come from elsewhere: it reads nothing."""
 
-    __slots__ = ("given",)
-
     def __init__(self, draft: Draft, tokens: Sequence[int], given: Scores) -> None:
         super().__init__(draft, tokens, (), None)
         self.given = given
@@ -68,8 +66,6 @@ class Blind(Draft):
 
 class Noted(PromptScorer):
     """Leaves its scores with its draft."""
-
-    __slots__ = ()
 
     def scores(self) -> Scores:
         found = super().scores()

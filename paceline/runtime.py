@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from paceline import platform
 from paceline.cache.radix import PrefixKey
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
-from paceline.conversation.parsing import choose_format, opens_reasoning
+from paceline.conversation.parsing.formats import choose_format, opens_reasoning
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
 from paceline.errors import InvalidRequest, PromptTooLong

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from paceline.conversation.messages import LONG_TEXT, is_heavy
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, GenerateRequest, collect, new_request_id

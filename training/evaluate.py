@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from paceline import platform
-from paceline.conversation.parsing import ParsedOutput, parse_output
+from paceline.conversation.parsing.events import ParsedOutput
+from paceline.conversation.parsing.parser import parse_output
 from paceline.requests import ChatRequest, Completion, GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings

@@ -34,7 +34,7 @@ def normalized(
     opening_media: list[Media] = []
     rest_media: list[Media] = []
     for message in conversation:
-        found = [next(following) for part in _parts(message["content"]) if part["type"] in ("image", "video")]
+        found = [next(following) for part in as_parts(message["content"]) if part["type"] in ("image", "video")]
         if message["role"] != "system":
             rest.append(_cleaned(message))
             rest_media += found
@@ -168,7 +168,3 @@ def _belong_together(one: Message, other: Message, names: bool) -> bool:
     if one["role"] != other["role"] or one["role"] == "tool" or one.get("tool_calls") or other.get("tool_calls"):
         return False
     return not names or one.get("name") == other.get("name")
-
-
-def _parts(content: Content) -> list[dict[str, Any]]:
-    return content if isinstance(content, list) else []

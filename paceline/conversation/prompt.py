@@ -1,4 +1,4 @@
-"""From messages or text to a prompt: checked, normalized, rendered, tokenized, pictures in their places."""
+"""From messages or text to a prompt: checked, normalized, rendered and tokenized, with images in place."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import RequestMemory
 from paceline.types import Image, Prompt
 
-LONGEST_TOKEN = 32  # characters that a token stands for at most, on average over a prompt of any kind
-USUAL_TOKEN = 4  # characters of a token in most texts: one with more is looked at before all of it is tokenized
-TEXT_BYTES = 320  # memory that the tokenizer takes for a character, seen at worst
-LARGEST_PICTURES = 10  # a request has no more pixels than so many of the largest pictures: decoding takes its time
-PROCESSING_BYTES = 12  # memory that a vision processor takes for a pixel, before it has made the picture smaller
+MAX_TOKEN = 32  # characters per token, at most, on average over any prompt
+USUAL_TOKEN = 4  # characters per token in most texts
+TEXT_BYTES = 320  # the tokenizer's memory per character, at worst
+LARGEST_PICTURES = 10  # a request has at most the pixels of so many of the largest images: decoding takes time
+PROCESSING_BYTES = 12  # the image processor's memory per pixel, before it scales the image down
 UNLIMITED = 1 << 62
-TAIL = 64  # characters of the prompt's end that tell how the answer begins
+TAIL = 64  # characters of the prompt's end, which say how the output begins
 
 
 def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
-    """Of the messages' texts: a template writes all of them."""
+    """The length of the messages' texts, all of which a template writes."""
     count = 0
     for message in conversation:
         content = message["content"]
@@ -41,7 +41,7 @@ def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
 
 
 class ImageProcessor(Protocol):
-    """What a prompt needs of a vision tower: numpy work only, on any thread."""
+    """What a prompt needs for images: only numpy, on any thread."""
 
     image_token: int
 
@@ -51,10 +51,10 @@ class ImageProcessor(Protocol):
 
 
 class VideoProcessor(Protocol):
-    """What it needs besides for videos. A video becomes groups of frames, each a picture to `Eyes`."""
+    """What a prompt needs for videos. A video becomes groups of frames, each of them like an image."""
 
     video_placeholder: str  # what the template writes for a video
-    image_placeholder: str  # and for a picture
+    image_placeholder: str  # and for an image
     group_size: int  # frames in a group
 
     def pairs(self, frames: NDArray[np.uint8]) -> list[Image]: ...
@@ -62,7 +62,7 @@ class VideoProcessor(Protocol):
 
 
 class PromptBuilder:
-    """Thread-safe: templating, tokenizing and picture work run beside the engine, never on its thread."""
+    """Thread-safe. Rendering, tokenizing and image work run beside the engine, never on its thread."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PromptBuilder:
         self.loader = loader
         self.video_processor = video_processor
         self.video_limits = video_limits or VideoLimits()
-        self.context_length = context_length  # None: texts of any length are tokenized
+        self.context_length = context_length  # None: no limit
         self.memory = memory or RequestMemory.apart(UNLIMITED)
         self._boundary_finder = BoundaryFinder(tokenizer)
 
@@ -92,7 +92,7 @@ class PromptBuilder:
         options: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Prompt:
-        """Messages and tools as clients write them; `options` are the template's."""
+        """Messages and tools as clients write them. `options` are for the template."""
         templates = self.tokenizer.needed_templates()
         takes_video = self.video_processor is not None
         conversation, parts = checked(messages, takes_images=self.image_processor is not None, takes_video=takes_video)
@@ -106,10 +106,10 @@ class PromptBuilder:
         with self._tokenizing(text, "messages"):
             ids = self.tokenizer.encode(text, add_special_tokens=False)
             expanded = self._expanded(ids, images, "messages")
-            marks = self._moved(self._boundary_finder.chat(conversation, options, ids, tools), ids, images)
+            boundaries = self._moved(self._boundary_finder.chat(conversation, options, ids, tools), ids, images)
         instructed = bool(tools) or conversation[0]["role"] == "system"
-        system = marks[0] if instructed and marks else 0
-        return Prompt(expanded, tuple(images), marks, system, tail=text[-TAIL:])
+        system = boundaries[0] if instructed and boundaries else 0
+        return Prompt(expanded, tuple(images), boundaries, system, tail=text[-TAIL:])
 
     def text(self, prompt: str | Sequence[int], field: str = "prompt") -> Prompt:
         if isinstance(prompt, str):
@@ -122,14 +122,14 @@ class PromptBuilder:
     # -- texts
 
     def tokens(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Whether or not they would fit the context, so that a client can find out."""
+        """The ids of a text, also of one that exceeds the context length."""
         self._check_length(len(text), "prompt")
         with self._holding(text, "prompt"):
             return self.tokenizer.encode(text, add_special_tokens)
 
     @contextmanager
     def _tokenizing(self, text: str, field: str) -> Iterator[None]:
-        """Refuses a text that cannot fit before all of it is tokenized; holds the memory that a long one takes."""
+        """Refuses a text that cannot fit before all of it is tokenized. Holds the memory that a long one takes."""
         most = self.context_length
         self._check_length(len(text), field)
         if most is not None and len(text) > most * USUAL_TOKEN:
@@ -144,15 +144,15 @@ class PromptBuilder:
         return self.memory.work.holding(needed, "The text", field)
 
     def _check_length(self, characters: int, field: str) -> None:
-        if self.context_length is not None and characters > self.context_length * LONGEST_TOKEN:
-            raise PromptTooLong(characters // LONGEST_TOKEN, self.context_length, field=field, at_least=True)
+        if self.context_length is not None and characters > self.context_length * MAX_TOKEN:
+            raise PromptTooLong(characters // MAX_TOKEN, self.context_length, field=field, at_least=True)
 
-    # -- pictures and videos
+    # -- images and videos
 
     def _read(self, parts: Sequence[Media]) -> tuple[list[Image], list[str]]:
-        """Pictures in order, and what stands for each video in the text. One is decoded at a time.
+        """The images in order, and the text that replaces each video's placeholder. One is decoded at a time.
 
-        What all patches take is taken first: a request that had half of it and waited for the rest might wait for ever.
+        The memory of all patches is taken at once: requests with a part of theirs might wait for each other forever.
         """
         if not parts:
             return [], []
@@ -197,7 +197,7 @@ class PromptBuilder:
         return loading.open(part.url, part.place)
 
     def _image(self, encoded: Encoded) -> Image:
-        assert self.image_processor is not None  # or it would not have been opened
+        assert self.image_processor is not None  # else `_picture` has raised
         processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
             try:
@@ -213,7 +213,7 @@ class PromptBuilder:
                 raise InvalidRequest(f"The request has {count} {name}; at most {most} are taken.", field="messages")
 
     def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Image], str]:
-        """A video's groups of frames, and what stands for it in the text: each group behind its time."""
+        """A video's groups of frames, and the text that replaces its placeholder: each group after its time."""
         if self.video_processor is None:
             raise InvalidRequest("This model takes no video.", field=part.place)
         needed = self.video_limits.decoding_bytes + self.video_processor.patch_bytes(self.video_limits.pixels)
@@ -227,7 +227,7 @@ class PromptBuilder:
         return pairs, "".join(f"<{seconds:.1f} seconds>{self.video_processor.image_placeholder}" for seconds in times)
 
     def _with_videos(self, text: str, video_texts: Sequence[str]) -> str:
-        """The text with each video's one marker replaced, before it is tokenized: so the times join what is around."""
+        """The text with each video's placeholder replaced, before tokenization: the times join the text around."""
         if self.video_processor is None or not video_texts:
             return text
         pieces = text.split(self.video_processor.video_placeholder)
@@ -240,7 +240,7 @@ class PromptBuilder:
         return pieces[0] + "".join(video + piece for video, piece in zip(video_texts, pieces[1:], strict=True))
 
     def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
-        """Each picture's one placeholder becomes as many as the picture has tokens."""
+        """Replaces each image's placeholder by as many as the image has tokens."""
         if self.image_processor is None:
             return tuple(ids)
         token = self.image_processor.image_token
@@ -256,12 +256,13 @@ class PromptBuilder:
             expanded.extend([token] * self.image_processor.tokens(next(pending)) if id == token else [id])
         return tuple(expanded)
 
-    def _moved(self, marks: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
-        """The marks of the ids, as marks of the expanded ids: a mark behind a picture is behind all its tokens."""
+    def _moved(self, boundaries: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
+        """The boundaries in the expanded ids: a boundary after an image is after all its tokens."""
         if self.image_processor is None or not images:
-            return tuple(marks)
+            return tuple(boundaries)
         places = [place for place, id in enumerate(ids) if id == self.image_processor.image_token]
         gains = [self.image_processor.tokens(image) - 1 for image in images]
         return tuple(
-            mark + sum(gain for place, gain in zip(places, gains, strict=True) if place < mark) for mark in marks
+            length + sum(gain for place, gain in zip(places, gains, strict=True) if place < length)
+            for length in boundaries
         )

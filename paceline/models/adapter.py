@@ -63,8 +63,7 @@ class Adapted:
 
     def embed(self, tokens: mx.array) -> mx.array:
         """Token embeddings: for the MTP head, and for prompts in which images' features replace some."""
-        embeddings: mx.array = self.inner.model.embed_tokens(tokens)
-        return embeddings
+        return self.inner.model.embed_tokens(tokens)
 
     def hidden(self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None) -> mx.array:
         """Hidden states after the final norm, for the MTP head and for embeddings.
@@ -72,13 +71,11 @@ class Adapted:
         Not every family has them (`check.hidden_size`).
         """
         inputs = {} if embeddings is None else {"input_embeddings": embeddings}
-        states: mx.array = self.inner.model(tokens, cache=cache, **inputs)
-        return states
+        return self.inner.model(tokens, cache=cache, **inputs)
 
     def logits(self, hidden: mx.array) -> mx.array:
         inner = self.inner
-        logits: mx.array = inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
-        return logits
+        return inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
 
 
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:

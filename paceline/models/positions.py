@@ -1,9 +1,9 @@
-"""Position is data: RoPE at explicit positions, where a row's positions do not simply count up.
+"""RoPE at explicit position ids, for rows whose positions do not simply count up.
 
-A prefill with pictures has positions in three axes (time, height, width), one that leaves tokens out has gaps, and a
-scaled RoPE whose base follows the sequence length needs that length for every token. All travel as a `Positions` object
-through the cache's `offset` to a `PositionedRoPE`; every other step passes an integer or an array, and takes mlx-lm's
-own fast path.
+A prefill with images has position ids in three axes (time, height, width), a sparse prefill has gaps, and a dynamic
+RoPE, whose base follows the sequence length, needs that length for every token. All travel as a `Positions` object
+through the cache's `offset` to one of the RoPEs here. Every other step passes an integer or an array and takes mlx-lm's
+fast path.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 
 class Positions:
-    """Explicit positions of one step: `places` is (rows, width), or (3, rows, width) for time, height and width.
+    """The position ids of one step: (rows, width), or (3, rows, width) for time, height and width.
 
-    `reach` (rows, width), where the model needs it, is the sequence length each token was scaled for.
+    `reach` (rows, width), for dynamic RoPEs, is the sequence length that each token is scaled for.
     """
 
     def __init__(self, position_ids: mx.array, reach: mx.array | None = None) -> None:
@@ -31,11 +31,11 @@ class Positions:
 
     @property
     def simple(self) -> bool:
-        """One place a token, and nothing else: mlx-lm's own RoPE can take it."""
+        """Whether there is one position id per token and no reach, so that mlx-lm's RoPE can take them."""
         return self.position_ids.ndim == 2 and self.reach is None
 
     def rotation(self, rope: MRoPE) -> tuple[mx.array, mx.array]:
-        """Cosine and sine for one RoPE; all layers with the same RoPE share them."""
+        """Cosine and sine for one RoPE, shared by all layers with the same RoPE."""
         if rope.key not in self._memo:
             angles = rope.angles(self)[:, None]
             self._memo[rope.key] = (rope.stretch * mx.cos(angles), rope.stretch * mx.sin(angles))
@@ -43,16 +43,18 @@ class Positions:
 
 
 def rope_at(rope: Any, x: mx.array, position_ids: mx.array) -> mx.array:
-    """mlx-lm's RoPE for tokens that stand anywhere: each is a row of its own, which has an offset of its own. The same
-    arithmetic as in decoding, so that it makes no difference how a token came to its place."""
+    """mlx-lm's RoPE at any position ids: each token becomes a row with an offset of its own.
+
+    This is the arithmetic of decoding, so a token gets the same rotation in prefill and decoding.
+    """
     rows, heads, width, size = x.shape
     apart = x.swapaxes(1, 2).reshape(rows * width, heads, 1, size)
-    turned: mx.array = rope(apart, offset=position_ids.reshape(rows * width))
+    turned = rope(apart, offset=position_ids.reshape(rows * width))
     return turned.reshape(rows, width, heads, size).swapaxes(1, 2)
 
 
 class PositionIdRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps any RoPE of mlx-lm's that takes an offset for every row."""
+    """Wraps any RoPE of mlx-lm's that takes an offset per row. For one position id per token."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -65,10 +67,10 @@ class PositionIdRoPE(nn.Module):  # type: ignore[misc]
 
 
 class MRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+    """Wraps a plain or YaRN RoPE of mlx-lm's. `sections` are M-RoPE's, interleaved as in Qwen3.5."""
 
-    stretch = 1.0  # YaRN lengthens what it turns
-    fixed = True  # a token's angles depend on its place only
+    stretch = 1.0  # YaRN scales the rotated vectors
+    fixed = True  # the angles depend only on the position id
 
     def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -109,9 +111,9 @@ class MRoPE(nn.Module):  # type: ignore[misc]
 class DynamicRoPE(MRoPE):
     """RoPE whose base grows with the sequence ("dynamic" scaling), for rows of different lengths in one batch.
 
-    mlx-lm takes the length at the end of the chunk it computes, so what a token got depends on the chunk it rode
-    in. Here `reach` carries, for every token, the length that mlx-lm's own schedule would have used, so that the
-    result depends neither on our chunks nor on the neighbours.
+    mlx-lm uses the length at the end of the computed chunk, so a token's rotation depends on its chunk. Here `reach`
+    has, for every token, the length that mlx-lm's own chunks would give, so the result depends neither on our chunks
+    nor on the other rows.
     """
 
     fixed = False
@@ -141,7 +143,7 @@ class DynamicRoPE(MRoPE):
 
 
 def dynamic_reach(start: int, stop: int, prompt: int, chunk: int = 2048) -> NDArray[np.int32]:
-    """The lengths mlx-lm scales tokens [start, stop) for: ends of its prefill chunks, then one token at a time."""
+    """The lengths for which mlx-lm scales tokens [start, stop): ends of its prefill chunks, then each token's own."""
     position_ids = np.arange(start, stop)
     ends = np.minimum((position_ids // chunk + 1) * chunk, prompt - 1)
     return np.where(position_ids < prompt - 1, ends, position_ids + 1).astype(np.int32)
@@ -150,10 +152,10 @@ def dynamic_reach(start: int, stop: int, prompt: int, chunk: int = 2048) -> NDAr
 def image_positions(
     token_ids: Sequence[int], grids: Sequence[tuple[int, int, int]], image_token: int, merge: int
 ) -> tuple[NDArray[np.int32], int]:
-    """Qwen's M-RoPE: (3, tokens) positions, and the delta that continues them (next position - tokens).
+    """Qwen's M-RoPE: position ids (3, tokens), and the delta for the tokens after them (next id - tokens).
 
-    Text counts up in all three axes; a picture's tokens share the time of its start and spread over height and
-    width; what follows continues after the largest position used.
+    Text counts up in all three axes. An image's tokens share one time and spread over height and width. Text after
+    it continues after the largest id used.
     """
     ids = np.asarray(token_ids)
     position_ids = np.empty((3, len(ids)), dtype=np.int32)

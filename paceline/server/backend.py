@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.stats import Stats
 from paceline.types import Delta, RequestId

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.parsing import OutputFormat
 from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
+from paceline.conversation.parsing.formats import OutputFormat
 from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
 ARGUMENTS: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ import httpx
 import openai
 import pytest
 
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.settings import Settings
 from tests.server import fake_service
 from tests.server.fake_service import FakeService

@@ -15,7 +15,7 @@ import numpy as np
 
 from paceline.conversation.media import Loader
 from paceline.conversation.messages import ImagePart, checked
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import (
     DeadlineExceeded,

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from tokenizers import Tokenizer
 
-from paceline.conversation.parsing import choose_format, parse_output
+from paceline.conversation.parsing.formats import choose_format
+from paceline.conversation.parsing.parser import parse_output
 from paceline.conversation.template import Templates
 from training import data_chat, facts_forms
 from training.data import DRAWS

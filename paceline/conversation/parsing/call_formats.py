@@ -159,19 +159,21 @@ _key = re.compile(r"[^<>\"\x00-\x1f]+")
 class Tags:
     open: str  # around the call
     call: str  # before the name
-    named: tuple[str, ...]  # behind the name
+    named: tuple[str, ...]  # after the name
     key: str
     keyed: str  # between key and value
     value: str
-    valued: str  # behind the value
-    called: str  # behind the last value
+    valued: str  # after the value
+    called: str  # after the last value
     close: str
-    lines: bool = False  # values stand on lines of their own: one newline before and one after are layout
+    lines: bool = False  # values are on lines of their own: one newline before and one after are layout
 
 
+# <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 QWEN3_CODER = Tags(
     "<tool_call>", "<function=", (">",), "<parameter=", ">", "", "</parameter>", "</function>", "</tool_call>", True
 )
+# <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
 GLM = Tags(
     "<tool_call>",
     "",
@@ -183,6 +185,7 @@ GLM = Tags(
     "</tool_call>",
     "",
 )
+# <minimax:tool_call><invoke name="..."><parameter name="...">value</parameter></invoke></minimax:tool_call>
 MINIMAX = Tags(
     "<minimax:tool_call>",
     '<invoke name="',
@@ -196,22 +199,7 @@ MINIMAX = Tags(
 )
 
 
-def read_qwen3_coder(calls: Calls) -> Steps[None]:
-    """<tool_call><function=name><parameter=key>value</parameter></function></tool_call>"""
-    return _read(calls, QWEN3_CODER)
-
-
-def read_glm(calls: Calls) -> Steps[None]:
-    """<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>"""
-    return _read(calls, GLM)
-
-
-def read_minimax(calls: Calls) -> Steps[None]:
-    """<minimax:tool_call><invoke name="..."><parameter name="...">value</parameter></invoke></minimax:tool_call>"""
-    return _read(calls, MINIMAX)
-
-
-def _read(calls: Calls, tags: Tags) -> Steps[None]:
+def read_tagged(calls: Calls, tags: Tags) -> Steps[None]:
     source = calls.source
     yield from source.literal(tags.open)
     yield from source.space()
@@ -361,7 +349,7 @@ def _parse_held(calls: Calls, text: str, parser: str) -> None:
         raise NotACall
     try:
         parsed = importlib.import_module(f"mlx_lm.tool_parsers.{parser}").parse_tool_call(text, calls.declared())
-    except Exception:  # noqa: BLE001  it parses what a model wrote: whatever it raises, that was not a call
+    except Exception:  # noqa: BLE001  text of a model may raise anything, and is then no call
         raise NotACall from None
     found = []
     for call in parsed if isinstance(parsed, list) else [parsed]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from paceline.conversation.parsing import call_formats
 from paceline.conversation.parsing.calls import Calls
@@ -50,7 +51,9 @@ _tool_formats: Mapping[str, ToolFormat] = {
     "qwen": _hermes,
     "hermes": _hermes,
     "qwen3_coder": ToolFormat(
-        call_formats.read_qwen3_coder, ("<tool_call>", "<function="), inner=("</tool_call>", "</function>")
+        partial(call_formats.read_tagged, tags=call_formats.QWEN3_CODER),
+        ("<tool_call>", "<function="),
+        inner=("</tool_call>", "</function>"),
     ),
     "llama3_json": ToolFormat(call_formats.read_llama, ("<|python_tag|>",), ("{", "[", ";")),
     "llama3_pythonic": ToolFormat(
@@ -61,7 +64,7 @@ _tool_formats: Mapping[str, ToolFormat] = {
     ),
     "mistral": ToolFormat(call_formats.read_mistral, ("[TOOL_CALLS]",), inner=("[ARGS]", "[CALL_ID]")),
     "glm": ToolFormat(
-        call_formats.read_glm,
+        partial(call_formats.read_tagged, tags=call_formats.GLM),
         ("<tool_call>",),
         inner=("</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     ),
@@ -71,7 +74,9 @@ _tool_formats: Mapping[str, ToolFormat] = {
         inner=("<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
     ),
     "minimax": ToolFormat(
-        call_formats.read_minimax, ("<minimax:tool_call>", '<invoke name="'), inner=("</minimax:tool_call>",)
+        partial(call_formats.read_tagged, tags=call_formats.MINIMAX),
+        ("<minimax:tool_call>", '<invoke name="'),
+        inner=("</minimax:tool_call>",),
     ),
     "gemma": ToolFormat(call_formats.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
     **{
@@ -101,12 +106,9 @@ class OutputFormat:
 
     tools: str = NONE
     reasoning: str = NONE
-    special: frozenset[str] = field(default=frozenset(), repr=False)  # the special tokens that are in markers
-
-    @property
-    def needs_special(self) -> bool:
-        """Whether the text must show special tokens: at least those in `special`."""
-        return bool(self.special)
+    special: frozenset[str] = field(
+        default=frozenset(), repr=False
+    )  # special tokens in markers: the text must show them
 
     @property
     def tool_format(self) -> ToolFormat | None:

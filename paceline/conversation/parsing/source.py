@@ -42,7 +42,7 @@ class Source:
         return sum(map(len, self._taken))
 
     def rewind(self, to: int = 0) -> None:
-        """Back to the last checkpoint, or `to` characters behind it."""
+        """Back to the last checkpoint, or to `to` characters after it."""
         raw = self.raw()
         back = len(raw) - to
         if back <= self._at:

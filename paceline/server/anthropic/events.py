@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from paceline.conversation.parsing import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.parsing.events import (
+    CallArguments,
+    CallBroken,
+    CallEnd,
+    CallStart,
+    Content,
+    Event,
+    Reasoning,
+)
 from paceline.server.anthropic.errors import message_error
 from paceline.server.http.encoding import encode_json
 from paceline.server.http.sse import named_events

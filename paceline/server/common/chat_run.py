@@ -10,7 +10,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.parsing import CallBroken, CallEnd, CallStart, Content, Event, OutputParser, opens_reasoning
+from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event
+from paceline.conversation.parsing.formats import opens_reasoning
+from paceline.conversation.parsing.parser import OutputParser
 from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow

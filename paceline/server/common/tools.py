@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline.conversation.grammar import GrammarSpec, Tool, tool_call_spec
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import InvalidRequest
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.conversation.parsing import (
+from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
+from paceline.conversation.parsing.events import (
     CallArguments,
     CallBroken,
     CallEnd,
     CallStart,
     Event,
-    OutputFormat,
-    OutputParser,
     ParsedOutput,
     merge,
 )
-from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
+from paceline.conversation.parsing.formats import OutputFormat
+from paceline.conversation.parsing.parser import OutputParser
 
 WEATHER: Mapping[str, Any] = {
     "type": "function",

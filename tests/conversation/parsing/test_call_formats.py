@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.conversation.parsing import (
-    CallArguments,
-    CallBroken,
-    CallEnd,
-    CallStart,
-    Content,
-    OutputFormat,
-    merge,
-)
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallEnd, CallStart, Content, merge
+from paceline.conversation.parsing.formats import OutputFormat
 from tests.conversation.parsing.cases import (
     FORMATS,
     named,

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import re
 
-from paceline.conversation.parsing import (
-    CallArguments,
-    CallBroken,
-    CallStart,
-    Content,
-    call_id,
-    merge,
-    parse_output,
-)
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallStart, Content, merge
+from paceline.conversation.parsing.parser import call_id, parse_output
 from tests.conversation.parsing.cases import (
     FORMATS,
     TOOLS,

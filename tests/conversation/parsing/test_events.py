@@ -7,12 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.parsing import (
-    Content,
-    OutputFormat,
-    merge,
-)
-from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS
+from paceline.conversation.parsing.events import Content, merge
+from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS, OutputFormat
 from tests.conversation.parsing.cases import (
     FORMATS,
     Format,

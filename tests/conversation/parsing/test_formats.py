@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.conversation.parsing import REASONING_PARSERS, TOOL_PARSERS, OutputFormat, choose_format, opens_reasoning
+from paceline.conversation.parsing.formats import (
+    REASONING_PARSERS,
+    TOOL_PARSERS,
+    OutputFormat,
+    choose_format,
+    opens_reasoning,
+)
 from paceline.errors import SettingsError
 
 TEMPLATES = {
@@ -83,14 +89,14 @@ def test_a_name_that_is_unknown_is_refused_with_the_list() -> None:
 
 
 def test_special_tokens_are_needed_where_marks_are_special_tokens() -> None:
-    assert not choose_format("<tool_call>", {"<|im_end|>"}).needs_special
+    assert not choose_format("<tool_call>", {"<|im_end|>"}).special
     assert choose_format("[TOOL_CALLS]", {"[TOOL_CALLS]", "[INST]"}).special == {"[TOOL_CALLS]"}
     assert choose_format("<|channel>thought", {"<|channel>", "<channel|>", "<eos>"}).special == {
         "<|channel>",
         "<channel|>",
     }
-    assert choose_format("<|channel|><|message|>", {"<|channel|>", "<|endoftext|>"}).needs_special
-    assert not choose_format("[TOOL_CALLS]", {"[TOOL_CALLS]"}, "none", "none").needs_special
+    assert choose_format("<|channel|><|message|>", {"<|channel|>", "<|endoftext|>"}).special
+    assert not choose_format("[TOOL_CALLS]", {"[TOOL_CALLS]"}, "none", "none").special
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.parsing import (
-    CallBroken,
-    Content,
-    Event,
-    OutputFormat,
-    OutputParser,
-    Reasoning,
-    merge,
-    parse_output,
-)
-from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS
+from paceline.conversation.parsing.events import CallBroken, Content, Event, Reasoning, merge
+from paceline.conversation.parsing.formats import REASONING_PARSERS, TOOL_PARSERS, OutputFormat
+from paceline.conversation.parsing.parser import OutputParser, parse_output
 from tests.conversation.parsing.cases import (
     FORMATS,
     HELD,

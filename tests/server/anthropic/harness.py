@@ -11,7 +11,7 @@ import httpx
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from paceline.conversation.parsing import choose_format
+from paceline.conversation.parsing.formats import choose_format
 from paceline.requests import ChatRequest
 from paceline.settings import Settings
 from paceline.types import Delta, PromptInfo, Usage

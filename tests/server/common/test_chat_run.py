@@ -11,7 +11,7 @@ import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
 from tests.server.harness import events, post_chat, user
