@@ -81,7 +81,7 @@ class AttentionCache(LayerCache):
 
     def make_mask(self, count: int, return_array: bool = False, window_size: int | None = None) -> Any:
         if window_size is not None and window_size != self.slot_plan.window:
-            raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.lane.window}")
+            raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.slot_plan.window}")
         if len(self.slot_plan.groups) > 1:  # `attend` makes a mask for each group
             if return_array:
                 raise UnsupportedUse("an explicit mask is asked for")
