@@ -27,7 +27,7 @@ CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel.
 
-    In a tentative step nothing is folded into the state: what `fold` needs is owed to the cache.
+    A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
     fused = False  # may a decode step run as one kernel? Set by the adapter, and checked at start-up
@@ -91,7 +91,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     def _fused_apply(
         self, current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array
     ) -> list[mx.array]:
-        """By the kernel of a tentative step: its own token leaves no trace, what is owed is folded in."""
+        """By the kernel of a tentative step: its own token leaves no trace, the pending ones are applied."""
         window, state = current
         assert window is not None and state is not None
         mixed, a, b = (mx.contiguous(part[:, :1]) for part in pending)

@@ -1,7 +1,7 @@
 """One CUDA kernel for GatedDeltaNet steps: convolution, normalization, gates, delta updates, read-outs.
 
 In plain ops one token is some twenty launches, and launches are what a decode step costs on a fast GPU. The kernel
-also makes a verify step's commit free. A step whose tokens may yet be rejected leaves them *owed*: their inputs are
+also makes a verify step's commit free. A step whose tokens may yet be rejected leaves them *pending*: their inputs are
 kept and the state stays where it was. The next step's kernel, which has the state in its registers anyway, takes in
 the accepted ones first, by the same arithmetic as a plain step: as exact as a replay, without its launches.
 
@@ -21,7 +21,7 @@ SPLIT = 4  # blocks a head: one row must fill the machine
 WIDEST = 9  # tokens of one step: MOST_DRAFTED and the one that is certain
 
 # A block is a quarter of one value head of one row; a warp owns a few lines of the state, 32 lanes across its keys.
-# The stream of a row's inputs is its convolution window, the owed tokens that were kept, and the new ones.
+# The stream of a row's inputs is its convolution window, the pending tokens that were kept, and the new ones.
 # Roundings to T are where mlx-lm's own ops round, so that bf16 rows differ from the plain form by ties at most.
 SOURCE = """
     constexpr int Warps = 8, Lines = Dv / (Warps * Split), Cells = Dk / 32, Most = 2 * Widest;
@@ -165,7 +165,7 @@ def step(
 ) -> list[mx.array]:
     """One step of `mixed` (rows, tokens, channels), the projection before the convolution.
 
-    `owed` are (mixed, a, b) of the step before, of which row i folds in `kept[i]` tokens first. The window and the
+    `pending` are (mixed, a, b) of the step before, of which row i applies `kept[i]` tokens first. The window and the
     state that come back are those after the new tokens if `eager`, else those before them. Returns the outputs
     (rows, tokens, value heads, value dim), the window and the state.
     """
