@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import grouping as grouping_module
 from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.layers import StateCache, UnsupportedUse
@@ -29,7 +28,7 @@ def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slot_plan, "STEP", 4)
         patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(grouping_module, "SMALL", 6)
+        patch.setattr(slot_plan, "SMALL", 6)
         yield
 
 

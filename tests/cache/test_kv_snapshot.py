@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import grouping as grouping_module
 from paceline.cache import kv_snapshot, slot_plan
 from paceline.cache.batch import Batch
 from paceline.cache.kv_snapshot import Checkpoint, Segment
@@ -27,7 +26,7 @@ def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slot_plan, "STEP", 4)
         patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(grouping_module, "SMALL", 6)
+        patch.setattr(slot_plan, "SMALL", 6)
         yield
 
 
