@@ -3,8 +3,7 @@
 An entry is a safetensors file (8 bytes of header length, a JSON header, data): other tools can read it. Its first
 tensor is `key`, so that opening a store reads the head of each file and nothing else. Three checksums: the header's
 own, the key's, and `sums_crc32` over the arrays, which is checked when they are read. The file's modification time is
-when the entry was last used. The format is written by hand because the safetensors library reorders tensors, and
-returns no file size before it writes.
+when the entry was last used. The code is our own because the safetensors library reorders tensors.
 """
 
 from __future__ import annotations

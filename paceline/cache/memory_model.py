@@ -50,11 +50,8 @@ class MemoryModel:
 
     def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
         """Rows that decode together; `groups`: which share a buffer (see `groups`), if that is known."""
-        if self.grouping.skew == 0:
-            slots = sum(self._slots_of(length) for length in lengths)
-        else:
-            shared = self.groups([(None, length) for length in lengths]) if groups is None else groups
-            slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
+        shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
+        slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
         return (self.state + self.fixed) * len(lengths) + slots
 
     def copying(

@@ -160,7 +160,7 @@ class PrefixCache:
     # -- for the owner
 
     def find(self, root: str, key: PrefixKey) -> Hit:
-        """The longest prefix of `keys` that can be restored; its last node is pinned until `release`."""
+        """The longest prefix of `key` that can be restored; its last node is pinned until `release`."""
         with self._lock:
             hit = self._best(root, key)
             if hit.nodes:

@@ -25,8 +25,9 @@ CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
-    """Replaces the class of mlx-lm's module at load (same parameters): chunked prefill, decoding as upstream or by a
-    kernel. A tentative step does not change the state; it leaves what `fold` needs in the cache (`owe`).
+    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel.
+
+    A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
     fused = False  # whether a decode step runs as one kernel: set by the adapter, checked at start-up
@@ -90,7 +91,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     def _fused_apply(
         self, current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array
     ) -> list[mx.array]:
-        """By the kernel of a tentative step: it applies what is owed, and its own token changes nothing."""
+        """By the kernel of a tentative step: its own token leaves no trace, the pending ones are applied."""
         window, state = current
         assert window is not None and state is not None
         mixed, a, b = (mx.contiguous(part[:, :1]) for part in pending)

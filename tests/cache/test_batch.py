@@ -29,7 +29,7 @@ def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slot_plan, "STEP", 4)
         patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(grouping_module, "SMALL", 6)
+        patch.setattr(slot_plan, "SMALL", 6)
         yield
 
 

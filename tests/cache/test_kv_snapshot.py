@@ -27,12 +27,12 @@ def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slot_plan, "STEP", 4)
         patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(grouping_module, "SMALL", 6)
+        patch.setattr(slot_plan, "SMALL", 6)
         yield
 
 
 def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
-    """The row alone in a new world, from the pieces between `cuts`."""
+    """The row alone in a new world, restored from segments between `cuts`."""
     length = world.batch.lengths[row]
     bounds = [0, *sorted({cut for cut in cuts if 0 < cut < length}), length]
     segments = [
@@ -74,7 +74,7 @@ def test_a_row_that_was_cut_out_goes_on_as_if_it_had_not_been(
         world.join(each, delta=-1)
     for _ in range(steps):
         world.step(1)
-    if world.can_roll_back and data.draw(st.booleans()):  # what a layer owes is in the cut
+    if world.can_roll_back and data.draw(st.booleans()):  # the snapshot has the accepted tokens of a layer that defers
         world.step(3, data.draw(st.lists(st.integers(0, 3), min_size=len(world.people), max_size=len(world.people))))
     for row in range(len(world.people)):
         made = again(world, row, cuts, room)

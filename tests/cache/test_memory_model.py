@@ -1,4 +1,4 @@
-"""What rows cost, by the price list."""
+"""How many bytes rows take, by the memory model."""
 
 from __future__ import annotations
 

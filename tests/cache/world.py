@@ -24,7 +24,7 @@ def taken_in(
     *,
     now: bool = True,
 ) -> list[mx.array]:
-    """The two states of a layer after the first `kept[i]` of row i's owed tokens (None: after all)."""
+    """The two states of a layer after the first `kept[i]` of row i's pending tokens (None: after all)."""
     tokens = pending[0]
     rows, width = tokens.shape
     counts = mx.full((rows,), width) if kept is None else kept
@@ -39,7 +39,7 @@ def taken_in(
 def later(
     current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array, *, now: bool = False
 ) -> list[mx.array] | None:
-    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
+    """As a kernel does it: the layer's next step applies the pending tokens, unless they are needed now."""
     return taken_in(current, pending, kept) if now else None
 
 
@@ -197,7 +197,7 @@ class World:
         if isinstance(cache, StateCache):
             tokens = mx.array(new, dtype=mx.int32)
             states: Sequence[mx.array | None] = [cache[0], cache[1]]
-            if cache.pending:  # a deferring layer takes in now what the step before owed
+            if cache.pending:  # a deferring layer applies now what the step before left pending
                 assert cache.kept is not None
                 cache[0], cache[1] = states = taken_in(states, cache.pending, cache.kept)
             for index, state in enumerate(states):
@@ -241,9 +241,9 @@ class World:
             for buffers in (cache.keys, cache.values):
                 shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.slot_plan.groups]
                 assert not buffers or [buffer.shape for buffer in buffers] == shapes
-        owing = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.pending]
-        assert all(cache._apply_accepted is later for cache in owing)
-        assert (batch.kept is not None) == bool(owing)
+        deferred = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.pending]
+        assert all(cache._apply_accepted is later for cache in deferred)
+        assert (batch.kept is not None) == bool(deferred)
 
 
 def gone(kept: Sequence[int], row: int) -> int:

@@ -31,7 +31,7 @@ def taken_in(
     *,
     now: bool = True,
 ) -> list[mx.array]:
-    """A state that each token halves and adds itself to, after the first `kept[i]` of the owed ones (None: all).
+    """A state that each token halves and adds itself to, after the first `kept[i]` of the pending ones (None: all).
 
     In closed form: on CPU every new chain of small operations is compiled, and a loop would be one for every width.
     """
@@ -46,7 +46,7 @@ def taken_in(
 def later(
     current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array, *, now: bool = False
 ) -> list[mx.array] | None:
-    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
+    """As a kernel does it: the layer's next step applies the pending tokens, unless they are needed now."""
     return taken_in(current, pending, kept) if now else None
 
 
@@ -166,7 +166,7 @@ def script(pair: Pair) -> int:
     """Widths and kinds in every order, sequences that come and go, buffers that grow. Returns the number of steps."""
     pair.step(1)
     pair.step(3, [2])
-    pair.step(3, [1])  # the same shape again, with something owed
+    pair.step(3, [1])  # the same shape again, with tokens pending
     pair.step(1)
     pair.join(20, delta=-3)
     pair.step(1)
@@ -295,7 +295,7 @@ def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
     pair.join(20, delta=-3)
     pair.join(4)
     pair.step(4, [1, 4, 2])
-    pair.step(4, [4, 1, 3])  # a layer that defers has now been traced with something owed
+    pair.step(4, [4, 1, 3])  # a layer that defers has now been traced with tokens pending
     unread: list[list[int]] = []
     for kept in ([4, 4, 4], [1, 1, 1], [2, 4, 1], [3, 1, 4]):
         assert forward.is_traced(pair.other, 4, tentative=True)
