@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from paceline.bench.load import Outcome, Recording, read_outcome
-from paceline.bench.probe import SAMPLE_WORDS, find_model, probe
 from paceline.bench.prompts import PATHS, WORDS, Calibration, Lengths, Workload
 from paceline.bench.report import Report, report
-from paceline.bench.serve import Watch
+from paceline.bench.serve import SAMPLE_WORDS, Watch, find_model, probe
 from paceline.bench.wire import Address, BenchError, call, exchange
 from paceline.errors import PacelineError
 

@@ -264,7 +264,7 @@ def _check_may_end(sampling: Sampling) -> None:
     """An answer with a grammar ends where the grammar does."""
     for name, given in (("min_tokens", sampling.min_tokens > 0), ("ignore_eos", sampling.ignore_eos)):
         if given:
-            raise InvalidRequest(f"{name} cannot be asked for together with a format of the answer.", field=name)
+            raise InvalidRequest.at(name, "cannot be asked for together with a format of the answer.")
 
 
 def _choice_id(request_id: RequestId, index: int) -> RequestId:

@@ -56,7 +56,7 @@ def _none_if_none(value: object) -> object:
     return None if value == "none" else value
 
 
-def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
+def _check_speculation(value: object, check: ValidatorFunctionWrapHandler) -> object:
     """One message for the union: pydantic's first would name "off" and "auto" only."""
     try:
         return check(value)
@@ -76,11 +76,11 @@ def _folder(value: object) -> object:
         raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
 
 
-def _lowered(value: object) -> object:
+def _lowercase(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _several(value: object) -> object:
+def _as_tuple(value: object) -> object:
     """One text with commas (a variable), a flag given more than once, or a list in the file: always a tuple."""
     items = value if isinstance(value, list | tuple) else (value,)
     pieces: list[object] = []
@@ -125,17 +125,18 @@ AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
-PrefixKey = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_several)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
-SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
+ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
+DraftLength = Annotated[int, Field(ge=1, le=8)]
+SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
 
 
 def setting(metavar: str, default: Any, description: str, *, panel: str | None = None, **limits: Any) -> Any:
     """A field, and how `--help` shows its flag. `metavar`: the word for its value, "" for a switch. `panel` begins a
     group of flags."""
-    shown = {"panel": panel, "metavar": metavar}
+    shown: dict[str, Any] = {"panel": panel, "metavar": metavar}
     return Field(default=default, description=description, json_schema_extra=shown, **limits)
 
 
@@ -157,11 +158,11 @@ class Settings(BaseModel):
     drain_seconds: float = setting(
         "SECONDS", 30.0, "On SIGTERM, how long running requests may go on.", ge=0, allow_inf_nan=False
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = setting(
+    log_level: Annotated[LogLevel, BeforeValidator(_lowercase)] = setting(
         "LEVEL", "info", "The least important line that is logged."
     )
 
-    api_key: PrefixKey = setting(
+    api_key: ApiKeys = setting(
         "KEY",
         (),
         "Key that clients must send; may be repeated. Other users see it in the process list: "
@@ -169,7 +170,7 @@ class Settings(BaseModel):
         panel="Who may use it",
     )
     api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
-    admin_key: PrefixKey = setting(
+    admin_key: ApiKeys = setting(
         "KEY",
         (),
         "Key for what changes the server, as clearing the cache does; may be repeated. "

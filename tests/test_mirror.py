@@ -8,7 +8,6 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; attacks; real clients (`make clients`)
 WITHOUT = {
     "bench/offline": "bench/test_cli.py; times whole models",
-    "bench/tables": "bench/test_cli.py",
     "benchmarks/layout": "times whole models",
     "benchmarks/prefix_rivals": "times other servers",
     "benchmarks/process": "starts servers for benches",
@@ -21,12 +20,8 @@ WITHOUT = {
     "engine/drafter": "integration/test_speculation*.py",
     "errors": "types; server/http/test_errors.py has every one",
     "requests": "types; test_service.py",
-    "server/anthropic/objects": "types; server/http/test_openapi.py compares answers with them",
-    "server/backend": "types",
-    "server/common/reasoning": "server/openai/test_reasoning.py and server/anthropic/test_messages.py",
-    "server/common/tools": "server/openai/test_tools.py, on a real engine",
+    "server/common/tools": "server/openai/test_sampling.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
-    "server/openai/structured": "server/openai/test_tools.py, on a real engine",
     "server/state": "every test of an endpoint",
 }
 

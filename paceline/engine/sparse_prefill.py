@@ -171,7 +171,7 @@ class SparsePrefill:
             draft=self.draft_name,
             draft_bytes=self.draft_bytes,
             draft_cache_bytes=0 if cache is None else cache.memory,
-            outcomes=dict(counts.outcomes),
+            outcomes={outcome: count for outcome, count in counts.outcomes.items()},
             scored_tokens=counts.scored,
             kept_tokens=counts.kept,
             restored_draft_tokens=counts.restored,

@@ -102,7 +102,7 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         generation_tokens=counters.generation_tokens,
         requests_finished=dict(counters.finished),
         requests_refused=dict(counters.refused),
-        preemptions={**scheduler.preemptions},
+        preemptions={cause: count for cause, count in scheduler.preemptions.items()},
         throughput=engine.monitor.throughput(now, counters, engine.departures.per_second(now)),
         scheduler=SchedulerStats(
             policy=scheduler.policy.name,

@@ -1,9 +1,9 @@
-"""/health, /ready, /v1/status and /metrics: how the server is."""
+"""/health, /ready, /v1/status and /metrics: how the server is. And /v1/cache/clear, for administrators."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -11,9 +11,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from paceline.errors import EngineUnavailable
-from paceline.server.http.auth import is_admin
+from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import gives
+from paceline.server.http.openapi import returns
 from paceline.server.state import AppState
 from paceline.stats import SequenceStats, Stats
 from paceline.types import RequestId
@@ -23,25 +23,29 @@ class State(BaseModel):
     status: Literal["ok", "ready"]
 
 
+class Cleared(BaseModel):
+    cleared: dict[str, Any]
+
+
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     backend = state.backend
 
-    @router.get("/health", responses=gives(State))
+    @router.get("/health", responses=returns(State))
     async def health() -> Response:
         """Alive: true while loading and while draining, false once the engine has given up."""
         if backend.failure is not None:
             raise EngineUnavailable(backend.failure)
         return JSONResponse({"status": "ok"})
 
-    @router.get("/ready", responses=gives(State))
+    @router.get("/ready", responses=returns(State))
     async def ready() -> Response:
         state.check_ready()
         if state.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
-    @router.get("/v1/status", responses=gives(Stats))
+    @router.get("/v1/status", responses=returns(Stats))
     async def status(request: Request) -> Response:
         owners, caller = state.requests.owners(), current().owner
         admin = is_admin(request)
@@ -65,5 +69,11 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    @router.post("/v1/cache/clear", responses=returns(Cleared))
+    async def clear_cache(request: Request) -> Response:
+        check_admin(request)
+        state.check_ready()
+        return JSONResponse({"cleared": dict(await state.backend.clear_cache())})
 
     return router

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import slot_plan
-from paceline.cache import slot_plan as grouping_module
 from paceline.cache.batch import Batch, Placement
 from paceline.cache.layers import StateCache, UnsupportedUse
 from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import kv_snapshot, slot_plan
-from paceline.cache import slot_plan as grouping_module
 from paceline.cache.batch import Batch
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.layers import UnsupportedUse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -252,7 +252,7 @@ def test_a_snapshot_is_plain_numbers() -> None:
     shot = cache.stats(largest=1)
     (largest,) = shot.largest
     assert largest.idle_seconds >= 0
-    assert replace(largest, idle_seconds=0.0) == CachedPrefix(3, 7, 1, "memory", True, 0.0)
+    assert largest == CachedPrefix(3, 7, 1, "memory", in_use=True, idle_seconds=largest.idle_seconds)
     assert (shot.hits, shot.hit_tokens, shot.stored, shot.entries) == (1, 3, 2, 2)
     assert (shot.memory_bytes, shot.memory_limit_bytes, node.pins) == (9, 1000, 1)
 

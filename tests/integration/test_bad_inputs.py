@@ -45,7 +45,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "test_a_half_sent_request_times_out_and_nothing_is_held",
         "test_a_client_that_drips_is_cut_off_although_it_never_pauses",
     ),
-    "tests/server/http/test_hosts.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
+    "tests/server/http/test_auth.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
 }
 
 

@@ -13,7 +13,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from paceline.conversation.messages import AUDIO_PARTS, VIDEO_PARTS
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.integration.test_server_images import png, url

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests import waiting

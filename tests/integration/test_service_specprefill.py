@@ -10,6 +10,7 @@ from paceline.requests import GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.sparse.rules import CHUNK
+from paceline.stats import Stats
 from paceline.types import Sampling, Usage
 from tests.lengths import turns
 
@@ -24,7 +25,7 @@ AUTO: dict[str, Any] = {
 }
 
 
-async def read(settings: dict[str, Any], *asked: dict[str, Any]) -> tuple[list[Usage], dict[str, Any]]:
+async def read(settings: dict[str, Any], *asked: dict[str, Any]) -> tuple[list[Usage], Stats]:
     """The usages of the prompt's answers, and what the engine says in the end."""
     usages = []
     async with Service(Settings(**settings)) as service:

@@ -13,7 +13,7 @@ from paceline.conversation.parsing.events import (
     Event,
     Reasoning,
 )
-from paceline.server.anthropic.events import Blocks, thought_in
+from paceline.server.anthropic.events import Blocks, thought_in_signature
 
 ANSWER: list[Event] = [
     *(Reasoning("hm"), Reasoning("m"), Content("I "), Content("look")),
@@ -97,7 +97,7 @@ def test_arguments_that_cannot_be_written_again_are_text(arguments: str) -> None
 def test_omitted_thoughts_travel_in_their_signature() -> None:
     events: list[Event] = [Reasoning("hm "), Reasoning("wörld"), Content("so")]
     [thought, _] = whole(events, omitted=True)
-    assert thought["thinking"] == "" and thought_in(thought["signature"]) == "hm wörld"
+    assert thought["thinking"] == "" and thought_in_signature(thought["signature"]) == "hm wörld"
     told = [event["delta"] for event in streamed(events, omitted=True) if "delta" in event]
     assert told == [
         {"type": "signature_delta", "signature": thought["signature"]},
@@ -107,4 +107,4 @@ def test_omitted_thoughts_travel_in_their_signature() -> None:
 
 @pytest.mark.parametrize("signature", [None, 5, "", "paceline", "paceline:###", "paceline:/w==", "EqQBCg"])
 def test_a_signature_of_somebody_else_carries_nothing(signature: Any) -> None:
-    assert thought_in(signature) == ""
+    assert thought_in_signature(signature) == ""

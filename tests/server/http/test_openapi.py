@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.server.harness import Address, serve

@@ -1,19 +1,20 @@
-"""Server-sent events: a status while one can still be given, an error event after that, an end either way."""
+"""How answers are sent: JSON, server-sent events, and work that ends when its client goes away."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Response
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_json
 
 Events = AsyncGenerator[bytes, None]
 
@@ -80,3 +81,60 @@ class EventStream(Response):
             if not isinstance(error, PacelineError):
                 logger.exception("a stream failed")
             return self.failed(error)
+
+
+encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+PART = 4096  # elements of a list that are encoded in one call
+
+
+def encode_long(value: Any) -> bytes:
+    """As `encode_json`, for what may be long: the encoder holds the interpreter's lock for the whole of a call."""
+    return "".join(_encoded(value)).encode()
+
+
+def _encoded(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        separator = "{"
+        for key, item in value.items():
+            yield f"{separator}{encode_json(str(key))}:"
+            yield from _encoded(item)
+            separator = ","
+        yield "}" if value else "{}"
+    elif isinstance(value, list) and len(value) > PART and not isinstance(value[0], dict | list):
+        for begin in range(0, len(value), PART):
+            yield f"{',' if begin else '['}{encode_json(value[begin : begin + PART])[1:-1]}"
+        yield "]"
+    elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+        separator = "["
+        for item in value:
+            yield separator
+            yield from _encoded(item)
+            separator = ","
+        yield "]"
+    else:
+        yield encode_json(value)
+
+
+T = TypeVar("T")
+
+
+async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Do the work, unless the client goes away: then the work is cancelled, and `ClientDisconnect` raised."""
+    working = asyncio.create_task(work)
+    watching = asyncio.create_task(_disconnected(receive))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        with contextlib.suppress(Exception):
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
