@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from paceline.conversation.parsing import OutputFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import EngineUnavailable
 from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.server.http.drain import DrainGate
