@@ -401,11 +401,11 @@ def test_only_so_many_system_prompts_are_remembered(
 ) -> None:
     built = builder(tokenizers["chatml"])
     with counted(built.tokenizer, monkeypatch) as texts:
-        for number in range(module.REMEMBERED + 5):
+        for number in range(module.MAX_SYSTEM_PROMPTS + 5):
             built.chat([system(f"number {number}"), user("x")], {})
             built.chat([system("number 0"), user("x")], {})  # in use all the time
-        assert len(built._marker._systems) == module.REMEMBERED
-        assert len([text for text in texts if "number 0<" in text]) == 2 + module.REMEMBERED + 6
+        assert len(built._boundary_finder._systems) == module.MAX_SYSTEM_PROMPTS
+        assert len([text for text in texts if "number 0<" in text]) == 2 + module.MAX_SYSTEM_PROMPTS + 6
         del texts[:]
         built.chat([system("number 1"), user("x")], {})
         assert len(texts) == 2 + 1
