@@ -40,7 +40,7 @@ def test_a_template_that_refuses_every_form_is_quoted_with_its_first_words() -> 
         rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", [says("user", "b")])
 
 
-@pytest.mark.parametrize("form", FALLBACKS)
+@pytest.mark.parametrize("fallback", FALLBACKS)
 def test_no_form_changes_what_needs_no_change(fallback: Any) -> None:
     messages = [says("user", "a"), says("assistant", "b"), says("user", "c")]
     assert apply_fallback(fallback, messages, None) == (messages, None)

@@ -291,6 +291,15 @@ MLX_LM_MARKERS = {
     "minicpm5": ("<function name=", "</function>"),
     "muse_spark": ("<atem:function_calls>", "</atem:function_calls>"),
 }
+# Around the first call's name in that text. A name that is no tool's is not held back, nor left to the parser to guess.
+_AROUND_NAME = {
+    "kimi_k2": (("<|tool_call_begin|>functions.", "<|tool_call_begin|>"), (":",)),
+    "kimi_k3": (('<|open|>call tool="',), ('" ', '"<|sep|>')),
+    "longcat": (("",), ("<longcat_arg_key>", "\n")),
+    "function_gemma": (("call:",), ("{",)),
+    "minicpm5": (('"',), ('">',)),
+    "muse_spark": (('<atem:invoke name="',), ('">',)),
+}
 MAX_HELD = 200_000  # characters of one held call
 
 _outside = re.compile(r"[^\"'\[\]]+")
@@ -331,10 +340,18 @@ def read_gemma(calls: Calls) -> Steps[None]:
 def mlx_lm_reader(name: str) -> Callable[[Calls], Steps[None]]:
     """A reader of everything between the markers of one of mlx-lm's parsers."""
     start, end = MLX_LM_MARKERS[name]
+    before, after = _AROUND_NAME[name]
 
     def read(calls: Calls) -> Steps[None]:
-        yield from calls.source.literal(start)
-        _parse_held(calls, (yield from _to_end(calls.source, start, end)), name)
+        source = calls.source
+        yield from source.literal(start)
+        yield from source.space()
+        lead = yield from source.one_of(before)
+        if lead is None:
+            raise NotACall
+        tool = yield from calls.name(*after)
+        rest = yield from _to_end(source, start, end)
+        _parse_held(calls, lead + tool + rest, name)
         yield from calls.trailer(end)
 
     return read
