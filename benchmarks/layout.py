@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, Grouping
 from paceline.cache.layers import AttentionCache, resize
+from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.models.adapter import Adapted
 
 
@@ -38,15 +38,15 @@ def made_up_row(model: Adapted, grouping: Grouping, length: int) -> Batch:
     row.begin(1)
     model.module(mx.zeros((1, 1), dtype=mx.int32), cache=row.layers)
     row.commit()
-    for lane in row.lanes.values():
-        lane.groups[0].capacity = length + 256
-        if lane.window is not None:
-            lane.groups[0].starts = [max(0, length - lane.window)]
-            lane.groups[0].capacity = min(length, lane.window) + 256
+    for slot_plan in row.slot_plans.values():
+        slot_plan.groups[0].capacity = length + 256
+        if slot_plan.window is not None:
+            slot_plan.groups[0].starts = [max(0, length - slot_plan.window)]
+            slot_plan.groups[0].capacity = min(length, slot_plan.window) + 256
     for cache in row.flat:
         if isinstance(cache, AttentionCache):
             for store in (cache.keys, cache.values):
-                store[0] = resize(store[0], cache.lane.groups[0].capacity)
+                store[0] = resize(store[0], cache.slot_plan.groups[0].capacity)
     row.lengths = [length]
     mx.eval(row.arrays())
     return row

@@ -15,7 +15,7 @@ from paceline.settings import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from paceline.cache.disk import Summary
+    from paceline.cache.disk_summary import Summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,10 +46,10 @@ def ls(cache_dir: CacheDir = None, config: Config = None) -> None:
     """List what the folder holds, model by model."""
     from rich.console import Console
 
-    from paceline.cache import disk
+    from paceline.cache import disk_summary
 
     folder = _folder(cache_dir, config)
-    found = disk.summaries(folder)
+    found = disk_summary.summaries(folder)
     console = Console(highlight=False, soft_wrap=True)
     if not found:
         console.print(f"{folder} holds no cached prefixes.", markup=False)
@@ -75,10 +75,10 @@ def clear(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete what the folder holds. A running server clears its own: POST /v1/cache/clear."""
-    from paceline.cache import disk
+    from paceline.cache import disk_summary
 
     folder = _folder(cache_dir, config)
-    found = disk.summaries(folder)
+    found = disk_summary.summaries(folder)
     if model is not None:
         found = [_only(found, model, folder)]
     if not found:
@@ -88,7 +88,7 @@ def clear(
     names = ", ".join(sorted({_name(of) for of in found}))
     if not yes:
         typer.confirm(f"Delete {_prefixes(entries)} of {names}, {_size(size)}, in {folder}?", abort=True)
-    entries, size = disk.clear(folder, found[0].fingerprint if model is not None else None)
+    entries, size = disk_summary.clear(folder, found[0].fingerprint if model is not None else None)
     print(f"Deleted {_prefixes(entries)}, {_size(size)}.")
 
 

@@ -141,7 +141,7 @@ class RequestMemory:
                 if budget.holding("prefixes") > budget.room("prefixes"):
                     wake()  # an idle engine evicts nothing
 
-            room = partial(budget.room_without, name, "prefixes", "draft prefixes")
+            room = partial(budget.room, name, "prefixes", "draft prefixes")
             return HostMemory(limit, room=room, on_change=on_change, timeout=timeout)
 
         return cls(*map(part, REQUEST_PARTS))

@@ -10,20 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from paceline import platform
-from paceline.cache.radix import Keys
-from paceline.conversation.answers import choose, opens_reasoning
+from paceline.cache.radix import PrefixKey
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
+from paceline.conversation.parsing.formats import choose_format, opens_reasoning
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
-from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling
+from paceline.types import Prompt, RequestId, Sampling
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
-    from paceline.engine.row import Row
 
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -75,7 +74,7 @@ class Runtime:
         )
         template = tokenizer.chat_template or ""
         special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
-        self.answer_format = choose(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.answer_format = choose_format(template, special, settings.tool_parser, settings.reasoning_parser)
         self.format_tokens = frozenset(special[text] for text in self.answer_format.special)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         # At start, before anybody waits for a token: with a large vocabulary it blocks all threads for a second or two.
@@ -85,7 +84,7 @@ class Runtime:
             self.startup.vision,
             max_images=settings.max_images,
             loader=Loader.of(settings),
-            film=None if self.startup.vision is None else self.startup.vision.film,
+            video_processor=None if self.startup.vision is None else self.startup.vision.video_processor,
             video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
             context_length=self.startup.context_length,
             memory=self.startup.memory,
@@ -117,10 +116,10 @@ class Runtime:
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def prefix_keys(self, prompt: Prompt) -> Keys | None:
-        """The costly part of finding a prefix, for all choices of a request; none where prefixes are not cached."""
-        reuse = self.engine.core.reuse
-        return None if reuse is None else reuse.keys(prompt)
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
+        """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached."""
+        prefix = self.engine.core.prefix
+        return None if prefix is None else prefix.cache_key(prompt)
 
     def submit(
         self,
@@ -129,7 +128,7 @@ class Runtime:
         prompt: Prompt,
         stream: DeltaStream,
         grammar: Compiled | None,
-        keys: Keys | None,
+        cache_key: PrefixKey | None,
     ) -> None:
         """Submit one sequence per choice to the engine."""
         from paceline.engine.row import Company
@@ -156,14 +155,32 @@ class Runtime:
         keep_format_tokens: bool,
     ) -> Row:
         from paceline.conversation.text import TextStream
-        from paceline.engine.row import Row
+        from paceline.engine import sequence
 
+        tokenizer = self.prompts.tokenizer
         room = self.limits.context_length - len(prompt.token_ids)
-        limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
-        shown = self.format_tokens if keep_format_tokens else frozenset()
-        text = TextStream(self.prompts.tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
-        route = self.startup.router.route(prompt, sampling)
-        return Row(choice_id, prompt, sampling, limit, text, sink, route, grammar, self.prompts.tokenizer.eos_ids)
+        shown = self.format_tokens if request.keep_format_tokens else frozenset()
+        sequences = []
+        for index, choice_id in enumerate(ids):
+            sampling = _choice_sampling(request.sampling, index)
+            engine_request = sequence.EngineRequest(
+                choice_id,
+                prompt,
+                sampling,
+                max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
+                speculation=self.startup.router.route(prompt, sampling),
+                eos_ids=tokenizer.eos_ids,
+                tenant=request.tenant,
+                priority=request.priority,
+                cache_key=cache_key,
+            )
+            text = TextStream(tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
+            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
+            sequences.append(sequence.Sequence(engine_request, text, stream.sink(index), matcher))
+        siblings = sequence.Siblings(sequences)
+        for seq in sequences:
+            seq.siblings = siblings
+            self.engine.submit(seq)
 
     def abort(self, ids: Sequence[RequestId]) -> None:
         for choice_id in ids:
@@ -203,8 +220,8 @@ def clear_caches(engine: EngineCore) -> dict[str, int]:
     """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
     freed. On the engine's thread."""
     freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
-    if engine.reuse is not None:
-        freed |= engine.reuse.clear()
+    if engine.prefix is not None:
+        freed |= engine.prefix.clear()
     if engine.sparse is not None:
         freed["bytes"] += engine.sparse.stats().draft_cache_bytes
         engine.sparse.clear()

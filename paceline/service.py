@@ -15,8 +15,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.messages import LONG_TEXT, is_heavy
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, GenerateRequest, collect, new_request_id
@@ -178,7 +178,7 @@ class Service:
         return self._get_runtime().limits.context_length
 
     @property
-    def answer_format(self) -> AnswerFormat:
+    def answer_format(self) -> OutputFormat:
         """How this model writes tool calls and reasoning."""
         return self._get_runtime().answer_format
 
@@ -189,7 +189,7 @@ class Service:
 
     @property
     def takes_images(self) -> bool:
-        return self._get_runtime().prompts.eyes is not None
+        return self._get_runtime().prompts.image_processor is not None
 
     @property
     def takes_chat(self) -> bool:
@@ -236,7 +236,7 @@ class Service:
             if request.grammar is not None:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
-            keys = await runtime.run_in_executor(runtime.prefix_keys, prompt)
+            keys = await runtime.run_in_executor(runtime.cache_key, prompt)
             if runtime.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -272,6 +272,6 @@ def _choice_id(request_id: RequestId, index: int) -> RequestId:
 
 
 def _default_name() -> str:
-    from paceline.models.default import NAME
+    from paceline.models.files import DEFAULT_MODEL
 
-    return NAME
+    return DEFAULT_MODEL

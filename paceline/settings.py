@@ -125,7 +125,7 @@ AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
-Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
+ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
@@ -162,7 +162,7 @@ class Settings(BaseModel):
         "LEVEL", "info", "The least important line that is logged."
     )
 
-    api_key: Keys = setting(
+    api_key: ApiKeys = setting(
         "KEY",
         (),
         "Key that clients must send; may be repeated. Other users see it in the process list: "
@@ -170,7 +170,7 @@ class Settings(BaseModel):
         panel="Who may use it",
     )
     api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
-    admin_key: Keys = setting(
+    admin_key: ApiKeys = setting(
         "KEY",
         (),
         "Key for what changes the server, as clearing the cache does; may be repeated. "

@@ -40,7 +40,7 @@ class Fate:
 
     def __init__(self, stage: Stage | None, entry: int, part: int) -> None:
         self.stage, self.entry, self.part = stage, entry, part
-        self.armed = stage == "compacting"  # which happens at the start
+        self.armed = False
 
     def __call__(self, now: Stage) -> None:
         if not self.armed:
@@ -49,7 +49,7 @@ class Fate:
             if self.part == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             self.part -= 1
-        if now == "journaled":
+        if now == "stored":
             self.entry -= 1
 
 
@@ -88,12 +88,12 @@ async def written(service: Service) -> None:
     """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
     engine = service._get_runtime().engine
     core = engine.core
-    assert core.reuse is not None and core.reuse.disk is not None
-    tier, runner = core.reuse.disk, core.runner
+    assert core.prefix is not None and core.prefix.disk is not None
+    tier, runner = core.prefix.disk, core.runner
 
     def rests() -> bool:
         waits = tier._outgoing, tier._unsaved, tier._writing
-        return not (core.rows or runner.rows or any(waits) or tier.disk.stats().pending)
+        return not (core.seqs or runner.seqs or any(waits) or tier.disk.stats().pending)
 
     while not await asyncio.wrap_future(engine.call(rests)):
         await asyncio.sleep(0.002)

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import paceline.cache
 from paceline import cli
-from paceline.cache import disk as disk_module
+from paceline.cache.disk import Disk as Store
+from paceline.cache.disk_files import Entry
 from paceline.errors import PacelineError
 
 
@@ -31,10 +32,10 @@ class Summary:
 
 
 class Disk(ModuleType):
-    """Stands for `paceline.cache.disk`: what the folder holds, and what was asked of it."""
+    """Stands for `paceline.cache.disk_summary`: what the folder holds, and what was asked of it."""
 
     def __init__(self) -> None:
-        super().__init__("paceline.cache.disk")
+        super().__init__("paceline.cache.disk_summary")
         self.held: list[Summary] = []
         self.cleared: list[tuple[Path, str | None]] = []
 
@@ -59,8 +60,8 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
-    monkeypatch.setitem(sys.modules, "paceline.cache.disk", disk)
-    monkeypatch.setattr(paceline.cache, "disk", disk, raising=False)
+    monkeypatch.setitem(sys.modules, "paceline.cache.disk_summary", disk)
+    monkeypatch.setattr(paceline.cache, "disk_summary", disk, raising=False)
     return disk
 
 
@@ -183,10 +184,10 @@ def test_what_a_running_server_holds_is_one_line_and_exit_code_2(disk: Disk) -> 
 
 def test_what_a_server_stored_is_listed_kept_while_it_runs_and_deleted_after(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    store = disk_module.Disk(tmp_path, "a1b2c3", 10**9, "org/model")
+    store = Store(tmp_path, "a1b2c3", 10**9, "org/model")
     store.open()
     try:
-        store.put("00ff", None, np.arange(5), 0, "", False, [(np.zeros(1000, np.float32), "F32")])
+        store.put(Entry("00ff", None, np.arange(5), 0, "", False), [(np.zeros(1000, np.float32), "F32")])
         assert store.flush()
         listed = invoke("ls", "--cache-dir", folder).output
         assert "org/model" in listed and " 5 │" in listed and "in use" in listed and "1 prefix, " in listed

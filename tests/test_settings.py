@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from paceline.settings import Settings, SettingsError, flag_name, variable_name
-from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -322,7 +322,7 @@ def test_a_draft_without_a_name_is_refused() -> None:
 
 
 def test_the_shares_that_a_server_may_keep_are_those_that_a_request_may_ask_for() -> None:
-    for share in (LEAST_SHARE, MOST_SHARE):
+    for share in (MIN_KEEP_RATIO, MAX_KEEP_RATIO):
         assert Settings(specprefill_keep_pct=share, specprefill_draft_model="small").specprefill_keep_pct == share
 
 

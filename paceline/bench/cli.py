@@ -268,11 +268,11 @@ def offline(
 
     platform.prepare()
     from paceline.bench.offline import Bench
-    from paceline.models import default
+    from paceline.models.files import DEFAULT_FOLDER, DEFAULT_MODEL
 
-    bench = Bench(model or str(default.FOLDER), layout, compile=compile)
+    bench = Bench(model or str(DEFAULT_FOLDER), layout, compile=compile)
     run_offline(
-        bench, model or default.NAME, rows, prompt_tokens, output_tokens, pairs, together, together_tokens, output
+        bench, model or DEFAULT_MODEL, rows, prompt_tokens, output_tokens, pairs, together, together_tokens, output
     )
 
 

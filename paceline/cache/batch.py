@@ -1,12 +1,12 @@
-"""A batch of rows: the only place where lengths live.
+"""A batch of rows: the only place that holds lengths.
 
 A step is `begin(width)`, a forward pass over `layers`, `commit()`. A step whose tokens may be rejected is tentative:
-`fold(kept)` says on the device how many each row keeps, and `learn(kept)` tells the host, when it knows. Attention
-rolls back by length, a state layer by folding in only what was kept. Until the host knows, `lengths` lag behind, and
-only a step of fixed shape can follow: it adds what is `ahead` on the device.
+`apply_accepted(kept)` sets on the device how many tokens each row keeps, and `sync_lengths(kept)` tells the host later.
+Attention rolls back by length; a state layer applies only the accepted tokens. Until the host is told, `lengths` lag
+behind, and only a step of fixed shape can follow: it adds what is `unsynced` on the device.
 
-Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. RoPE's
-position of a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
+Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. The position of
+a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from paceline.cache.grouping import Grouping
-from paceline.cache.lane import Change, Group, Lane
-from paceline.cache.layers import AttentionCache, CacheGroup, Fold, LayerCache, StateCache, UnsupportedUse
+from paceline.cache.layers import (
+    ApplyAccepted,
+    AttentionCache,
+    CacheGroup,
+    LayerCache,
+    StateCache,
+    UnsupportedUse,
+    attention_mask,
+    causal_mask,
+)
+from paceline.cache.slot_plan import Change, Group, Grouping, SlotPlan
 
-Mark = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is ahead of them
+RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is not synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class LayerPlan:
     kind: Literal["attention", "state", "list"]
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
-    fold: Fold | None = None  # state: how a tentative step's kept tokens are folded in; None: they cannot be
+    apply_accepted: ApplyAccepted | None = None  # state: None, if it cannot be rolled back
     parts: tuple[LayerPlan, ...] = ()
 
 
@@ -62,18 +70,18 @@ class Batch:
         self.grouping = grouping
         self.lengths = [0] * rows
         self.deltas = [0] * rows
-        self.kept: mx.array | None = None  # of what the state layers owe, the tokens each row keeps
-        self.ahead: list[mx.array] = []  # tokens that rows have kept and the host does not know of, step by step
-        self._reach: list[int] = []  # the most that each of these can be
-        self.lanes: dict[int | None, Lane] = {}
+        self.kept: mx.array | None = None  # tokens that each row keeps of those pending in state layers
+        self.unsynced: list[mx.array] = []  # tokens each row kept, step by step, that the host has not read yet
+        self._unsynced_most: list[int] = []  # the most that each of these can be
+        self.slot_plans: dict[int | None, SlotPlan] = {}
         self.layers: list[LayerCache] = [self._layer(plan, rows) for plan in plans]
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
-        # Shown the queries, keys and scale of every layer that sees all; for a batch of one group (sparse/scorer).
+        # Called with queries, keys and scale of every layer without a window; for a batch of one group (sparse/scorer).
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
-        # How far tokens of a prompt look back in layers that see all (models/attention.nearby); None: they do.
+        # How far prompt tokens look back in layers without a window (models/adapter); None: to the start.
         self.near: int | None = None
-        # Memory is short: when buffers are copied, it is done layer by layer (see `evaluate`).
-        self.frugal = False
+        # Memory is short: buffers are copied layer by layer (see `evaluate`).
+        self.low_memory = False
         self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
         self._step: _Step | None = None
 
@@ -81,13 +89,13 @@ class Batch:
         if plan.kind == "list":
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
-            return StateCache(self, plan.size, plan.fold)
-        lane = self.lanes.get(plan.window)
-        if lane is None:
+            return StateCache(self, plan.size, plan.apply_accepted)
+        slot_plan = self.slot_plans.get(plan.window)
+        if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
             groups = [Group(first, size, 0, [0] * size) for first in range(0, rows, size)]
-            lane = self.lanes[plan.window] = Lane(plan.window, groups)
-        return AttentionCache(self, lane)
+            slot_plan = self.slot_plans[plan.window] = SlotPlan(plan.window, groups)
+        return AttentionCache(self, slot_plan)
 
     @property
     def rows(self) -> int:
@@ -97,8 +105,8 @@ class Batch:
 
     def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
-        if self.ahead:
-            raise RuntimeError("the host must learn how long the rows are before a step like this")
+        if self.unsynced:
+            raise RuntimeError("lengths must be synced with the host before a step like this")
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
         self._open(_Step(width, offset, tentative))
@@ -109,13 +117,13 @@ class Batch:
         """Open a step whose lengths are arrays and whose buffers are read whole.
 
         Its graph depends on shapes only, so that it can be traced once and run many times (engine/forward). The
-        caller has reserved the room. `ends` has, for each lane, the slot that each row writes next.
+        caller has reserved the room. `ends` has, for each slot plan, the slot that each row writes next.
         """
         self._open(_Step(width, offset, tentative, ends))
 
     def _open(self, step: _Step) -> None:
         states = [cache for cache in self.flat if isinstance(cache, StateCache)]
-        if step.tentative and not all(cache.folds for cache in states):
+        if step.tentative and not all(cache.can_roll_back for cache in states):
             raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
         self._step = step
         for cache in states:
@@ -123,35 +131,34 @@ class Batch:
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
-        for lane in self.lanes.values():
-            for change in lane.reserve(self.lengths, width + sum(self._reach)):
-                self._change(lane, change)
+        for slot_plan in self.slot_plans.values():
+            for change in slot_plan.reserve(self.lengths, width + sum(self._unsynced_most)):
+                self._change(slot_plan, change)
 
     def trim(self) -> None:
-        """After a prompt was read in wide steps: windows give back what they need no more."""
-        for lane in self.lanes.values():
-            for change in lane.trim(self.lengths):
-                self._change(lane, change)
+        """After a prompt was read in wide steps: free the slots that windows no longer need."""
+        for slot_plan in self.slot_plans.values():
+            for change in slot_plan.trim(self.lengths):
+                self._change(slot_plan, change)
 
-    def _change(self, lane: Lane, change: Change) -> None:
-        for cache in self._attention(lane):
+    def _change(self, slot_plan: SlotPlan, change: Change) -> None:
+        for cache in self._attention(slot_plan):
             cache.change(change)
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Compute what is still to be copied, layer by layer: submitted together with a step, the old and the new
-        buffers of all layers would be there at the same time."""
+        """Make the copies now, layer by layer: together with a step, the old and the new buffers of all layers would be
+        in memory at the same time."""
         for cache in self.flat:
             mx.eval(list(cache.arrays()))
 
-    def ends(self, lane: Lane) -> list[int]:
+    def ends(self, slot_plan: SlotPlan) -> list[int]:
         """For each row, the slot that its next token is written to."""
-        starts = [start for group in lane.groups for start in group.starts]
-        return [n - start for n, start in zip(self.lengths, starts, strict=True)]
+        return [end for group in slot_plan.groups for end in group.ends(self.lengths)]
 
     @property
-    def places(self) -> list[int]:
+    def next_positions(self) -> list[int]:
         """For each row, the position of its next token."""
         return [n + d for n, d in zip(self.lengths, self.deltas, strict=True)]
 
@@ -159,10 +166,10 @@ class Batch:
         """Close a step: every row keeps all of its new tokens."""
         width = self._open_step().width
         self.close()
-        self.settle([width] * self.rows)
+        self.advance([width] * self.rows)
 
     def close(self) -> None:
-        """End the forward pass: what it wrote to the layers counts. Lengths are the caller's."""
+        """End the forward pass and commit what it wrote to the layers. The caller updates the lengths."""
         if not self._open_step().tentative:
             self.kept = None
         for cache in self.flat:
@@ -170,43 +177,41 @@ class Batch:
         self._step = None
 
     def drop(self) -> None:
-        """Forget a step that is open, if one is."""
+        """Discard the open step, if there is one."""
         self._step = None
 
-    def fold(self, kept: mx.array) -> None:
+    def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step was closed, on the device: row i keeps its first `kept[i]` tokens."""
-        owing = False
-        for cache in self.flat:
-            if isinstance(cache, StateCache):
-                cache.fold(kept)
-                owing |= bool(cache.owed)
-        self.kept = kept if owing else None
+        states = [cache for cache in self.flat if isinstance(cache, StateCache)]
+        for cache in states:
+            cache.apply_accepted(kept)
+        self.kept = kept if any(cache.pending for cache in states) else None
 
-    def run_ahead(self, kept: mx.array, most: int) -> None:
-        """Row i is longer by `kept[i]`, at most `most`: the host will `learn` how much."""
-        self.ahead.append(kept)
-        self._reach.append(most)
+    def advance_on_device(self, kept: mx.array, most: int) -> None:
+        """Row i is longer by `kept[i]`, at most `most`; the host does not know the number before `sync_lengths`."""
+        self.unsynced.append(kept)
+        self._unsynced_most.append(most)
 
-    def mark(self) -> Mark:
-        """How long the rows are now, for `back_to`: what is written past that is overwritten later."""
-        return self.lengths, list(self.ahead), list(self._reach)
+    def rollback_point(self) -> RollbackPoint:
+        """The present lengths, for `roll_back`: what is written past them is overwritten later."""
+        return self.lengths, list(self.unsynced), list(self._unsynced_most)
 
-    def back_to(self, mark: Mark) -> None:
-        """Forget what came after the mark. For rows without state layers, which cannot go back."""
-        self.lengths, self.ahead, self._reach = mark
+    def roll_back(self, point: RollbackPoint) -> None:
+        """Back to these lengths. For batches without state layers, which cannot roll back."""
+        self.lengths, self.unsynced, self._unsynced_most = point
 
-    def learn(self, kept: Sequence[int]) -> None:
-        """The oldest `kept` that is ahead has been read."""
-        del self.ahead[0], self._reach[0]
-        self.settle(kept)
+    def sync_lengths(self, kept: Sequence[int]) -> None:
+        """The host has read the oldest `unsynced` numbers."""
+        del self.unsynced[0], self._unsynced_most[0]
+        self.advance(kept)
 
-    def settle(self, kept: Sequence[int]) -> None:
+    def advance(self, kept: Sequence[int]) -> None:
         """Row i is longer by `kept[i]`."""
         self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
 
     def _offset(self) -> int | mx.array:
-        places = self.places
-        return places[0] if len(set(places)) == 1 else mx.array(places, dtype=mx.int32)
+        positions = self.next_positions
+        return positions[0] if len(set(positions)) == 1 else mx.array(positions, dtype=mx.int32)
 
     def _open_step(self) -> _Step:
         if self._step is None:
@@ -223,68 +228,65 @@ class Batch:
     def tentative(self) -> bool:
         return self._open_step().tentative
 
-    def mask(self, lane: Lane, index: int) -> Any:
+    def mask(self, slot_plan: SlotPlan, index: int) -> Any:
         step = self._open_step()
-        key = (lane.window, index)
+        key = (slot_plan.window, index)
         if key not in step.masks:
-            group = lane.groups[index]
+            group, width = slot_plan.groups[index], step.width
             if step.ends is not None:
-                step.masks[key] = lane.fixed_mask(group, step.ends[lane.window], step.width)
+                ends = step.ends[slot_plan.window][group.rows]
+                step.masks[key] = causal_mask(0, group.capacity, ends, width, slot_plan.window)
             else:
-                step.masks[key] = lane.mask(group, self.lengths, step.width)
+                step.masks[key] = attention_mask(slot_plan, group, self.lengths, width)
         return step.masks[key]
 
-    def view(self, lane: Lane, index: int) -> tuple[int, int]:
+    def view(self, slot_plan: SlotPlan, index: int) -> tuple[int, int]:
         if self._open_step().ends is not None:
-            return 0, lane.groups[index].capacity
-        return lane.view(lane.groups[index], self.lengths, self._open_step().width)
+            return 0, slot_plan.groups[index].capacity
+        return slot_plan.view(slot_plan.groups[index], self.lengths, self._open_step().width)
 
-    def slots(self, lane: Lane, index: int) -> int | mx.array:
+    def slots(self, slot_plan: SlotPlan, index: int) -> int | mx.array:
         """Where the step's tokens are written: a slot common to the group's rows, or an index array."""
         step = self._open_step()
-        key = (lane.window, index)
+        key = (slot_plan.window, index)
         if key not in step.slots:
-            group = lane.groups[index]
+            group = slot_plan.groups[index]
             if step.ends is not None:
-                mine = step.ends[lane.window][group.first : group.first + group.count]
-                fixed = (mine[:, None] + mx.arange(step.width))[:, None, :, None]
-                step.slots[key] = fixed
-                return fixed
-            rows = self.lengths[group.first : group.first + group.count]
-            ends = [n - s for n, s in zip(rows, group.starts, strict=True)]
-            if len(set(ends)) == 1:
-                step.slots[key] = ends[0]
+                fixed = step.ends[slot_plan.window][group.rows]
+                step.slots[key] = _following(fixed, step.width)
             else:
-                step.slots[key] = (mx.array(ends)[:, None] + mx.arange(step.width))[:, None, :, None]
+                ends = group.ends(self.lengths)
+                even = len(set(ends)) == 1
+                step.slots[key] = ends[0] if even else _following(mx.array(ends), step.width)
         slots: int | mx.array = step.slots[key]
         return slots
 
-    def placement(self, lane: Lane) -> tuple[Literal["new", "same"], int, int]:
-        return self._placed[lane.window]
+    def placement(self, slot_plan: SlotPlan) -> tuple[Literal["new", "same"], int, int]:
+        return self._placed[slot_plan.window]
 
     # -- membership
 
     def join(self, other: Batch, at: Placement | None = None) -> Placement:
-        """Take in `other`'s single row (it must not be used afterwards); returns where it went.
+        """Add `other`'s single row (`other` must not be used afterwards); returns where it went.
 
-        `at`: where, when another batch of the same rows has already decided; the two then stay alike.
+        `at`: the place that another batch of the same rows has chosen, so that the two stay alike.
         """
         if other.rows != 1:
             raise ValueError("rows join one at a time")
         other.trim()
         length = other.lengths[0]
         at = at or self._place(length)
-        for window, lane in self.lanes.items():
-            theirs = other.lanes[window].groups[0]
+        for window, slot_plan in self.slot_plans.items():
+            theirs = other.slot_plans[window].groups[0]
             if at.group is None:
-                lane.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
-                self._placed[window] = ("new", len(lane.groups) - 1, theirs.capacity)
+                slot_plan.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
+                self._placed[window] = ("new", len(slot_plan.groups) - 1, theirs.capacity)
             else:
-                group = lane.groups[at.group]
+                group = slot_plan.groups[at.group]
                 group.capacity = max(group.capacity, theirs.capacity)
                 group.count += 1
                 group.starts.append(theirs.starts[0])
-                for later in lane.groups[at.group + 1 :]:
+                for later in slot_plan.groups[at.group + 1 :]:
                     later.first += 1
                 self._placed[window] = ("same", at.group, group.capacity)
         order = None
@@ -293,7 +295,7 @@ class Batch:
         for mine, new in zip(self.flat, other.flat, strict=True):
             mine.join(new, order)
             new.clear()  # or it would hold its buffers until all layers have joined
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
         if self.kept is not None:
             kept = mx.concatenate([self.kept, mx.zeros((1,), dtype=self.kept.dtype)])
@@ -303,16 +305,15 @@ class Batch:
         return at
 
     def _place(self, length: int) -> Placement:
-        for lane in self.lanes.values():
-            for index, group in enumerate(lane.groups):
-                rows = self.lengths[group.first : group.first + group.count]
-                if self.grouping.accepts(rows, length):
+        for slot_plan in self.slot_plans.values():
+            for index, group in enumerate(slot_plan.groups):
+                if self.grouping.accepts(self.lengths[group.rows], length):
                     return Placement(group.first + group.count, index)
-            break  # every lane has the same groups
+            break  # every slot plan has the same groups
         return Placement(self.rows, None)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Let all rows leave but these (in rising order). The others' buffers are not touched."""
+        """Remove all rows but these (in rising order). The buffers of complete groups are not touched."""
         if len(rows) == self.rows:
             return
         index = mx.array(list(rows), dtype=mx.int32)
@@ -320,33 +321,33 @@ class Batch:
             self.kept = self.kept[index]
         self.lengths = [self.lengths[row] for row in rows]
         self.deltas = [self.deltas[row] for row in rows]
-        for lane in self.lanes.values():
+        for slot_plan in self.slot_plans.values():
             kept, groups, first = [], [], 0
-            for old, group in enumerate(lane.groups):
+            for old, group in enumerate(slot_plan.groups):
                 local = [row - group.first for row in rows if group.first <= row < group.first + group.count]
                 if not local:
                     continue
                 starts = [group.starts[row] for row in local]
                 lengths = self.lengths[first : first + len(local)]
                 capacity = group.capacity
-                if len(local) < group.count:  # it is copied anyway, and what only a longer row needed is given back
+                if len(local) < group.count:  # it is copied anyway: free what only a longer row needed
                     need = max(n - start for n, start in zip(lengths, starts, strict=True))
-                    capacity = min(capacity, lane.capacity(need + sum(self._reach) + 1))
+                    capacity = min(capacity, slot_plan.capacity(need + sum(self._unsynced_most) + 1))
                 kept.append((old, None if len(local) == group.count else mx.array(local), capacity))
                 groups.append(Group(first, len(local), capacity, starts))
                 first += len(local)
-            lane.groups = groups
-            for cache in self._attention(lane):
+            slot_plan.groups = groups
+            for cache in self._attention(slot_plan):
                 cache.keep_groups(kept)
         for other in self.flat:
             if not isinstance(other, AttentionCache):
                 other.keep(index)
-        if self.frugal:
+        if self.low_memory:
             self.evaluate()
 
-    def _attention(self, lane: Lane) -> Iterator[AttentionCache]:
+    def _attention(self, slot_plan: SlotPlan) -> Iterator[AttentionCache]:
         for cache in self.flat:
-            if isinstance(cache, AttentionCache) and cache.lane is lane:
+            if isinstance(cache, AttentionCache) and cache.slot_plan is slot_plan:
                 yield cache
 
     # -- memory
@@ -362,6 +363,11 @@ class Batch:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
+
+
+def _following(ends: mx.array, width: int) -> mx.array:
+    """The slots of `width` tokens from each row's end on, as an index for keys and values."""
+    return (ends[:, None] + mx.arange(width))[:, None, :, None]
 
 
 def _flatten(layer: LayerCache) -> Iterator[LayerCache]:

@@ -1,8 +1,8 @@
 """The disk tier of the prefix cache: a bounded store of entries that survives a kill at any moment.
 
-Threads: one owner calls (`stats` alone may be called by anybody), one worker does all reading and writing. What the
-owner removes is gone for it at once; its files follow. The truth about what is stored is the files themselves:
-an entry exists from the moment its complete, synced file has its final name (see `disk_files`).
+Threads: one owner calls (any thread may call `stats`), one worker does all reading and writing. What the owner removes
+is gone for it at once; its files follow. The files themselves say what is stored: an entry exists from the moment its
+complete, synced file has its final name, and its modification time is when it was last used (see `disk_files`).
 
 Bound: all files together never exceed `limit_bytes`, at any moment. Room is made before a write, by evicting the
 least recently used of the entries that no other entry builds on.
@@ -10,44 +10,33 @@ least recently used of the entries that no other entry builds on.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import heapq
 import logging
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.cache import disk_files as files
-from paceline.cache.disk_files import PATIENCE, Arrays, DiskError, Entry, Hook
-from paceline.cache.disk_summary import Summary, clear, summaries
+from paceline.cache.disk_files import Arrays, DiskError, Entry, Hook
+from paceline.cache.disk_index import Index, Known
 from paceline.stats import DiskCacheStats
-
-__all__ = ["Arrays", "Disk", "DiskError", "Entry", "Evicted", "Read", "Result", "Written"]
-__all__ += ["Summary", "clear", "summaries"]  # for the command line
 
 logger = logging.getLogger("paceline.cache")
 
-PENDING: Final = 1 << 30  # bytes that may wait to be written
-TOUCH_DELAY: Final = 5.0  # seconds until a use is journaled: many share a write
-QUIET: Final = 60.0  # seconds between two complaints
-# The journal's share of the bound: it is rewritten when it exceeds twice HEAD + LINE * entries, and while it is, a
-# third of that lies beside it.
-HEAD: Final = 8192
-LINE: Final = 256
+QUEUE_LIMIT: Final = 1 << 30  # bytes that may wait to be written
+WARNING_INTERVAL: Final = 60.0  # seconds between two warnings
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A put has ended. Not ok: an error, no room, its parent gone, or removed meanwhile; nothing is left of it."""
+    """A put has ended. Not ok: an error, no room, its parent gone, or removed meanwhile; it leaves nothing behind."""
 
     id: str
     ok: bool
@@ -55,7 +44,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A get has ended. None: the entry is missing or was damaged, and is gone now, and what built on it too."""
+    """A get has ended. None: the entry is missing, or was damaged and is now removed with all that built on it."""
 
     id: str
     arrays: Arrays | None
@@ -63,7 +52,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """Entries that left without being named: for room, or because what they built on was removed or damaged."""
+    """Entries that the owner did not name: evicted for room, or built on an entry that was removed or damaged."""
 
     ids: list[str]
 
@@ -71,43 +60,16 @@ class Evicted:
 Result = Written | Read | Evicted
 
 
-@dataclass(slots=True)
-class _Known:
-    """What the worker needs of an entry; its keys are the owner's to remember."""
-
-    parent: str | None
-    nbytes: int
-    last_used: float
-
-
 @dataclass(slots=True, eq=False)
 class _Put:
-    id: str
-    parent: str | None
-    keys: NDArray[np.int64]
-    start: int
-    root: str
-    has_checkpoint: bool
+    entry: Entry
     arrays: Arrays
     nbytes: int
-    last_used: float
     cancelled: bool = False  # read by the worker when it starts, and again when the file has its name
 
 
-@dataclass(frozen=True, slots=True)
-class _Get:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Chore:
-    """Delete the files of removed entries, or journal uses."""
-
-    run: Callable[[], None]
-
-
 class Disk:
-    """A store in `folder/fingerprint/`. Open it once; after `close`, or before `open`, it holds nothing."""
+    """A store in `folder/fingerprint/`. It is opened once; before `open` and after `close` it holds nothing."""
 
     def __init__(
         self,
@@ -117,7 +79,7 @@ class Disk:
         model: str = "",
         *,
         on_done: Callable[[], None] | None = None,
-        pending_limit: int = PENDING,
+        pending_limit: int = QUEUE_LIMIT,
     ) -> None:
         """`on_done` is called by the worker whenever `done` has something new."""
         if not files.is_fingerprint(fingerprint):
@@ -126,28 +88,23 @@ class Disk:
         self.limit_bytes = limit_bytes
         self.pending_bytes = 0
         self.stage: Hook = lambda stage: None  # called at each point of a write, by the thread that writes
-        self._fingerprint = fingerprint
         self._model = model[:200]
         self._on_done = on_done
         self._pending_limit = pending_limit
-        self._journal_file = files.Journal(
-            self.folder, {"fingerprint": fingerprint, "model": self._model}, lambda stage: self.stage(stage)
-        )
         self._lock_file: int | None = None
         self._thread: threading.Thread | None = None
-        self._complained = -QUIET
+        self._warned = -WARNING_INTERVAL
 
         # Guarded by `_changed`, which is never held during I/O.
         self._changed = threading.Condition()
-        self._index: dict[str, _Known] = {}
+        self._index = Index()
         self._leaving: dict[str, int] = {}  # bytes of files that are to be deleted
         self._stuck: dict[Path, int] = {}  # bytes of files that could not be deleted
         self._stored = 0  # bytes of all of these
-        self._touched: set[str] = set()
-        self._touch_due = 0.0
-        self._gets: deque[_Get] = deque()
+        self._touched: set[str] = set()  # entries whose file does not have their last use yet
+        self._gets: deque[str] = deque()
         self._puts: deque[_Put] = deque()
-        self._current: _Put | _Get | _Chore | None = None
+        self._current: _Put | str | Callable[[], None] | None = None  # a put, the id of a get, or another job
         self._results: list[Result] = []
         self._running = False
         self._writes = 0
@@ -156,7 +113,7 @@ class Disk:
     # -- the owner's side
 
     def open(self) -> list[Entry]:
-        """Lock the folder, put it in order, and start the worker. Returns what is stored, parents before children.
+        """Lock the folder, clean it up, and start the worker. Returns what is stored, parents before children.
 
         Reads the heads of files only. Whatever is damaged, incomplete, or builds on something missing is deleted.
         Raises DiskError when the folder cannot be used: not writable, or another server has it.
@@ -165,12 +122,14 @@ class Disk:
             raise RuntimeError("a Disk is opened once")
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # prompts are in there
-            self._lock_file = files.take_lock(self.folder, wait=PATIENCE)
+            self._lock_file = files.take_lock(self.folder, wait=files.LOCK_TIMEOUT)
             if self._lock_file is None:
                 raise DiskError(
                     f"{self.folder} is in use by another server. Give this one a cache folder of its own, "
                     "or stop the other one."
                 )
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "Permission denied")
             entries = self._recover()
         except OSError as error:
             self._release()
@@ -187,66 +146,54 @@ class Disk:
         """Is there room in the queue for a put of this size? An empty queue takes any."""
         return not self.pending_bytes or self.pending_bytes + nbytes <= self._pending_limit
 
-    def put(
-        self,
-        id: str,
-        parent: str | None,
-        keys: NDArray[np.int64],
-        start: int,
-        root: str,
-        has_checkpoint: bool,
-        arrays: Arrays,
-    ) -> None:
-        """Store an entry, later; `Written` tells how it went. Never blocks. The arrays must not change any more.
+    def put(self, entry: Entry, arrays: Arrays) -> None:
+        """Store an entry later; `Written` reports the outcome. Never blocks. The arrays must not change any more.
 
-        A put that the queue does not accept is not ok. One whose id is stored already is ok, and no work.
+        A put that the queue does not accept is not ok. A put whose id is stored already is ok, and does nothing.
         """
         files.check_arrays(arrays)
-        if not files.is_id(id):
-            raise ValueError(f"{id!r} is not a hex digest")
-        if not 0 <= start <= len(keys):
-            raise ValueError(f"a segment that starts at {start} does not fit a prefix of {len(keys)} tokens")
+        if not files.is_id(entry.id):
+            raise ValueError(f"{entry.id!r} is not a hex digest")
+        if not 0 <= entry.start <= entry.stop:
+            raise ValueError(f"a segment that starts at {entry.start} does not fit a prefix of {entry.stop} tokens")
         nbytes = sum(array.nbytes for array, _ in arrays)
-        keys = np.asarray(keys, np.int64)
-        put = _Put(id, parent, keys, start, root, has_checkpoint, arrays, nbytes, time.time())
+        put = _Put(replace(entry, key=np.asarray(entry.key, np.int64), last_used=time.time()), arrays, nbytes)
         with self._changed:
             if not self._running:
-                self._results.append(Written(id, False))
+                self._results.append(Written(entry.id, False))
                 return
             if not self.accepts(nbytes):
-                put = replace(put, arrays=[], nbytes=0, cancelled=True)
+                put = _Put(entry, [], 0, cancelled=True)
             self.pending_bytes += put.nbytes
             self._puts.append(put)
             self._changed.notify_all()
 
     def get(self, id: str) -> None:
-        """Read an entry's arrays, before anything that waits to be written; `Read` brings them.
+        """Read an entry's arrays, ahead of all puts that wait; `Read` brings them.
 
-        An entry whose put is still waiting is there already. Each array comes as the numpy type of its type name.
+        An entry whose put is still waiting can be read already. Each array has the numpy type of its type name.
         """
         with self._changed:
             if not self._running:
                 self._results.append(Read(id, None))
                 return
-            self._gets.append(_Get(id))
+            self._gets.append(id)
             self._changed.notify_all()
 
     def touch(self, id: str) -> None:
-        """The entry was used now. A kill forgets the uses of the last few seconds."""
+        """The entry was used now. The worker writes that to the file's time; a kill may forget the latest uses."""
         with self._changed:
             known = self._index.get(id)
             if known is None:
                 return
             known.last_used = time.time()
-            if not self._touched:
-                self._touch_due = time.monotonic() + TOUCH_DELAY
-                self._changed.notify_all()
             self._touched.add(id)
+            self._changed.notify_all()
 
     def remove(self, id: str) -> None:
         """Forget an entry, also one that waits to be written, and all that build on it."""
         with self._changed:
-            self._cancel(put for put in self._waiting() if put.id == id)
+            self._cancel(put for put in self._waiting() if put.entry.id == id)
             gone = self._detach([id])
             if gone[1:]:
                 self._results.append(Evicted(gone[1:]))
@@ -262,14 +209,14 @@ class Disk:
         return count, size
 
     def give_up_writes(self) -> list[str]:
-        """Forget the puts that have not begun, and their arrays: the memory is needed. Returns their ids; nothing else
-        tells of them."""
+        """Drop the puts that have not begun, and their arrays: the memory is needed. Returns their ids; no `Written`
+        follows for them."""
         with self._changed:
             given_up = list(self._puts)
             self._puts.clear()
             self.pending_bytes -= sum(put.nbytes for put in given_up)
             self._changed.notify_all()
-        return [put.id for put in given_up]
+        return [put.entry.id for put in given_up]
 
     def done(self) -> list[Result]:
         """What has finished since the last call, in order. Never blocks."""
@@ -278,12 +225,12 @@ class Disk:
         return results
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until nothing waits any more. False: it took too long."""
+        """Wait until the worker has nothing to do. False: it took too long."""
         with self._changed:
             return self._changed.wait_for(self._is_idle, timeout)
 
     def close(self, timeout: float = 30.0) -> None:
-        """Finish what waits, as far as the time allows; stop the worker; release the lock. A second call is nothing."""
+        """Finish what waits, as far as time allows; stop the worker; release the lock. A second call does nothing."""
         if self._thread is None:
             return
         deadline = time.monotonic() + timeout
@@ -292,7 +239,7 @@ class Disk:
             self._running = False
             self._cancel(self._waiting())
             self._changed.notify_all()
-        # The worker releases the lock itself: as long as it writes, no other server may come in.
+        # The worker releases the lock itself: while it writes, no other server may use the folder.
         self._thread.join(max(deadline - time.monotonic(), 1.0))
 
     def stats(self) -> DiskCacheStats:
@@ -300,12 +247,12 @@ class Disk:
         with self._changed:
             return DiskCacheStats(
                 folder=str(self.folder),
-                bytes=self._stored + self._journal_file.size,
+                bytes=self._stored,
                 limit_bytes=self.limit_bytes,
                 entries=len(self._index),
                 writes=self._writes,
                 write_errors=self._write_errors,
-                pending=len(self._gets) + len(self._puts) + isinstance(self._current, _Put | _Get),
+                pending=len(self._gets) + len(self._puts) + isinstance(self._current, _Put | str),
             )
 
     # -- what is stored; all of these with `_changed` held
@@ -313,7 +260,7 @@ class Disk:
     def _is_idle(self) -> bool:
         if self._thread is None or not self._thread.is_alive():
             return True
-        return not (self._gets or self._puts or self._leaving or self._current)
+        return not (self._gets or self._puts or self._leaving or self._touched or self._current)
 
     def _waiting(self) -> list[_Put]:
         return [*self._puts, *([self._current] if isinstance(self._current, _Put) else [])]
@@ -323,49 +270,12 @@ class Disk:
             put.cancelled = True
 
     def _detach(self, ids: list[str]) -> list[str]:
-        """Take entries and all that build on them out of the index; their files are deleted later. Those first."""
-        children: dict[str | None, list[str]] = {}
-        for id, known in self._index.items():
-            children.setdefault(known.parent, []).append(id)
-        gone = [id for id in ids if id in self._index]
-        seen = set(gone)
-        for id in gone:  # grows while it is walked
-            new = [child for child in children.get(id, []) if child not in seen]
-            seen.update(new)
-            gone += new
+        """Take entries and all that build on them out of the index; their files are deleted later."""
+        gone = self._index.with_descendants(ids)
         for id in gone:
             self._leaving[id] = self._index.pop(id).nbytes
             self._touched.discard(id)
         return gone
-
-    def _journal_share(self, entries: int) -> int:
-        share = HEAD + LINE * entries
-        return max(self._journal_file.size, 2 * share) + share
-
-    def _victims(self, new: list[int], parent: str | None) -> list[str] | None:
-        """The entries that must go before files of the sizes `new` fit, least recently used first; None: they cannot.
-
-        Only entries that nothing builds on, and never `parent`: so its own chain is safe as well.
-        """
-        stored, count = self._stored + sum(new), len(self._index) + len(new)
-        if stored + self._journal_share(count) <= self.limit_bytes:
-            return []
-        children = Counter(known.parent for known in self._index.values())
-        leaves = [(known.last_used, id) for id, known in self._index.items() if not children[id] and id != parent]
-        heapq.heapify(leaves)
-        victims: list[str] = []
-        while stored + self._journal_share(count) > self.limit_bytes:
-            if not leaves:
-                return None
-            _, id = heapq.heappop(leaves)
-            victims.append(id)
-            known = self._index[id]
-            stored, count = stored - known.nbytes, count - 1
-            above = known.parent
-            children[above] -= 1
-            if above is not None and not children[above] and above != parent:
-                heapq.heappush(leaves, (self._index[above].last_used, above))
-        return victims
 
     # -- the worker's side
 
@@ -374,41 +284,39 @@ class Disk:
             while (job := self._next()) is not None:
                 if isinstance(job, _Put):
                     self._do_put(job)
-                elif isinstance(job, _Get):
+                elif isinstance(job, str):
                     self._do_get(job)
                 else:
-                    job.run()
+                    job()
                 self._tell()
         finally:
-            self._write_touches()
             self._release()
             with self._changed:
                 self._running = False
-                self._results += [Read(get.id, None) for get in self._gets]
-                self._results += [Written(put.id, False) for put in self._puts]
-                for store in (self._index, self._leaving, self._gets, self._puts):
+                self._results += [Read(id, None) for id in self._gets]
+                self._results += [Written(put.entry.id, False) for put in self._puts]
+                for store in (self._index, self._leaving, self._touched, self._gets, self._puts):
                     store.clear()
                 self._stored = sum(self._stuck.values())
                 self.pending_bytes, self._current = 0, None
                 self._changed.notify_all()
 
-    def _next(self) -> _Put | _Get | _Chore | None:
-        """Wait for the next job: somebody waits for a read, deleting makes room, a write can wait."""
+    def _next(self) -> _Put | str | Callable[[], None] | None:
+        """Wait for the next job: a read comes first, because a request waits for it; a write comes last."""
         with self._changed:
             while True:
                 self._current = None
-                now = time.monotonic()
                 if self._gets:
                     self._current = self._gets.popleft()
                 elif self._leaving:
-                    self._current = _Chore(self._sweep)
-                elif self._touched and now >= self._touch_due:
-                    self._current = _Chore(self._write_touches)
+                    self._current = self._sweep
+                elif self._touched:
+                    self._current = self._write_touches
                 elif self._puts:
                     self._current = self._puts.popleft()
                 elif self._running:
-                    self._changed.notify_all()  # those who flush
-                    self._changed.wait(self._touch_due - now if self._touched else None)
+                    self._changed.notify_all()  # for `flush`
+                    self._changed.wait()
                     continue
                 return self._current
 
@@ -426,51 +334,48 @@ class Disk:
         except Exception as error:
             ok = False
             self._write_errors += 1
-            self._complain(error)
+            self._warn(error)
         with self._changed:
             self.pending_bytes -= put.nbytes
-            self._results.append(Written(put.id, ok))
+            self._results.append(Written(put.entry.id, ok))
 
     def _write(self, put: _Put) -> bool:
+        entry = put.entry
         with self._changed:
             if put.cancelled:
                 return False
-            if (known := self._index.get(put.id)) is not None:
-                known.last_used = put.last_used
+            if (known := self._index.get(entry.id)) is not None:
+                known.last_used = entry.last_used
                 return True
-            if put.parent is not None and put.parent not in self._index:
+            if entry.parent is not None and entry.parent not in self._index:
                 return False
-        metadata = files.metadata_of(
-            put.id, put.parent, put.start, put.root, put.has_checkpoint, self._fingerprint, self._model
-        )
-        encoded = files.Encoded(put.keys, put.arrays, metadata)
-        if not self._make_room(encoded.nbytes, put.parent):
+        encoded = files.Encoded(entry.key, put.arrays, files.metadata_of(entry, self.folder.name, self._model))
+        if not self._make_room(encoded.nbytes, entry.parent):
             return False
-        path = self._path(put.id)
-        temporary = path.with_name(f"{put.id}{files.TEMPORARY}{os.getpid()}")
+        path = self._path(entry.id)
+        temporary = path.with_name(f"{entry.id}{files.TEMPORARY}{os.getpid()}")
         try:
-            encoded.write(temporary, self.stage)
+            encoded.write(temporary, entry.last_used, self.stage)
             os.replace(temporary, path)
             files.sync_folder(self.folder)
             self.stage("renamed")
             with self._changed:
                 self._stored -= self._stuck.pop(path, 0)
-                wanted = not put.cancelled and (put.parent is None or put.parent in self._index)
+                wanted = not put.cancelled and (entry.parent is None or entry.parent in self._index)
                 if wanted:
-                    self._index[put.id] = _Known(put.parent, encoded.nbytes, put.last_used)
+                    self._index[entry.id] = Known(entry.parent, encoded.nbytes, entry.last_used)
                     self._stored += encoded.nbytes
             if not wanted:
-                self._delete(path, encoded.nbytes)
+                self._delete(path)
                 return False
-            self._journal(files.line({"put": put.id, "used": put.last_used}), sync=True)
             self._writes += 1
-            self.stage("journaled")
+            self.stage("stored")
         except BaseException:
             with self._changed:
-                if self._index.pop(put.id, None) is not None:
+                if self._index.pop(entry.id, None) is not None:
                     self._stored -= encoded.nbytes
-            self._delete(temporary, encoded.nbytes)
-            self._delete(path, encoded.nbytes)
+            self._delete(temporary)
+            self._delete(path)
             raise
         return True
 
@@ -478,7 +383,7 @@ class Disk:
         """Evict until a file of this size fits. Evicts nothing if that cannot be reached."""
         while True:
             with self._changed:
-                victims = self._victims([nbytes] if nbytes else [], parent)
+                victims = self._index.victims(self._stored + nbytes - self.limit_bytes, parent)
                 if victims is None:
                     return False
                 if victims:
@@ -491,24 +396,24 @@ class Disk:
             if len(self._stuck) > stuck:  # evicting more would only forget more
                 raise OSError(errno.EIO, "old entries cannot be deleted")
 
-    def _do_get(self, get: _Get) -> None:
+    def _do_get(self, id: str) -> None:
         with self._changed:
-            stored = get.id in self._index
-            waiting = next((put for put in self._puts if put.id == get.id and not put.cancelled), None)
+            stored = id in self._index
+            waiting = next((put for put in self._puts if put.entry.id == id and not put.cancelled), None)
         arrays: Arrays | None = None
         gone: list[str] = []
         if waiting is not None:
             arrays = [(array.view(files.DTYPES[name]), name) for array, name in waiting.arrays]
         elif stored:
             try:
-                arrays = files.read_arrays(self._path(get.id))
+                arrays = files.read_arrays(self._path(id))
             except Exception as error:
-                logger.warning("a cached prefix is dropped: %s: %s", self._path(get.id).name, error)
+                logger.warning("a cached prefix is dropped: %s: %s", self._path(id).name, error)
                 with self._changed:
-                    gone = self._detach([get.id])
+                    gone = self._detach([id])
                 self._sweep()
         with self._changed:
-            self._results.append(Read(get.id, arrays))
+            self._results.append(Read(id, arrays))
             if gone[1:]:
                 self._results.append(Evicted(gone[1:]))
 
@@ -516,36 +421,28 @@ class Disk:
         """Delete the files of entries that are no longer in the index."""
         with self._changed:
             leaving = dict(self._leaving)
-        for id, nbytes in leaving.items():
-            self._delete(self._path(id), nbytes)
+        for id in leaving:
+            self._delete(self._path(id))
         with self._changed:
             for id in leaving:
                 self._stored -= self._leaving.pop(id)
-        with self._may_fail():
-            self._journal(b"".join(files.line({"remove": id}) for id in leaving), sync=False)
 
     def _write_touches(self) -> None:
         with self._changed:
-            touched = [(id, self._index[id].last_used) for id in sorted(self._touched) if id in self._index]
+            touched = [(id, self._index[id].last_used) for id in self._touched if id in self._index]
             self._touched.clear()
-        if touched:
-            with self._may_fail():
-                self._journal(b"".join(files.line({"touch": id, "used": used}) for id, used in touched), sync=False)
+        for id, last_used in touched:
+            try:
+                os.utime(self._path(id), (last_used, last_used))
+            except OSError as error:
+                self._warn(error)
 
-    def _journal(self, text: bytes, *, sync: bool) -> None:
-        """Append, or rewrite the journal where it has grown too long: what `text` says is in the index already."""
-        if self._journal_file.size + len(text) > 2 * (HEAD + LINE * len(self._index)):
-            with self._changed:
-                used = [(id, known.last_used) for id, known in self._index.items()]
-            self._journal_file.rewrite(used)
-        else:
-            self._journal_file.append(text, sync=sync)
-
-    def _delete(self, path: Path, nbytes: int) -> None:
+    def _delete(self, path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            self._complain(error)
+            self._warn(error)
+            nbytes = path.lstat().st_size if os.path.lexists(path) else 0
             with self._changed:
                 self._stored += nbytes - self._stuck.get(path, 0)
                 self._stuck[path] = nbytes
@@ -553,28 +450,14 @@ class Disk:
     def _path(self, id: str) -> Path:
         return self.folder / (id + files.SUFFIX)
 
-    @contextlib.contextmanager
-    def _may_fail(self) -> Any:
-        """For what costs nothing but a little memory of uses."""
-        try:
-            yield
-        except OSError as error:
-            self._complain(error)
-
-    def _complain(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         now = time.monotonic()
-        if now - self._complained >= QUIET:
-            self._complained = now
-            trace = None if isinstance(error, OSError) else error
-            logger.warning(
-                "the prefix cache cannot write to %s: %s (said once a minute at most)",
-                self.folder,
-                error,
-                exc_info=trace,
-            )
+        if now - self._warned >= WARNING_INTERVAL:
+            self._warned = now
+            text = "the prefix cache cannot write to %s: %s (said once a minute at most)"
+            logger.warning(text, self.folder, error, exc_info=None if isinstance(error, OSError) else error)
 
     def _release(self) -> None:
-        self._journal_file.close()
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -583,26 +466,14 @@ class Disk:
 
     def _recover(self) -> list[Entry]:
         found = files.survey(self.folder)
-        for path in (*found.temporaries, *found.useless):
-            nbytes = 0
-            with contextlib.suppress(OSError):
-                nbytes = path.lstat().st_size
-            self._delete(path, nbytes)
+        for path in (*found.leftovers, *found.useless):
+            self._delete(path)
         if found.useless:
             logger.warning("%d damaged prefixes were deleted from %s", len(found.useless), self.folder)
-        self._index = {entry.id: _Known(entry.parent, entry.nbytes, entry.last_used) for entry in found.entries}
+        self._index.update((entry.id, Known(entry.parent, entry.nbytes, entry.last_used)) for entry in found.entries)
         self._stored += sum(entry.nbytes for entry in found.entries)
-        self._journal_file.open()
-        try:
-            if self._journal_file.size > 2 * (HEAD + LINE * len(self._index)):
-                self._journal_file.truncate()  # garbage: there may be no room for a new one beside it
-            if not self._make_room(0, None):
-                self._detach(list(self._index))
-                self._sweep()
-            self._journal_file.rewrite([(id, known.last_used) for id, known in self._index.items()])
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            self._complain(error)  # what is there can still be read
+        if not self._make_room(0, None):
+            self._detach(list(self._index))
+            self._sweep()
         self._results.clear()
         return [entry for entry in found.entries if entry.id in self._index]

@@ -1,4 +1,4 @@
-"""The stores of a cache folder, seen from the command line: what there is, and how to delete it. No server needed."""
+"""The stores of a cache folder, for the command line: what they hold, and how to delete them. No server needed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,15 @@ def summaries(folder: Path) -> list[Summary]:
             size = files.size_of(store)
         except OSError as error:
             raise files.DiskError(f"The cache folder {store} cannot be read: {error.strerror or error}.") from error
-        found.append(
-            Summary(
-                survey.model,
-                store.name,
-                len(survey.entries),
-                size,
-                max((entry.stop for entry in survey.entries), default=0),
-                max((entry.last_used for entry in survey.entries), default=0.0),
-                len(survey.useless),
-                in_use,
-            )
-        )
+        longest = max((entry.stop for entry in survey.entries), default=0)
+        last_used = max((entry.last_used for entry in survey.entries), default=0.0)
+        counts = (len(survey.entries), size, longest, last_used, len(survey.useless))
+        found.append(Summary(survey.model, store.name, *counts, in_use))
     return sorted(found, key=lambda summary: (summary.model, summary.fingerprint))
 
 
 def clear(folder: Path, fingerprint: str | None = None) -> tuple[int, int]:
-    """Delete one store or all. Returns how many entries that were, and the bytes of all their files.
+    """Delete one store or all. Returns the number of entries, and the bytes of all their files.
 
     Raises DiskError, before anything is deleted, when a running server has one of them.
     """
@@ -63,7 +55,7 @@ def clear(folder: Path, fingerprint: str | None = None) -> tuple[int, int]:
     with contextlib.ExitStack() as locks:
         try:
             for store in stores:
-                lock = files.take_lock(store, wait=files.PATIENCE)
+                lock = files.take_lock(store, wait=files.LOCK_TIMEOUT)
                 if lock is None:
                     raise files.DiskError(f"{store} is in use by a running server. Stop it first, or clear it there.")
                 locks.callback(os.close, lock)
@@ -71,10 +63,10 @@ def clear(folder: Path, fingerprint: str | None = None) -> tuple[int, int]:
                 ours = [path for path in store.iterdir() if _is_ours(path)]
                 entries += sum(path.suffix == files.SUFFIX for path in ours)
                 size += sum(path.lstat().st_size for path in ours)
-                # The lock goes last: until then nobody else can come in.
+                # The lock goes last: until then no server can open the store.
                 for path in sorted(ours, key=lambda path: path.name == files.LOCK):
                     path.unlink()
-                with contextlib.suppress(OSError):  # somebody else's files stay
+                with contextlib.suppress(OSError):  # files that are not ours stay
                     store.rmdir()
         except OSError as error:
             raise files.DiskError(f"{folder} cannot be cleared: {error.strerror or error}.") from error
@@ -91,11 +83,11 @@ def _stores(folder: Path) -> list[Path]:
 
 
 def _is_store(path: Path) -> bool:
-    return (path / files.JOURNAL).exists() or any(path.glob("*" + files.SUFFIX))
+    return any(_is_ours(file) and file.name != files.LOCK for file in path.glob("*"))
 
 
 def _is_in_use(store: Path) -> bool:
-    if not (store / files.LOCK).exists():  # and looking must not make one
+    if not (store / files.LOCK).exists():  # `take_lock` would create it
         return False
     lock = files.take_lock(store, shared=True)
     if lock is not None:
@@ -104,4 +96,4 @@ def _is_in_use(store: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.suffix == files.SUFFIX or files.TEMPORARY in path.name or path.name in (files.JOURNAL, files.LOCK)
+    return path.suffix == files.SUFFIX or path.name == files.LOCK or files.is_leftover(path)

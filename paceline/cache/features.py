@@ -1,4 +1,4 @@
-"""Pictures seen before: their features by content, bounded by bytes, least recently used out first."""
+"""The vision cache: features of pictures by their content, bounded by bytes, least recently used evicted first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paceline.stats import VisionCacheStats
 
 
 class Features:
-    """For the engine's thread; the numbers may be read by anyone."""
+    """For the engine's thread; any thread may read the numbers."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -17,7 +17,7 @@ class Features:
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
     def get(self, key: str) -> Any:
-        """The features of the pixels of this name, or None."""
+        """The features of the picture with this content hash, or None."""
         features = self._kept.get(key)
         if features is None:
             self.misses += 1
@@ -34,7 +34,7 @@ class Features:
         self.shrink(self.limit)
 
     def shrink(self, limit: int) -> None:
-        """Keep no more than this."""
+        """Evict down to this many bytes."""
         while self.nbytes > limit and self._kept:
             _, oldest = self._kept.popitem(last=False)
             self.nbytes -= oldest.nbytes

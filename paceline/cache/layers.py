@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
-from paceline.cache.lane import Change, Lane
+from paceline.cache.slot_plan import Change, Group, SlotPlan
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
 
 
-class Fold(Protocol):
-    """From a layer's state and what it owes to the state after kept[i] of the owed tokens; None: the layer's next step
-    does it, unless it is wanted now."""
+class ApplyAccepted(Protocol):
+    """The state after `kept[i]` of row i's pending tokens; None: the layer's next step computes it, unless it is needed
+    `now`."""
 
     def __call__(
         self,
         current: Sequence[mx.array | None],
-        owed: Sequence[mx.array],
+        pending: Sequence[mx.array],
         kept: mx.array,
         *,
         now: bool = False,
@@ -34,17 +34,17 @@ class Fold(Protocol):
 
 
 class UnsupportedUse(PacelineError):
-    """A model uses its cache in a way that this layout has no row form for."""
+    """A model uses its cache in a way that this layout does not support."""
 
 
 class LayerCache:
-    """Contract: nothing a step does to a cache counts before `commit`; a failed step can simply be run again."""
+    """Contract: a step changes nothing before `commit`; a failed step can simply be run again."""
 
-    lengths = None  # mlx-lm's padding bookkeeping: rows here have none
+    lengths = None  # mlx-lm's padding bookkeeping: rows here have no padding
     left_padding = None
 
     def __init__(self, batch: Batch) -> None:
-        # Weak: a cycle would keep a row's buffers until the garbage collector happens to come by.
+        # Weak: a cycle would keep a row's buffers until the garbage collector runs.
         self.batch: Batch = weakref.proxy(batch)
 
     @property
@@ -52,7 +52,7 @@ class LayerCache:
         return self.batch.offset
 
     def advance(self, count: int) -> None:
-        """mlx-lm tells padded caches how far they came; ours are told by `commit`."""
+        """mlx-lm's bookkeeping for padded caches; here `commit` does it."""
 
     def empty(self) -> bool:
         return not self.batch.rows or max(self.batch.lengths) == 0
@@ -65,44 +65,43 @@ class LayerCache:
 
     def put(self, arrays: Sequence[mx.array]) -> None: ...
     def clear(self) -> None:
-        """Let go of all arrays: it is not used any more."""
+        """Release all arrays: the cache is not used any more."""
 
 
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length."""
 
-    def __init__(self, batch: Batch, lane: Lane) -> None:
+    def __init__(self, batch: Batch, slot_plan: SlotPlan) -> None:
         super().__init__(batch)
-        self.lane = lane
+        self.slot_plan = slot_plan
         self.keys: list[mx.array] = []
         self.values: list[mx.array] = []
 
     # -- the step
 
     def make_mask(self, count: int, return_array: bool = False, window_size: int | None = None) -> Any:
-        if window_size is not None and window_size != self.lane.window:
-            raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.lane.window}")
-        if len(self.lane.groups) > 1:  # `attend` makes a mask for each group
+        if window_size is not None and window_size != self.slot_plan.window:
+            raise UnsupportedUse(f"a window of {window_size} is asked of a cache that has {self.slot_plan.window}")
+        if len(self.slot_plan.groups) > 1:  # `attend` makes a mask for each group
             if return_array:
                 raise UnsupportedUse("an explicit mask is asked for")
             return None if count == 1 else "causal"
         if return_array:
-            return self.lane.array_mask(self.lane.groups[0], self.batch.lengths, count)
-        return self.batch.mask(self.lane, 0)
+            return array_mask(self.slot_plan, self.slot_plan.groups[0], self.batch.lengths, count)
+        return self.batch.mask(self.slot_plan, 0)
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """For layers that attend to what another layer has stored."""
-        if len(self.lane.groups) > 1:
+        if len(self.slot_plan.groups) > 1:
             raise UnsupportedUse("a layer attends to another layer's keys")
         return self._view(0)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         if not self.keys:
             self._allocate(keys, values)
-        single = len(self.lane.groups) == 1
-        for index, group in enumerate(self.lane.groups):
-            rows = slice(group.first, group.first + group.count)
-            new_keys, new_values = (keys, values) if single else (keys[rows], values[rows])
+        single = len(self.slot_plan.groups) == 1
+        for index, group in enumerate(self.slot_plan.groups):
+            new_keys, new_values = (keys, values) if single else (keys[group.rows], values[group.rows])
             self.keys[index] = self._write(self.keys[index], index, new_keys)
             self.values[index] = self._write(self.values[index], index, new_values)
         if single:
@@ -112,41 +111,37 @@ class AttentionCache(LayerCache):
     def attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
         """Attention group by group: each row reads no further than its own group's buffer."""
         outputs = []
-        for index, group in enumerate(self.lane.groups):
+        for index, group in enumerate(self.slot_plan.groups):
             keys, values = self._view(index)
             outputs.append(
                 mx.fast.scaled_dot_product_attention(
-                    queries[group.first : group.first + group.count],
+                    queries[group.rows],
                     keys,
                     values,
                     scale=scale,
-                    mask=self.batch.mask(self.lane, index),
+                    mask=self.batch.mask(self.slot_plan, index),
                     sinks=sinks,
                 )
             )
         return mx.concatenate(outputs)
 
-    def _allocate(self, keys: mx.array, values: mx.array) -> None:
-        for group in self.lane.groups:
-            for store, new in ((self.keys, keys), (self.values, values)):
-                store.append(mx.zeros((group.count, new.shape[1], group.capacity, new.shape[3]), new.dtype))
-
-    def _allocate_before(self, other: AttentionCache, joined: int | None) -> None:
-        """Rows that have no token yet get their empty buffers before `other` takes its place among them."""
-        for position, group in enumerate(self.lane.groups[: None if joined is not None else -1]):
-            count = group.count - (position == joined)
-            for store, like in ((self.keys, other.keys[0]), (self.values, other.values[0])):
-                store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
+    def _allocate(self, keys: mx.array, values: mx.array, *, joining: int | None = None) -> None:
+        """Empty buffers for all groups, like these; of the group `joining` without its newest row."""
+        for index, group in enumerate(self.slot_plan.groups):
+            count = group.count - (index == joining)
+            for store, like in ((self.keys, keys), (self.values, values)):
+                if count:
+                    store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
 
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
-        at = self.batch.slots(self.lane, index)
+        at = self.batch.slots(self.slot_plan, index)
         if isinstance(at, int):
             buffer[:, :, at : at + new.shape[2]] = new
             return buffer
         return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
 
     def _view(self, index: int) -> tuple[mx.array, mx.array]:
-        low, high = self.batch.view(self.lane, index)
+        low, high = self.batch.view(self.slot_plan, index)
         keys, values = self.keys[index], self.values[index]
         if low == 0 and high == keys.shape[2]:
             return keys, values
@@ -164,14 +159,14 @@ class AttentionCache(LayerCache):
             store[change.group] = resize(buffer, change.capacity)
 
     def join(self, other: AttentionCache, order: mx.array | None) -> None:
-        """`Batch` has placed `other`'s row already; here it takes its place in the buffers."""
-        target, index, capacity = self.batch.placement(self.lane)
+        """`Batch` has placed `other`'s row already; here it is copied into the buffers."""
+        target, index, capacity = self.batch.placement(self.slot_plan)
         if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
             return
         if not other.keys:
             other._allocate(self.keys[0], self.values[0])
         if not self.keys:
-            self._allocate_before(other, None if target == "new" else index)
+            self._allocate(other.keys[0], other.values[0], joining=index)
         for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
             if target == "new":
                 store.insert(index, theirs[0])
@@ -182,12 +177,10 @@ class AttentionCache(LayerCache):
         """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
         if not self.keys:  # no row has a token yet
             return
-        for name in ("keys", "values"):
-            store: list[mx.array] = getattr(self, name)
-            buffers = []
-            for index, rows, capacity in kept:
-                buffers.append(store[index] if rows is None else store[index][:, :, :capacity][rows])
-            setattr(self, name, buffers)
+        self.keys, self.values = (
+            [store[old] if rows is None else store[old][:, :, :capacity][rows] for old, rows, capacity in kept]
+            for store in (self.keys, self.values)
+        )
 
     def arrays(self) -> Iterator[mx.array]:
         yield from self.keys
@@ -205,17 +198,17 @@ class AttentionCache(LayerCache):
 class StateCache(LayerCache):
     """Recurrent state: convolution windows, GatedDeltaNet or Mamba states. The first axis is the row.
 
-    A tentative step folds nothing in. It leaves what folding needs as `owed`, and `fold` (the layer's own) turns that
-    into the state after the tokens that were kept: at once, or, where it answers None, in the layer's next step.
+    A tentative step does not change the state. It leaves its inputs as `pending`, and `apply_accepted` (the layer's
+    own) turns them into the state after the accepted tokens: at once, or, if it returns None, in the layer's next step.
     """
 
-    def __init__(self, batch: Batch, size: int, fold: Fold | None = None) -> None:
+    def __init__(self, batch: Batch, size: int, apply_accepted: ApplyAccepted | None = None) -> None:
         super().__init__(batch)
         self.current: list[mx.array | None] = [None] * size
-        self.owed: list[mx.array] = []
-        self.pending: dict[int, mx.array] = {}
-        self._promised: list[mx.array] = []
-        self._fold = fold
+        self.pending: list[mx.array] = []
+        self._staged: dict[int, mx.array] = {}
+        self._staged_pending: list[mx.array] = []
+        self._apply_accepted = apply_accepted
 
     # -- the step
 
@@ -225,55 +218,55 @@ class StateCache(LayerCache):
         return self.batch.tentative
 
     @property
-    def folds(self) -> bool:
-        return self._fold is not None
+    def can_roll_back(self) -> bool:
+        return self._apply_accepted is not None
 
     @property
     def kept(self) -> mx.array | None:
-        """How many of the owed tokens each row keeps."""
+        """How many of the pending tokens each row keeps."""
         return self.batch.kept
 
     def __getitem__(self, index: int) -> mx.array | None:
         return self.current[index]
 
     def __setitem__(self, index: int, value: mx.array) -> None:
-        self.pending[index] = value
+        self._staged[index] = value
 
-    def owe(self, arrays: Sequence[mx.array]) -> None:
-        self._promised = list(arrays)
+    def set_pending(self, arrays: Sequence[mx.array]) -> None:
+        self._staged_pending = list(arrays)
 
     def make_mask(self, count: int) -> None:
         return None
 
     def begin(self) -> None:
-        self.pending, self._promised = {}, []
+        self._staged, self._staged_pending = {}, []
 
     def commit(self) -> None:
-        """The step counts: what it wrote is there, and what it owes is owed."""
-        for index, value in self.pending.items():
+        """Take over what the step wrote, and what it left pending."""
+        for index, value in self._staged.items():
             self.current[index] = value
-        self.owed = self._promised
+        self.pending = self._staged_pending
         self.begin()
 
-    def fold(self, kept: mx.array) -> None:
+    def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step's commit."""
-        if self._fold is None or not self.owed:
-            raise UnsupportedUse("a layer left nothing to fold")
-        arrays = self._fold(self.current, self.owed, kept)
+        if self._apply_accepted is None or not self.pending:
+            raise UnsupportedUse("a layer left no pending tokens")
+        arrays = self._apply_accepted(self.current, self.pending, kept)
         if arrays is not None:
-            self.current, self.owed = list(arrays), []
+            self.current, self.pending = list(arrays), []
 
     # -- between steps
 
     def of_row(self, row: int) -> list[mx.array]:
-        """One row's state, with what it owes folded in; the batch's stays as it is."""
+        """One row's state, with its accepted tokens applied; the batch's stays as it is."""
         current = [None if value is None else value[row : row + 1] for value in self.current]
-        if self.owed and self._fold is not None and self.kept is not None:
-            owed = [value[row : row + 1] for value in self.owed]
-            folded = self._fold(current, owed, self.kept[row : row + 1], now=True)
-            assert folded is not None
-            return list(folded)
-        if self.owed or any(value is None for value in current):
+        if self.pending and self._apply_accepted is not None and self.kept is not None:
+            pending = [value[row : row + 1] for value in self.pending]
+            applied = self._apply_accepted(current, pending, self.kept[row : row + 1], now=True)
+            assert applied is not None
+            return list(applied)
+        if self.pending or any(value is None for value in current):
             raise UnsupportedUse("a row's state is not complete")
         return [value for value in current if value is not None]
 
@@ -287,25 +280,25 @@ class StateCache(LayerCache):
             if theirs is None:
                 theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
             self.current[index] = _joined(mine, theirs, order)
-        if other.owed:
-            raise UnsupportedUse("a row that owes tokens cannot join")
-        self.owed = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.owed]
+        if other.pending:
+            raise UnsupportedUse("a row with pending tokens cannot join")
+        self.pending = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.pending]
 
     def keep(self, rows: mx.array) -> None:
         self.current = [None if value is None else value[rows] for value in self.current]
-        self.owed = [value[rows] for value in self.owed]
+        self.pending = [value[rows] for value in self.pending]
 
     def arrays(self) -> Iterator[mx.array]:
         yield from (value for value in self.current if value is not None)
-        yield from self.owed
+        yield from self.pending
 
     def put(self, arrays: Sequence[mx.array]) -> None:
         """The inverse of `arrays`, once no part of the state is missing."""
         size = len(self.current)
-        self.current, self.owed = list(arrays[:size]), list(arrays[size:])
+        self.current, self.pending = list(arrays[:size]), list(arrays[size:])
 
     def clear(self) -> None:
-        self.current, self.owed = [None] * len(self.current), []
+        self.current, self.pending = [None] * len(self.current), []
 
 
 class CacheGroup(LayerCache):
@@ -320,6 +313,31 @@ class CacheGroup(LayerCache):
 
     def make_mask(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedUse("a mask is asked of a list of caches")
+
+
+def attention_mask(plan: SlotPlan, group: Group, lengths: list[int], width: int) -> mx.array | str | None:
+    """Which slots of the plan's view each new token attends to; None and "causal" need no array in the kernel."""
+    low, high = plan.view(group, lengths, width)
+    even = len(set(group.ends(lengths))) == 1
+    if even and (plan.window is None or high - low <= plan.window):
+        return None if width == 1 else "causal"
+    return array_mask(plan, group, lengths, width)
+
+
+def array_mask(plan: SlotPlan, group: Group, lengths: list[int], width: int) -> mx.array:
+    """The same, always as an array (rows, 1, width, slots)."""
+    low, high = plan.view(group, lengths, width)
+    return causal_mask(low, high, mx.array(group.ends(lengths)), width, plan.window)
+
+
+def causal_mask(low: int, high: int, ends: mx.array, width: int, window: int | None) -> mx.array:
+    """Which of the slots [low, high) each of `width` new tokens attends to, where row i's first goes to `ends[i]`."""
+    slots = mx.arange(low, high)[None, None, None, :]
+    queries = (ends[:, None] + mx.arange(width))[:, None, :, None]
+    mask = slots <= queries
+    if window is not None:
+        mask = mask & (slots > queries - window)
+    return mask
 
 
 def _joined(mine: mx.array, theirs: mx.array, order: mx.array | None) -> mx.array:

@@ -1,11 +1,11 @@
-"""The prefix cache: what was computed once for a prefix is kept, and found again. One owner, one lock.
+"""The prefix cache: keeps what was computed for a prefix, and finds it again. One owner, one lock.
 
 The engine's thread stores, finds and evicts; other threads may `peek` and take a `snapshot` at any time. What a peek
-says may be gone a moment later: only `find`, which pins what it returns, counts.
+returns may be evicted a moment later: only `find` pins what it returns.
 
-Eviction is by benefit per byte (greedy-dual): a checkpoint is worth the tokens that would have to be computed again
-without it, times how often it was used, over the bytes it frees; and everything not used ages, because the clock to
-which values are added goes up with every eviction.
+Eviction is by benefit per byte (greedy-dual): a checkpoint's value is the tokens that would have to be computed again
+without it, times how often it was used, over the bytes it frees. Unused entries age, because the clock to which values
+are added goes up with every eviction.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.cache.radix import Checkpoint, Keys, Match, Node, Segment, Tree
+from paceline.cache.radix import EMPTY, Checkpoint, Match, Node, PrefixKey, Segment
 from paceline.stats import CachedPrefix, PrefixCacheStats
 
 MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
-SLACK = 0.05  # of the limit, freed beyond what is needed: evicting little and often would cost more
+SLACK = 0.05  # of the limit, freed beyond what is needed: frequent small evictions would cost more
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A prefix that can be restored: `length` tokens along `nodes`, from the root down; the last may go on beyond."""
+    """A prefix that can be restored: `length` tokens along `nodes`, from the root down; the last may extend further."""
 
     nodes: tuple[Node, ...] = ()
     length: int = 0
-    known: int = 0  # tokens whose keys and values are there; past `length` there is no state for them
+    known: int = 0  # tokens whose keys and values are stored; past `length` there is no checkpoint for them
 
-    def pieces(self) -> tuple[list[Any], Any]:
-        """Its segments, the last one cut where the hit ends, and the checkpoint there; None: this model needs none."""
+    def kv_snapshot(self) -> tuple[list[Any], Any]:
+        """The segments, the last one cut where the hit ends, and the checkpoint there; None: this model needs none."""
         segments: list[Any] = [node.segment for node in self.nodes]
         last = self.nodes[-1]
         if last.stop > self.length:
@@ -45,13 +45,12 @@ class Hit:
     def files(self) -> frozenset[str]:
         """What must be read from disk first."""
         missing = {node.segment_file for node in self.nodes if node.segment is None}
-        if self.nodes and self.nodes[-1].checkpoint is None and self.nodes[-1].checkpoint_file is not None:
-            missing.add(self.nodes[-1].checkpoint_file)
+        missing |= {node.checkpoint_file for node in self.nodes[-1:] if node.checkpoint is None}
         return frozenset(name for name in missing if name is not None)
 
 
 @dataclass(slots=True)
-class Counts:
+class PrefixCounts:
     queries: int = 0
     query_tokens: int = 0
     hits: int = 0
@@ -65,19 +64,19 @@ class Counts:
 def _nothing(*_: object) -> None: ...
 
 
-_Sized = tuple[int, int, Node]  # less than nothing, so that the largest comes first; a number, for nodes have no order
+_Sized = tuple[int, int, Node]  # size, negative so that the largest comes first; a unique number, to break ties
 
 
 class Sizes:
-    """Finds the largest nodes without a look at all of them: a heap, in which a node's old sizes are passed over."""
+    """Finds the largest nodes without a walk over all: a heap, whose entries with a node's old size are skipped."""
 
     def __init__(self) -> None:
         self._heap: list[_Sized] = []
         self._numbers = itertools.count()
-        self._least = 64  # items before those that count no more are cleared away
+        self._least = 64  # entries before the outdated ones are removed
 
     def add(self, node: Node) -> None:
-        """A node has another size now."""
+        """A node's size has changed."""
         if not node.nbytes:
             return
         heapq.heappush(self._heap, (-node.nbytes, next(self._numbers), node))
@@ -96,36 +95,36 @@ class Sizes:
 
 
 def _current(items: list[_Sized]) -> dict[int, _Sized]:
-    """Of each node one item, with the size that it has."""
+    """One item for each node, with its present size."""
     return {id(item[2]): item for item in items if item[2].nbytes == -item[0]}
 
 
 @dataclass(slots=True)
 class PrefixCache:
-    """`anywhere`: the model remembers nothing but keys and values, so a prefix can be restored at any token.
+    """`anywhere`: the model has no state but keys and values, so a prefix can be restored at any token.
 
-    `limit` says how many bytes may be held now; it may change from call to call.
+    `limit` returns how many bytes may be held now; it may change from call to call.
     """
 
     limit: Callable[[], int]
     anywhere: bool = False
-    counts: Counts = field(default_factory=Counts)
+    counts: PrefixCounts = field(default_factory=PrefixCounts)
     memory: int = 0  # bytes held
     entries: int = 0  # nodes that hold some of them
     on_stored: Callable[[Node, str], None] = _nothing  # node, root: the disk tier's
     on_split: Callable[[Node, Node], None] = _nothing  # upper, lower
     on_gone: Callable[[Node], None] = _nothing
-    _trees: dict[str, Tree] = field(default_factory=dict)
+    _trees: dict[str, Node] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _clock: float = 0.0
     _sizes: Sizes = field(default_factory=Sizes)
 
     # -- for any thread
 
-    def peek(self, root: str, keys: Keys) -> Hit:
-        """What `find` would find now. A hint: nothing is pinned, and nothing of it may be used."""
+    def peek(self, root: str, key: PrefixKey) -> Hit:
+        """What `find` would find now. A hint: nothing is pinned, so the hit must not be used."""
         with self._lock:
-            return self._best(root, keys)
+            return self._best(root, key)
 
     def stats(self, largest: int = 10) -> PrefixCacheStats:
         """Costs the same however many entries there are: it blocks the owner."""
@@ -160,16 +159,16 @@ class PrefixCache:
 
     # -- for the owner
 
-    def find(self, root: str, keys: Keys) -> Hit:
-        """The longest prefix of `keys` that can be restored; its last node is pinned until `release`."""
+    def find(self, root: str, key: PrefixKey) -> Hit:
+        """The longest prefix of `key` that can be restored; its last node is pinned until `release`."""
         with self._lock:
-            hit = self._best(root, keys)
+            hit = self._best(root, key)
             if hit.nodes:
                 self.pin(hit.nodes[-1])
             return hit
 
     def use(self, hit: Hit) -> None:
-        """The hit was restored: its entry is worth more."""
+        """Count a hit that was restored: its value goes up."""
         with self._lock:
             self.counts.hits += bool(hit.length)
             self.counts.hit_tokens += hit.length
@@ -177,34 +176,32 @@ class PrefixCache:
                 self._touch(hit.nodes[-1])
                 hit.nodes[-1].hits += 1
 
-    def covered(self, root: str, keys: Keys) -> tuple[int, bool]:
-        """How many of `keys` have a segment; and whether a checkpoint stands at the very end."""
+    def covered(self, root: str, key: PrefixKey) -> tuple[int, bool]:
+        """How many tokens of `key` have a segment; and whether there is a checkpoint at its end."""
         with self._lock:
-            match = self._match(root, keys)
-            whole = match.length == len(keys) and match.rest is None and bool(match.nodes)
+            match = self._match(root, key)
+            whole = match.length == len(key) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
-    def splits(self, root: str, keys: Keys) -> int:
-        """Bytes of the segment that is copied in two parts when `keys` are stored."""
+    def split_bytes(self, root: str, key: PrefixKey) -> int:
+        """Bytes of the segment that storing `key` will split, which copies it."""
         with self._lock:
-            rest = self._match(root, keys).rest
+            rest = self._match(root, key).rest
             return 0 if rest is None or rest.segment is None else rest.segment.nbytes
 
     def store(
-        self, root: str, keys: Keys, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
+        self, root: str, key: PrefixKey, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
     ) -> Node:
-        """Keep what was computed for `keys`: the segment of what was not `covered`, and a checkpoint at the end.
+        """Keep what was computed for `key`: the segment of what was not `covered`, and a checkpoint at the end.
 
-        `maker` names who computed it, for `forget`. Returns the node that ends there, pinned. Nothing that is there is
-        replaced.
+        `maker` is the request that computed it, for `forget`. Returns the node that ends there, pinned. What is stored
+        already is not replaced.
         """
         with self._lock:
-            tree = self._tree(root)
-            match = tree.match(keys)
-            node = self._end(tree, match)
-            if match.length < len(keys):
+            node, match = self._end(root, key)
+            if match.length < len(key):
                 assert segment is not None
-                node = tree.grow(node, keys[match.length :])
+                node = node.grow(key[match.length :])
                 node.maker = maker or object()
                 self._hold(node, segment, None)
             if checkpoint is not None and not node.restorable:
@@ -226,39 +223,39 @@ class PrefixCache:
         self.shrink()
 
     def forget(self, nodes: Iterable[Node]) -> None:
-        """These must not be used again, nor what was built on them: the row that made them went wrong."""
+        """Remove these and all that builds on them: the request that computed them has failed."""
         with self._lock:
             for made in nodes:
                 node = made
                 while made.maker is not None and node.parent is not None and node.parent.maker == made.maker:
-                    node = node.parent  # of a node that was split, the upper part too
-                for part in node.below():
-                    part.spoiled = True
+                    node = node.parent  # the upper part of a node that was split
+                for part in node.subtree():
+                    part.invalid = True
                 if node.alive:
                     self._remove(node)
 
     def clear(self) -> tuple[int, int]:
-        """Forget everything; rows that run have what they need. Returns how many entries and bytes that were."""
+        """Remove everything; running requests have copies. Returns the number of entries and bytes removed."""
         with self._lock:
             freed = sum(1 for _ in self.nodes()), self.memory
             for tree in list(self._trees.values()):
-                for node in list(tree.root.children.values()):
+                for node in list(tree.children.values()):
                     self._remove(node)
             self._trees.clear()
             self._sizes = Sizes()
             return freed
 
     def unhook(self) -> None:
-        """Nobody is told of changes any more."""
+        """Stop calling the disk tier."""
         self.on_stored = self.on_split = self.on_gone = _nothing
 
     def nodes(self) -> Iterator[Node]:
-        for tree in self._trees.values():
-            yield from tree.nodes()
+        """All nodes but the roots, children before parents."""
+        return (node for tree in self._trees.values() for node in tree.subtree() if node is not tree)
 
     def shrink(self, harder_to: int | None = None, *, to: int | None = None) -> None:
-        """Evict until the limit is kept, or `to`, or all that is left is in use; `harder_to`: this, and then even what
-        is in use."""
+        """Evict down to the limit, or to `to`; pinned nodes stay. `harder_to`: down to this, pinned nodes too if the
+        others are not enough."""
         with self._lock:
             limit = self.limit() if to is None else to
             if harder_to is not None:
@@ -283,17 +280,15 @@ class PrefixCache:
 
     # -- what the disk tier brings back
 
-    def known(self, root: str, keys: Keys, start: int, file: str, checkpoint: bool) -> list[Node]:
-        """The disk has the segment [start, end of keys) in `file`; returns the nodes that rely on it (none: the
-        tokens before it are not known)."""
+    def add_file(self, root: str, key: PrefixKey, start: int, file: str, checkpoint: bool) -> list[Node]:
+        """The disk has the segment [start, end of key) in `file`; returns the nodes that rely on it (none: the tokens
+        before it are not known)."""
         with self._lock:
-            if self._match(root, keys).length < start:
+            if self._match(root, key).length < start:
                 return []
-            tree = self._tree(root)
-            match = tree.match(keys)
-            node = self._end(tree, match)
-            if match.length < len(keys):
-                node = tree.grow(node, keys[match.length :])
+            node, match = self._end(root, key)
+            if match.length < len(key):
+                node = node.grow(key[match.length :])
                 node.segment_file = file
                 node.used, node.base = time.monotonic(), self._clock
             mine = [part for part in node.path() if part.start >= start]
@@ -301,21 +296,16 @@ class PrefixCache:
                 part.segment_file = part.segment_file or file
             if checkpoint and node.checkpoint_file is None:
                 node.checkpoint_file = file
-            return mine if start < len(keys) else [node]
+            return mine if start < len(key) else [node]
 
-    def bring(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
-        """Pieces of a node were read from disk."""
+    def load(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
+        """A node's segment or checkpoint was read from disk."""
         with self._lock:
-            if not node.alive:
-                return
-            self._hold(
-                node,
-                segment if node.segment is None else node.segment,
-                checkpoint if node.checkpoint is None else node.checkpoint,
-            )
+            if node.alive:
+                self._hold(node, node.segment or segment, node.checkpoint or checkpoint)
 
-    def lost(self, node: Node, file: str) -> None:
-        """A file is gone: what was only there cannot be restored any more."""
+    def remove_file(self, node: Node, file: str) -> None:
+        """A file is gone: a node whose only copy was there is removed."""
         with self._lock:
             if not node.alive:
                 return
@@ -328,16 +318,11 @@ class PrefixCache:
 
     # -- inside
 
-    def _tree(self, root: str) -> Tree:
-        if root not in self._trees:
-            self._trees[root] = Tree()
-        return self._trees[root]
+    def _match(self, root: str, key: PrefixKey) -> Match:
+        return self._trees[root].match(key) if root in self._trees else Match(())
 
-    def _match(self, root: str, keys: Keys) -> Match:
-        return self._trees[root].match(keys) if root in self._trees else Match(())
-
-    def _best(self, root: str, keys: Keys) -> Hit:
-        match = self._match(root, keys)
+    def _best(self, root: str, key: PrefixKey) -> Hit:
+        match = self._match(root, key)
         if self.anywhere:
             nodes = match.nodes if match.rest is None else (*match.nodes, match.rest)
             return Hit(nodes, match.length, match.length)
@@ -346,20 +331,23 @@ class PrefixCache:
             nodes = nodes[:-1]
         return Hit(nodes, nodes[-1].stop if nodes else 0, match.length)
 
-    def _end(self, tree: Tree, match: Match) -> Node:
+    def _end(self, root: str, key: PrefixKey) -> tuple[Node, Match]:
+        """The node that ends where the longest known prefix of `key` ends, split off if need be; and that prefix."""
+        tree = self._trees.setdefault(root, Node(EMPTY))
+        match = tree.match(key)
         if match.rest is None:
-            return tree.end(match)
+            return (match.nodes[-1] if match.nodes else tree), match
         lower, before, held = match.rest, match.rest.nbytes, match.rest.in_memory
-        upper = tree.end(match)
+        upper = lower.split(match.into)
         self.memory += upper.nbytes + lower.nbytes - before
         self.entries += upper.in_memory + lower.in_memory - held
         self._sizes.add(upper)
         self._sizes.add(lower)
         self.on_split(upper, lower)
-        return upper
+        return upper, match
 
     def _hold(self, node: Node, segment: Segment | None, checkpoint: Checkpoint | None) -> None:
-        """What a node has in memory from now on: the one place where that is counted, but for splitting."""
+        """Set what a node has in memory. Bytes are counted here, and where a node is split."""
         before, held = node.nbytes, node.in_memory
         node.segment, node.checkpoint = segment, checkpoint
         self.entries += node.in_memory - held
@@ -371,7 +359,7 @@ class PrefixCache:
         node.base, node.used = self._clock, time.monotonic()
 
     def _candidates(self, in_use: bool = False) -> Iterator[tuple[float, Node]]:
-        """What can be freed, with its value: nodes that nothing in memory hangs on, and checkpoints in between."""
+        """What can be freed, with its value: nodes that nothing in memory builds on, and checkpoints of other nodes."""
         for node in self.nodes():
             if (node.pins and not in_use) or not node.nbytes:
                 continue
@@ -382,7 +370,7 @@ class PrefixCache:
                 yield node.base + (1 + min(node.hits, MOST_HITS)) * saved / freed, node
 
     def _anchor(self, node: Node) -> int:
-        """Where one would have to start from without this node."""
+        """The token from which prefill would have to start without this node."""
         if self.anywhere:
             return node.start
         above = node.parent
@@ -400,18 +388,18 @@ class PrefixCache:
             self._remove(node)
 
     def _remove(self, node: Node) -> None:
-        """Out of the tree, with all under it."""
-        for part in node.below():
+        """Take a node out of the tree, with all under it."""
+        for part in node.subtree():
             self._hold(part, None, None)
             part.alive = False
             self.on_gone(part)
         parent = node.parent
         if parent is not None:
-            del parent.children[int(node.keys[0])]
+            del parent.children[int(node.key[0])]
             if parent.parent is None and not parent.children:
-                self._trees = {name: tree for name, tree in self._trees.items() if tree.root is not parent}
+                self._trees = {name: tree for name, tree in self._trees.items() if tree is not parent}
 
 
 def _carries(node: Node, in_use: bool) -> bool:
-    """Does anything in memory hang on this node? `in_use`: pins do not count."""
+    """Does anything in memory build on this node? `in_use`: pins do not count."""
     return any(child.segment is not None or (child.pins and not in_use) for child in node.children.values())

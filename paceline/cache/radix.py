@@ -1,8 +1,8 @@
-"""A radix tree over token keys: which prefixes are known, and what is kept of each. No MLX, no locks, no clock.
+"""A radix tree over tokens: which prefixes are known, and what is kept of each. No MLX, no locks, no clock.
 
-A node is an edge of keys that leads to it, with the segment (keys and values) of just these tokens, and, where one was
-taken, a checkpoint of everything that cannot be cut by tokens (recurrent states, sliding windows) at its end.
-Invariant: of every node in the tree, the segment is in memory or on disk; so a path's attention cache is always whole.
+A node is an edge of tokens that leads to it, with the segment (keys and values) of just these tokens. It may have a
+checkpoint of everything that cannot be cut by tokens (recurrent states, sliding windows) at its end.
+Invariant: every node's segment is in memory or on disk, so a path's attention cache is always complete.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+PrefixKey = NDArray[np.int64]  # one number a token: its id, or a hash of the picture that it is a part of
+EMPTY: PrefixKey = np.empty(0, dtype=np.int64)
 
 
 class Segment(Protocol):
@@ -32,9 +33,10 @@ class Checkpoint(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """`stop` counts the tokens from the root to its end. Pins are held by rows that use it."""
+    """A tree is its root, a node without a parent and without tokens. `stop` counts the tokens from there to a node's
+    end. A request that uses a node pins it."""
 
-    keys: Keys
+    key: PrefixKey
     start: int = 0
     parent: Node | None = None
     children: dict[int, Node] = field(default_factory=dict)
@@ -42,22 +44,22 @@ class Node:
     checkpoint: Checkpoint | None = None
     segment_file: str | None = None  # on disk, in a file that may hold more than this segment
     checkpoint_file: str | None = None
-    maker: object = None  # who computed it
+    maker: object = None  # the request that computed it
     pins: int = 0
     hits: int = 0
-    base: float = 0.0  # of its value when it was last used (cache/prefix)
+    base: float = 0.0  # the cache's clock when it was last used (cache/prefix)
     used: float = 0.0
     alive: bool = True  # still in the tree
-    spoiled: bool = False  # must not be used, nor written
+    invalid: bool = False  # must be neither used nor written
     refused: bool = False  # the disk had no room for it
 
     @property
     def stop(self) -> int:
-        return self.start + len(self.keys)
+        return self.start + len(self.key)
 
     @property
     def restorable(self) -> bool:
-        """Is there a checkpoint at its end, here or on disk?"""
+        """Is there a checkpoint at its end, in memory or on disk?"""
         return self.checkpoint is not None or self.checkpoint_file is not None
 
     @property
@@ -72,31 +74,64 @@ class Node:
     def path(self) -> list[Node]:
         """From the root's child down to this node."""
         nodes: list[Node] = []
-        node: Node | None = self
-        while node is not None and node.parent is not None:
+        node = self
+        while node.parent is not None:
             nodes.append(node)
             node = node.parent
         return nodes[::-1]
 
-    def prefix(self) -> Keys:
-        """All keys from the root to its end."""
-        parts = [node.keys for node in self.path()]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    def prefix(self) -> PrefixKey:
+        """All tokens from the root to its end."""
+        return np.concatenate([EMPTY, *(node.key for node in self.path())])
 
-    def below(self) -> Iterator[Node]:
+    def subtree(self) -> Iterator[Node]:
         """This node and all under it, children before parents."""
-        stack = [self]
-        order = []
+        stack, order = [self], []
         while stack:
             node = stack.pop()
             order.append(node)
             stack.extend(node.children.values())
         yield from reversed(order)
 
+    def match(self, key: PrefixKey) -> Match:
+        """Of a root: the longest known prefix of `key`."""
+        nodes: list[Node] = []
+        node, at = self, 0
+        while at < len(key):
+            child = node.children.get(int(key[at]))
+            if child is None:
+                break
+            into = common_length(child.key, key[at:])
+            if into < len(child.key):
+                return Match(tuple(nodes), child, into)
+            nodes.append(child)
+            node, at = child, child.stop
+        return Match(tuple(nodes))
+
+    def split(self, at: int) -> Node:
+        """Cut a node's edge; returns the new upper part. The lower part stays the same object."""
+        parent = self.parent
+        assert parent is not None and 0 < at < len(self.key)
+        upper = Node(self.key[:at], self.start, parent, segment_file=self.segment_file)
+        upper.base, upper.used, upper.maker = self.base, self.used, self.maker
+        if self.segment is not None:
+            upper.segment, self.segment = self.segment.split(at)
+        parent.children[int(upper.key[0])] = upper
+        self.key, self.start, self.parent = self.key[at:], self.start + at, upper
+        upper.children[int(self.key[0])] = self
+        return upper
+
+    def grow(self, key: PrefixKey) -> Node:
+        """A new child. No other child begins with the same token."""
+        assert len(key) and int(key[0]) not in self.children
+        node = Node(key, self.stop, self)
+        self.children[int(key[0])] = node
+        return node
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Nodes whose keys all match, and of one more node the first `into` keys."""
+    """Nodes whose tokens all match, and the first `into` tokens of one more node."""
 
     nodes: tuple[Node, ...]
     rest: Node | None = None
@@ -107,60 +142,8 @@ class Match:
         return (self.nodes[-1].stop if self.nodes else 0) + self.into
 
 
-def shared(a: Keys, b: Keys) -> int:
-    """How many keys two sequences have in common from the start."""
+def common_length(a: PrefixKey, b: PrefixKey) -> int:
+    """How many tokens two prefixes have in common from the start."""
     size = min(len(a), len(b))
     differ = np.nonzero(a[:size] != b[:size])[0]
     return int(differ[0]) if len(differ) else size
-
-
-class Tree:
-    def __init__(self) -> None:
-        self.root = Node(np.empty(0, dtype=np.int64))
-
-    def match(self, keys: Keys) -> Match:
-        """The longest known prefix of `keys`."""
-        nodes: list[Node] = []
-        node, at = self.root, 0
-        while at < len(keys):
-            child = node.children.get(int(keys[at]))
-            if child is None:
-                break
-            into = shared(child.keys, keys[at:])
-            if into < len(child.keys):
-                return Match(tuple(nodes), child, into)
-            nodes.append(child)
-            node, at = child, child.stop
-        return Match(tuple(nodes))
-
-    def end(self, match: Match) -> Node:
-        """The node that ends where the match ends; one is split if it must be."""
-        if match.rest is not None:
-            return self.split(match.rest, match.into)
-        return match.nodes[-1] if match.nodes else self.root
-
-    def split(self, node: Node, at: int) -> Node:
-        """Cut a node's edge; returns the new upper part. The lower part stays the same object."""
-        parent = node.parent
-        assert parent is not None and 0 < at < len(node.keys)
-        upper = Node(node.keys[:at], node.start, parent, segment_file=node.segment_file)
-        upper.base, upper.used, upper.maker = node.base, node.used, node.maker
-        if node.segment is not None:
-            upper.segment, node.segment = node.segment.split(at)
-        parent.children[int(upper.keys[0])] = upper
-        node.keys, node.start, node.parent = node.keys[at:], node.start + at, upper
-        upper.children[int(node.keys[0])] = node
-        return upper
-
-    def grow(self, parent: Node, keys: Keys) -> Node:
-        """A new node under `parent`, where no child begins with the same key."""
-        assert len(keys) and int(keys[0]) not in parent.children
-        node = Node(keys, parent.stop, parent)
-        parent.children[int(keys[0])] = node
-        return node
-
-    def nodes(self) -> Iterator[Node]:
-        """All but the root, children before parents."""
-        for node in self.root.below():
-            if node is not self.root:
-                yield node

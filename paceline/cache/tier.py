@@ -1,8 +1,8 @@
-"""The disk tier: what the tree holds is written behind the steps, and read back when it is asked for.
+"""The disk tier: writes the tree's nodes to disk between steps, and reads them back when a request needs them.
 
-On the engine's thread. Arrays go to the disk's own thread as copies in host memory, a few megabytes a step, so that no
-step waits for long; what was read comes back the same way. A node is written once, after its parent; a node whose
-memory was evicted stays in the tree as long as its file is there.
+Runs on the engine's thread. Arrays go to the disk's thread as copies in host memory, a few megabytes a step, so that no
+step waits for long; arrays that were read come back the same way. A node is written once, after its parent. A node
+that was evicted from memory stays in the tree as long as its file exists.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache.disk import Disk, Evicted, Read, Written
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.disk_files import Arrays, Entry
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
-from paceline.cache.radix import Keys, Node
+from paceline.cache.radix import Node
 from paceline.stats import DiskCacheStats
 
-STEP = 16 << 20  # bytes copied to or from host memory between two steps of rows that decode
-IDLE_STEP = 256 << 20  # the same when nobody decodes
-HostArray = tuple[NDArray[Any], str]
+STEP = 16 << 20  # bytes copied to or from host memory between two steps while requests decode
+IDLE_STEP = 256 << 20  # the same when none decodes
 
-# Safetensors' names; numpy has no bfloat16, so its bits travel as integers.
+# Safetensors' names; numpy has no bfloat16, so its bits are stored as integers.
 NAMES = {
     mx.float32: "F32",
     mx.float16: "F16",
@@ -43,21 +43,12 @@ TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 @dataclass(slots=True)
 class _Outgoing:
-    """A node on its way to the disk: its pieces are copied one after another."""
+    """A node on its way to the disk: its arrays are copied one after another."""
 
     node: Node
-    root: str
-    keys: Keys
-    start: int
+    entry: Entry
     arrays: list[mx.array]
-    copied: list[HostArray]
-    has_checkpoint: bool
-
-    @property
-    def name(self) -> str:
-        digest = hashlib.sha256(f"{self.root}/{self.start}/{self.has_checkpoint}/".encode())
-        digest.update(self.keys.tobytes())
-        return digest.hexdigest()[:40]
+    copied: Arrays
 
 
 @dataclass(slots=True)
@@ -66,7 +57,7 @@ class _Incoming:
 
     name: str
     shape: list[int]
-    waiting: deque[HostArray]
+    waiting: deque[tuple[NDArray[Any], str]]
     arrays: list[mx.array] = field(default_factory=list)
 
 
@@ -83,22 +74,22 @@ class DiskTier:
         self._reading: set[str] = set()
         self._wanted: set[str] = set()  # files whose checkpoint is to be restored, not their segment alone
         self.evictions = 0
-        self.most: int | None = None  # bytes that may be held on the way to the disk; None: as the disk's queue allows
+        self.write_limit: int | None = None  # bytes that may wait for the disk; None: as the disk's queue allows
 
     def open(self) -> int:
-        """Take in what an earlier run has left; returns how many entries that is."""
+        """Add what earlier runs have stored; returns the number of entries."""
         self.cache.on_stored, self.cache.on_split, self.cache.on_gone = self._stored, self._split, self._gone
         for entry in self.disk.open():
-            self._take(entry.id, entry.root, entry.keys, entry.start, entry.has_checkpoint)
+            self._take(entry)
         return len(self._files)
 
-    def _take(self, name: str, root: str, keys: Keys, start: int, has_checkpoint: bool) -> None:
-        nodes = self.cache.known(root, keys, start, name, has_checkpoint)
-        mine = [node for node in nodes if name in (node.segment_file, node.checkpoint_file)]
+    def _take(self, entry: Entry) -> None:
+        nodes = self.cache.add_file(entry.root, entry.key, entry.start, entry.id, entry.has_checkpoint)
+        mine = [node for node in nodes if entry.id in (node.segment_file, node.checkpoint_file)]
         if mine:
-            self._files[name], self._starts[name] = mine, start
+            self._files[entry.id], self._starts[entry.id] = mine, entry.start
         else:
-            self.disk.remove(name)
+            self.disk.remove(entry.id)
 
     # -- between two steps
 
@@ -117,52 +108,54 @@ class DiskTier:
         self._send(limit)
 
     @property
-    def receives(self) -> bool:
-        """Has something been read that somebody waits for?"""
+    def has_reads(self) -> bool:
+        """Has a file been read that is not on the device yet?"""
         return bool(self._incoming)
 
     @property
     def busy(self) -> bool:
-        """Is there something that can be done without waiting for the disk?"""
-        return self.receives or self._can_send
+        """Is there work that need not wait for the disk?"""
+        return self.has_reads or self._can_send
 
     @property
     def _can_send(self) -> bool:
         if not self.disk.accepts(0):
             return False
-        if self._outgoing is not None or not self._unsaved or self.most is None:
-            return self._outgoing is not None or bool(self._unsaved)
+        if self._outgoing is not None:
+            return True
+        if not self._unsaved or self.write_limit is None:
+            return bool(self._unsaved)
         waiting = self.disk.pending_bytes
-        following = waiting + next(iter(self._unsaved)).nbytes
-        return following <= self.most or (not waiting and self.most > 0)  # one may always go, whatever its size
+        if not waiting:
+            return self.write_limit > 0  # a single node may exceed the limit
+        return waiting + next(iter(self._unsaved)).nbytes <= self.write_limit
 
     @property
-    def held(self) -> int:
-        """Bytes that are on their way, and that the cache does not count: copies in host memory, and pieces of a node
-        that was evicted meanwhile."""
-        outgoing = self._outgoing
+    def nbytes(self) -> int:
+        """Bytes in transfer that the cache does not count: copies in host memory, and arrays of a node that was evicted
+        during the transfer."""
         total = self.disk.pending_bytes
-        if outgoing is not None:
+        if (outgoing := self._outgoing) is not None:
             total += sum(array.nbytes for array, _ in outgoing.copied)
             total += 0 if outgoing.node.in_memory else sum(array.nbytes for array in outgoing.arrays)
         for incoming in self._incoming:
             total += sum(array.nbytes for array, _ in incoming.waiting) + sum(array.nbytes for array in incoming.arrays)
         return total
 
-    def give_way(self) -> None:
-        """Memory is short: what has not begun to be written is written later, if it is still there."""
+    def cancel_writes(self) -> None:
+        """Free memory: writes that have not begun are made later, if their nodes still exist."""
         given_up = [self._writing.pop(name) for name in self.disk.give_up_writes() if name in self._writing]
         if self._outgoing is not None:
             given_up.append(self._outgoing)
             self._outgoing = None
         for outgoing in given_up:
             if outgoing.node.alive and outgoing.node.in_memory:
-                self._unsaved[outgoing.node] = outgoing.root
+                self._unsaved[outgoing.node] = outgoing.entry.root
 
     def close(self, timeout: float) -> None:
-        """Write what is not written yet, as far as time allows."""
+        """Write what is not on disk yet, as far as time allows."""
         end = time.monotonic() + timeout
-        self.most = None  # no row needs the memory any more
+        self.write_limit = None  # no request needs the memory any more
         while time.monotonic() < end and (self._outgoing is not None or self._unsaved):
             if self._can_send:
                 self.poll()
@@ -192,7 +185,7 @@ class DiskTier:
         if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
             self.disk.touch(hit.nodes[-1].checkpoint_file)
 
-    def _read(self, name: str, arrays: list[HostArray] | None) -> None:
+    def _read(self, name: str, arrays: Arrays | None) -> None:
         if arrays is None:
             self._reading.discard(name)
             self._wanted.discard(name)
@@ -225,7 +218,7 @@ class DiskTier:
             mine = None
             if node.segment_file == incoming.name and segment is not None and node.segment is None:
                 mine = segment.take(node.start - start, node.stop - start)
-            self.cache.bring(node, mine, checkpoint if node.checkpoint_file == incoming.name else None)
+            self.cache.load(node, mine, checkpoint if node.checkpoint_file == incoming.name else None)
 
     # -- writing
 
@@ -237,7 +230,7 @@ class DiskTier:
                 tries -= 1
                 continue
             outgoing = self._outgoing
-            if outgoing.node.spoiled:
+            if outgoing.node.invalid:
                 self._outgoing = None
                 continue
             while outgoing.arrays and limit > 0:
@@ -247,22 +240,14 @@ class DiskTier:
             if outgoing.arrays:
                 return
             self._outgoing = None
-            parent = self._parent(outgoing.node, outgoing.start)
+            parent = self._parent(outgoing.node, outgoing.entry.start)
             if parent is not None and parent not in self._files:
-                continue  # gone while the pieces were copied
-            self._writing[outgoing.name] = outgoing
-            self.disk.put(
-                outgoing.name,
-                parent,
-                outgoing.keys,
-                outgoing.start,
-                outgoing.root,
-                outgoing.has_checkpoint,
-                outgoing.copied,
-            )
+                continue  # gone while the arrays were copied
+            self._writing[outgoing.entry.id] = outgoing
+            self.disk.put(replace(outgoing.entry, parent=parent), outgoing.copied)
 
     def _next(self) -> _Outgoing | None:
-        """The next node that is not on disk, or lacks its checkpoint there; its parent first."""
+        """The next node whose segment or checkpoint is not on disk; its parent first."""
         node, root = self._unsaved.popitem(last=False)
         segment = node.segment if node.segment_file is None else None
         checkpoint = node.checkpoint if node.checkpoint_file is None else None
@@ -270,10 +255,10 @@ class DiskTier:
             return None
         above = node.parent
         if any(writing.node in (node, above) for writing in self._writing.values()):
-            self._unsaved[node] = root  # its turn comes when that is done
+            self._unsaved[node] = root  # after that write
             return None
         if segment is not None and above is not None and above.parent is not None and above.segment_file is None:
-            node.refused = above.refused  # the disk has no room for what it builds on
+            node.refused = above.refused  # the disk has no room for its parent
             if not above.refused:
                 self._unsaved[node] = root
                 self._unsaved[above] = root
@@ -281,8 +266,10 @@ class DiskTier:
             return None
         start = node.start if segment is not None else node.stop
         shape, arrays = _packed(segment, checkpoint)
-        described: HostArray = (np.asarray(shape, dtype=np.int64), "I64")
-        return _Outgoing(node, root, node.prefix(), start, arrays, [described], checkpoint is not None)
+        key = node.prefix()
+        digest = hashlib.sha256(f"{root}/{start}/{checkpoint is not None}/".encode() + key.tobytes())
+        entry = Entry(digest.hexdigest()[:40], None, key, start, root, checkpoint is not None)
+        return _Outgoing(node, entry, arrays, [(np.asarray(shape, dtype=np.int64), "I64")])
 
     @staticmethod
     def _parent(node: Node, start: int) -> str | None:
@@ -296,8 +283,8 @@ class DiskTier:
         outgoing = self._writing.pop(name, None)
         if outgoing is not None:
             outgoing.node.refused = not ok
-        if ok and outgoing is not None and not outgoing.node.spoiled:
-            self._take(name, outgoing.root, outgoing.keys, outgoing.start, outgoing.has_checkpoint)
+        if ok and outgoing is not None and not outgoing.node.invalid:
+            self._take(outgoing.entry)
         elif ok:
             self.disk.remove(name)
 
@@ -312,7 +299,7 @@ class DiskTier:
             self._files[upper.segment_file].append(upper)
 
     def _gone(self, node: Node) -> None:
-        self._unsaved.pop(node, None)  # a disk that has stalled must not keep it
+        self._unsaved.pop(node, None)  # or a stalled disk would keep it in memory
         for name in {node.segment_file, node.checkpoint_file}:
             if name is None or name not in self._files:
                 continue
@@ -325,7 +312,7 @@ class DiskTier:
         nodes = self._files.get(name, [])
         self._forget_file(name)
         for node in nodes:
-            self.cache.lost(node, name)
+            self.cache.remove_file(node, name)
 
     def _forget_file(self, name: str) -> None:
         self._files.pop(name, None)
@@ -344,7 +331,7 @@ class DiskTier:
 
 
 def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
-    """The pieces as one list of arrays, and the numbers that say which is which."""
+    """Segment and checkpoint as one list of arrays, and the numbers that say which is which."""
     arrays: list[mx.array] = []
     shape = [0, 0, 0, -1]
     if segment is not None:
@@ -371,7 +358,7 @@ def _taken(arrays: Iterator[mx.array], count: int) -> tuple[mx.array, ...]:
     return tuple(next(arrays) for _ in range(count))
 
 
-def _to_host(array: mx.array) -> HostArray:
+def _to_host(array: mx.array) -> tuple[NDArray[Any], str]:
     name = NAMES[array.dtype]
     return np.array(array.view(mx.uint16) if name == "BF16" else array), name
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paceline.engine.admission import Admission
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.stats import (
     MemoryStats,
     PrefixCacheStats,
@@ -57,13 +57,13 @@ class Monitor:
     def is_due(self, now: float) -> bool:
         return now - self._sampled >= SAMPLE_SECONDS
 
-    def sample(self, admission: Admission | None, rows: Sequence[Row], now: float, counters: Counters) -> None:
+    def sample(self, admission: Admission | None, seqs: Collection[Sequence], now: float, counters: Counters) -> None:
         import mlx.core as mx
 
         self._sampled = now
         self._samples = (*self._samples[1 - MAX_SAMPLES :], (now, counters.prompt_tokens, counters.generation_tokens))
         if admission is not None:
-            estimate = admission.held(rows)
+            estimate = admission.held(seqs)
             self.memory = MemoryStats(estimate, mx.get_active_memory(), mx.get_peak_memory(), mx.get_cache_memory())
 
     def throughput(self, now: float, counters: Counters, requests_per_second: float | None = None) -> ThroughputStats:
@@ -81,18 +81,18 @@ class Monitor:
 
 
 def snapshot(engine: EngineCore, now: float) -> Stats:
-    scheduler, counters, timeouts = engine.scheduler, engine.counters, engine.patience
-    rows, queue = list(scheduler.running), scheduler.queue(now)
-    pace, admission = scheduler.pace, scheduler.admission
+    scheduler, counters, timeouts = engine.scheduler, engine.counters, engine.timeouts
+    seqs, queue = list(scheduler.running), scheduler.queue(now)
+    pace, admission = scheduler.prefill_budget, scheduler.admission
     return Stats(
         state="failed" if engine.failure else "ready",
         time=time.time(),
-        num_requests_running=len(rows),
+        num_requests_running=len(seqs),
         num_requests_waiting=len(queue),
-        num_requests_waiting_by_reason=dict(Counter(row.waits or "order" for row in queue)),
-        num_requests_decoding=sum(row.decodes for row in rows),
-        num_requests_prefilling=sum(not row.decodes for row in rows),
-        running_sequences=running(rows, now),
+        num_requests_waiting_by_reason=dict(Counter(seq.queue.blocked_by or "order" for seq in queue)),
+        num_requests_decoding=sum(seq.is_decoding for seq in seqs),
+        num_requests_prefilling=sum(not seq.is_decoding for seq in seqs),
+        running_sequences=running(seqs, now),
         waiting_sequences=waiting(queue, now),
         steps=counters.steps,
         decode_steps=counters.decode_steps,
@@ -102,59 +102,62 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         generation_tokens=counters.generation_tokens,
         requests_finished=dict(counters.finished),
         requests_refused=dict(counters.refused),
-        preemptions={cause: count for cause, count in scheduler.setbacks.items()},
-        throughput=engine.monitor.throughput(now, counters, engine.rate.per_second(now)),
+        preemptions={cause: count for cause, count in scheduler.preemptions.items()},
+        throughput=engine.monitor.throughput(now, counters, engine.departures.per_second(now)),
         scheduler=SchedulerStats(
             policy=scheduler.policy.name,
             starvation_seconds=scheduler.starvation,
-            max_queue=timeouts.queue,
-            queue_timeout_seconds=timeouts.queue_timeout,
+            max_queue=timeouts.max_queue,
+            queue_timeout_seconds=timeouts.queue,
             first_token_timeout_seconds=timeouts.first_token,
             request_timeout_seconds=timeouts.request,
             prefill_chunk_tokens=scheduler.step_tokens(decoding=True),
-            max_prefill_chunk_tokens=pace.most,
+            max_prefill_chunk_tokens=pace.max_chunk,
             stall_target_ms=None if pace.target is None else pace.target * 1000,
         ),
         memory_budget=None if admission is None else admission.stats(),
         memory=engine.monitor.memory,
-        prefix_cache=PrefixCacheStats() if engine.reuse is None else engine.reuse.stats(),
-        spec_decode=scheduler.depths.stats(),
+        prefix_cache=PrefixCacheStats() if engine.prefix is None else engine.prefix.stats(),
+        spec_decode=scheduler.draft_lengths.stats(),
         specprefill=SpecPrefillStats() if engine.sparse is None else engine.sparse.stats(),
     )
 
 
-def running(rows: Sequence[Row], now: float) -> tuple[SequenceStats, ...]:
-    return tuple(_sequence(row, now, state(row)) for row in rows)
+def running(seqs: Collection[Sequence], now: float) -> tuple[SequenceStats, ...]:
+    return tuple(_sequence(seq, now, state(seq)) for seq in seqs)
 
 
-def waiting(rows: Sequence[Row], now: float) -> tuple[SequenceStats, ...]:
+def waiting(seqs: Collection[Sequence], now: float) -> tuple[SequenceStats, ...]:
     """In the order in which they are considered for admission."""
-    return tuple(_sequence(row, now, "waiting", position, row.waits or "order") for position, row in enumerate(rows, 1))
+    return tuple(
+        _sequence(seq, now, "waiting", position, seq.queue.blocked_by or "order")
+        for position, seq in enumerate(seqs, 1)
+    )
 
 
-def state(row: Row) -> SequenceState:
-    if row.held:  # another sequence's prefill, or the disk, is about to bring its prefix
+def state(seq: Sequence) -> SequenceState:
+    if seq.prefix.waiting:  # another sequence's prefill, or the disk, is about to bring its prefix
         return "waiting_for_prefix"
-    if not row.decided and row.remaining:  # a draft reads its prompt
+    if not seq.sparse.decided and seq.remaining:  # a draft reads its prompt
         return "scoring"
-    return "prefill" if row.remaining or row.images_left else "decode"
+    return "prefill" if seq.remaining or seq.images_left else "decode"
 
 
 def _sequence(
-    row: Row, now: float, state: SequenceState, position: int | None = None, reason: str | None = None
+    seq: Sequence, now: float, state: SequenceState, position: int | None = None, reason: str | None = None
 ) -> SequenceStats:
-    request_id, _, choice = row.id.rpartition("/")
+    request_id, _, choice = seq.id.rpartition("/")
     return SequenceStats(
-        id=request_id or row.id,
+        id=request_id or seq.id,
         choice=int(choice) if request_id and choice.isdecimal() else 0,
         state=state,
-        prompt_tokens=len(row.prompt.token_ids),
-        cached_tokens=row.cached,
-        generated_tokens=len(row.generated),
-        age_seconds=round(max(now - row.arrived, 0.0), 3),
-        tenant=row.tenant,
-        priority=row.priority,
-        preemptions=row.setbacks,
+        prompt_tokens=len(seq.prompt.token_ids),
+        cached_tokens=seq.prefix.cached_tokens,
+        generated_tokens=len(seq.generated),
+        age_seconds=round(max(now - seq.queue.arrived, 0.0), 3),
+        tenant=seq.request.tenant,
+        priority=seq.request.priority,
+        preemptions=seq.preemptions,
         position=position,
         reason=reason,
     )

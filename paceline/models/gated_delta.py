@@ -1,6 +1,6 @@
-"""GatedDeltaNet for rows: prefill in chunks with plain ops where no kernel exists.
+"""GatedDeltaNet for batches: chunked prefill in plain ops where there is no kernel.
 
-mlx-lm's own form off Metal is a Python loop over tokens. Inside a chunk of C tokens the recurrence is a triangular
+Without Metal, mlx-lm loops over tokens in Python. Inside a chunk of C tokens the recurrence is a triangular
 system, so a chunk costs a few matrix products (the WY form). With c_t the running sum of the log decays:
 
     (I + A) U = beta * (V - exp(c) K S^T),   A[t, i] = beta_t exp(c_t - c_i) k_t.k_i   for i < t
@@ -27,10 +27,10 @@ CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel.
 
-    In a tentative step nothing is folded into the state: what `fold` needs is owed to the cache.
+    A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
-    fused = False  # may a decode step run as one kernel? Set by the adapter, and checked at start-up
+    fused = False  # whether a decode step runs as one kernel: set by the adapter, checked at start-up
 
     def __call__(self, inputs: mx.array, mask: mx.array | None = None, cache: Any = None) -> mx.array:
         width = inputs.shape[1]
@@ -48,12 +48,12 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         state = self._state(cache, rows)
         a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
         if tentative and inputs.dtype == mx.float32:
-            # sigmoid in the native type: taking it in float32 makes a bf16 state drift from upstream's.
-            out, owed = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
-            cache.owe([window, *owed])
+            # sigmoid in the native type: in float32 a bf16 state would drift from upstream's.
+            out, pending = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
+            cache.set_pending([window, *pending])
         elif tentative:
             out, _ = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state)
-            cache.owe([window, keys, values, a, b])
+            cache.set_pending([window, keys, values, a, b])
         else:
             cache[0] = mx.contiguous(window[:, 1 - self.conv_kernel_size :])
             decay = log_decay(self.A_log, a, self.dt_bias)
@@ -61,19 +61,19 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 
-    def fold(
+    def apply_accepted(
         self,
         current: Sequence[mx.array | None],
-        owed: Sequence[mx.array],
+        pending: Sequence[mx.array],
         kept: mx.array,
         *,
         now: bool = False,
     ) -> list[mx.array] | None:
-        """The window and state after the first `kept[i]` tokens of a tentative step; None: the next step's kernel does
-        it. In float32 by algebra, else by replaying upstream's own steps, which is bitwise what plain decoding does."""
-        if self.fused and len(owed) == 3:
-            return self._fused_fold(current, owed, kept) if now else None
-        window, *rest = owed
+        """The window and state after the first `kept[i]` tokens of a tentative step; None: the next kernel does it.
+        By algebra in float32, else by replaying upstream's steps, which is bitwise plain decoding."""
+        if self.fused and len(pending) == 3:
+            return self._fused_apply(current, pending, kept) if now else None
+        window, *rest = pending
         width = window.shape[1] - self.conv_kernel_size + 1
         last = (kept[:, None] + mx.arange(self.conv_kernel_size - 1))[..., None]
         ended = mx.take_along_axis(window, last, axis=1)
@@ -88,14 +88,14 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         _, state = gated_delta_update(keys, keys, values, a, b, self.A_log, self.dt_bias, state, taken)
         return [ended, state]
 
-    def _fused_fold(
-        self, current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array
+    def _fused_apply(
+        self, current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array
     ) -> list[mx.array]:
-        """By the kernel of a tentative step: its own token leaves no trace, what is owed is folded in."""
+        """By the kernel of a tentative step: its own token leaves no trace, the pending ones are applied."""
         window, state = current
         assert window is not None and state is not None
-        mixed, a, b = (mx.contiguous(part[:, :1]) for part in owed)
-        _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, owed, kept, eager=False)
+        mixed, a, b = (mx.contiguous(part[:, :1]) for part in pending)
+        _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, pending, kept, eager=False)
         return [window, state]
 
     def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:
@@ -103,10 +103,10 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
         mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
         out, cache[0], cache[1] = gated_delta_cuda.step(
-            self, mixed, a, b, cache[0], cache[1], cache.owed, cache.kept, eager=not tentative
+            self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, eager=not tentative
         )
         if tentative:
-            cache.owe([mixed, a, b])
+            cache.set_pending([mixed, a, b])
         return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
 
     def _window(self, mixed: mx.array, cache: Any) -> mx.array:
@@ -161,7 +161,7 @@ def chunked(
 def tried(
     queries: mx.array, keys: mx.array, values: mx.array, decay: mx.array, beta: mx.array, state: mx.array
 ) -> tuple[mx.array, list[mx.array]]:
-    """A few tokens, none of them certain: outputs (rows, tokens, heads, dim), and what `folded` needs."""
+    """A few tentative tokens: outputs (rows, tokens, heads, dim), and what `folded` needs."""
     repeat = values.shape[2] // keys.shape[2]
 
     def lay(x: mx.array, times: int = 1) -> mx.array:
@@ -178,7 +178,7 @@ def tried(
 def _tried(
     q: mx.array, k: mx.array, v: mx.array, c: mx.array, beta: mx.array, state: mx.array
 ) -> tuple[mx.array, mx.array]:
-    """The WY form of a single short chunk; so few tokens are substituted forward one by one."""
+    """The WY form of one short chunk, by forward substitution."""
     tokens = q.shape[2]
     lower = mx.tril(mx.ones((tokens, tokens), dtype=mx.bool_))
     between = mx.exp(mx.where(lower, c[..., :, None] - c[..., None, :], -mx.inf))
@@ -196,7 +196,7 @@ def _tried(
 
 @mx.compile
 def folded(state: mx.array, k: mx.array, u: mx.array, c: mx.array, kept: mx.array) -> mx.array:
-    """The state after the first `kept[i]` tokens of row i: a tail of zeros in `u` is a tail that never was."""
+    """The state after the first `kept[i]` tokens of row i: zeros in `u` have no effect."""
     count = kept[:, None, None]
     started = mx.concatenate([mx.zeros_like(c[..., :1]), c], axis=-1)
     end = mx.take_along_axis(started, mx.broadcast_to(count, (*c.shape[:2], 1)), axis=-1)
@@ -222,7 +222,7 @@ def _lay(x: mx.array, *, tokens: int, repeat: int) -> mx.array:
 def _within(
     q: mx.array, k: mx.array, v: mx.array, decay: mx.array, beta: mx.array
 ) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array, mx.array]:
-    """What each chunk needs that does not depend on the state before it, for all chunks in parallel."""
+    """The parts of each chunk that do not depend on the state before it, for all chunks in parallel."""
     c = mx.cumsum(decay, axis=-1)
     lower = mx.tril(mx.ones((CHUNK, CHUNK), dtype=mx.bool_))
     between = mx.exp(mx.where(lower, c[..., :, None] - c[..., None, :], -mx.inf))

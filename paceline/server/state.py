@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from paceline.conversation.answers import AnswerFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import EngineUnavailable
 from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.server.http.drain import DrainGate
@@ -82,7 +82,7 @@ class Backend(Protocol):
     @property
     def embedding_size(self) -> int | None: ...
     @property
-    def answer_format(self) -> AnswerFormat: ...
+    def answer_format(self) -> OutputFormat: ...
     @property
     def tokenizer(self) -> Tokenizer: ...
     async def start(self) -> None: ...

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from paceline.cache.disk import (
-    Disk,
-    Entry,
-)
+from paceline.cache.disk import Disk
+from paceline.cache.disk_files import Entry
 from tests.cache.disks import LIMIT, MODEL, floats, stored
 
 

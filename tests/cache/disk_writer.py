@@ -1,7 +1,7 @@
 """The process that `test_disk_kill` kills: it writes a known list of entries and dies at a given stage of one of them.
 
-Run as a program it is a nursery: it reads `folder seed stage` lines, forks a writer for each (importing numpy 120 times
-would be the most of the test), and answers with the signal that ended it.
+Run as a program, it reads `folder seed stage` lines, forks a writer for each (importing numpy 100 times would take most
+of the test's time), and answers with the signal that ended the writer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from paceline.cache.disk import Arrays, Disk
-from paceline.cache.disk_files import Stage
+from paceline.cache.disk import Disk
+from paceline.cache.disk_files import Arrays, Entry, Stage
 
 FINGERPRINT = "model-1"
 LIMIT = 64 << 20
@@ -26,16 +25,11 @@ COUNT = 5  # entries of a plan
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    id: str
-    parent: str | None
-    keys: NDArray[np.int64]
-    start: int
-    root: str
-    has_checkpoint: bool
+    entry: Entry
     arrays: Arrays
 
     def put(self, disk: Disk) -> None:
-        disk.put(self.id, self.parent, self.keys, self.start, self.root, self.has_checkpoint, self.arrays)
+        disk.put(self.entry, self.arrays)
 
 
 def plan(seed: int) -> list[Planned]:
@@ -43,9 +37,9 @@ def plan(seed: int) -> list[Planned]:
     random = np.random.default_rng(seed)
     entries: list[Planned] = []
     for index in range(COUNT):
-        parent = entries[int(random.integers(len(entries)))] if entries and random.random() < 0.8 else None
-        before = parent.keys if parent else np.zeros(0, np.int64)
-        keys = np.concatenate([before, random.integers(0, 1 << 40, int(random.integers(0, 50)))])
+        parent = entries[int(random.integers(len(entries)))].entry if entries and random.random() < 0.8 else None
+        before = parent.key if parent else np.zeros(0, np.int64)
+        key = np.concatenate([before, random.integers(0, 1 << 40, int(random.integers(0, 50)))])
         size = int(random.integers(0, 20_000))
         arrays: Arrays = [
             (random.integers(0, 1 << 16, (2, size), np.uint16), "BF16"),
@@ -54,7 +48,8 @@ def plan(seed: int) -> list[Planned]:
         ]
         id = hashlib.sha256(f"{seed} {index}".encode()).hexdigest()
         root = parent.root if parent else f"root {index}"
-        entries.append(Planned(id, parent.id if parent else None, keys, len(before), root, bool(index % 2), arrays))
+        entry = Entry(id, parent.id if parent else None, key, len(before), root, bool(index % 2))
+        entries.append(Planned(entry, arrays))
     return entries
 
 
@@ -74,20 +69,15 @@ def _write_and_die(folder: Path, seed: int, stage: Stage) -> None:
             times -= 1
 
     entries = plan(seed)
-    safe = COUNT if stage == "compacting" else victim(seed)
     disk = Disk(folder, FINGERPRINT, LIMIT, "a model")
     disk.open()
-    for entry in entries[:safe]:
+    for entry in entries[: victim(seed)]:
         entry.put(disk)
     disk.flush()
     disk.stage = die
-    for entry in entries[safe:]:
+    for entry in entries[victim(seed) :]:
         entry.put(disk)
     disk.close()
-    # Nothing has killed it: it dies at the next start, which compacts the journal.
-    disk = Disk(folder, FINGERPRINT, LIMIT, "a model")
-    disk.stage = die
-    disk.open()
 
 
 def main() -> None:

@@ -9,22 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from paceline.cache import disk as disk_module
 from paceline.cache import disk_files
-from paceline.cache.disk import (
-    Arrays,
-    Disk,
-    Entry,
-    Read,
-    Result,
-    Written,
-)
-from paceline.cache.disk_files import SUFFIX, Stage
+from paceline.cache.disk import Disk, Read, Result, Written
+from paceline.cache.disk_files import SUFFIX, Arrays, Entry, Stage
 from tests.waiting import WAIT
 
 MODEL = "fingerprint"
 LIMIT = 1 << 20
-OVERHEAD = 3 * disk_module.HEAD
 
 
 def digest(name: object) -> str:
@@ -40,7 +31,7 @@ def put(
 ) -> str:
     above = None if parent is None else digest(parent)
     arrays = floats(100, stop) if arrays is None else arrays
-    disk.put(digest(name), above, np.arange(stop), start, "root", False, arrays)
+    disk.put(Entry(digest(name), above, np.arange(stop), start, "root", False), arrays)
     return digest(name)
 
 

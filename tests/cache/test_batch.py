@@ -14,12 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import grouping as grouping_module
-from paceline.cache import lane as lane_module
-from paceline.cache import slots as slots_module
+from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, Placement
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.cache.layers import StateCache, UnsupportedUse
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
 from tests.cache.world import DEFERS, FOLDABLE, FULL, MODELS, World
 from tests.lengths import examples
 
@@ -28,10 +26,9 @@ from tests.lengths import examples
 def small_steps() -> Iterator[None]:
     """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slots_module, "STEP", 4)
-        patch.setattr(slots_module, "MARGIN", 2)
-        patch.setattr(lane_module, "MARGIN", 2)
-        patch.setattr(grouping_module, "SMALL", 6)
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
+        patch.setattr(slot_plan, "SMALL", 6)
         yield
 
 
@@ -157,9 +154,11 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
         else:
             for world in (first, second):
                 world.keep([row for row in range(rows) if not arguments[0] >> row & 1])
-        groups = [[(group.first, group.count) for group in lane.groups] for lane in first.batch.lanes.values()]
+        groups = [
+            [(group.first, group.count) for group in slot_plan.groups] for slot_plan in first.batch.slot_plans.values()
+        ]
         if groups:  # a model without attention has none, and rows beside it lie apart
-            assert [(group.first, group.count) for group in second.batch.lanes[None].groups] in groups
+            assert [(group.first, group.count) for group in second.batch.slot_plans[None].groups] in groups
     if first.people:
         first.step(1)
         second.step(1)
@@ -181,14 +180,14 @@ def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
     unread: list[list[int]] = []
     for width in widths:
         kept = data.draw(counts(width, len(world.people)))
-        world.run_ahead(width, kept)
+        world.advance_on_device(width, kept)
         unread.append(kept)
         while len(unread) > 2 or (unread and data.draw(st.booleans())):
-            world.batch.learn(unread.pop(0))
+            world.batch.sync_lengths(unread.pop(0))
     while unread:
-        with pytest.raises(RuntimeError, match="must learn"):
+        with pytest.raises(RuntimeError, match="must be synced"):
             world.batch.begin(1)
-        world.batch.learn(unread.pop(0))
+        world.batch.sync_lengths(unread.pop(0))
     world.check_rest()
     world.step(1)
 
@@ -213,17 +212,17 @@ def test_tokens_are_owed_until_the_next_step_and_no_longer() -> None:
     assert isinstance(cache, StateCache)
     world.step(2)
     world.step(6, [6, 1])
-    assert [array.shape for array in cache.owed] == [(2, 6)]
+    assert [array.shape for array in cache.pending] == [(2, 6)]
     world.step(3, [1, 2])
-    assert [array.shape for array in cache.owed] == [(2, 3)]
+    assert [array.shape for array in cache.pending] == [(2, 3)]
     world.step(1)
-    assert cache.owed == [] and world.batch.kept is None
+    assert cache.pending == [] and world.batch.kept is None
 
 
 def test_a_row_that_owes_tokens_may_not_join() -> None:
     world, other = World([DEFERS], PADDED), World([DEFERS], PADDED)
     other.step(3, [2])
-    with pytest.raises(UnsupportedUse, match="owes"):
+    with pytest.raises(UnsupportedUse, match="pending tokens"):
         world.batch.join(other.batch)
 
 
@@ -244,7 +243,7 @@ def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
     for length in (40, 5, 50, 3):
         world.join([length])
     cache = world.attention()[0]
-    assert [group.count for group in cache.lane.groups] == [3, 2]
+    assert [group.count for group in cache.slot_plan.groups] == [3, 2]
     long = cache.keys[1]
     world.keep([0, 2, 3, 4])
     assert cache.keys[1] is long

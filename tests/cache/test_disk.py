@@ -1,35 +1,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from paceline.cache import disk as disk_module
 from paceline.cache import disk_files
-from paceline.cache.disk import (
-    Arrays,
-    Disk,
-    Entry,
-    Evicted,
-    Read,
-    Result,
-    Written,
-    summaries,
-)
-from paceline.cache.disk_files import JOURNAL, LOCK, SUFFIX, Stage
+from paceline.cache.disk import Disk, Evicted, Read, Written
+from paceline.cache.disk_files import LOCK, SUFFIX, Arrays, Entry, Stage
+from paceline.cache.disk_summary import summaries
 from tests.cache.disks import (
     LIMIT,
     MODEL,
-    OVERHEAD,
     Gate,
     Opened,
     digest,
@@ -39,9 +25,7 @@ from tests.cache.disks import (
     read,
     same,
     stored,
-    total,
 )
-from tests.lengths import examples
 from tests.waiting import WAIT, until
 
 # -- what goes in comes out
@@ -59,8 +43,8 @@ def test_an_entry_comes_back_bit_by_bit_and_after_a_restart_too(opened: Opened) 
         (random.integers(0, 256, 3, np.uint8), "F8_E4M3"),
         (np.array([True, False]), "BOOL"),
     ]
-    keys = random.integers(-(1 << 62), 1 << 62, 9)
-    disk.put(digest(1), None, keys, 4, "röot", True, arrays)
+    key = random.integers(-(1 << 62), 1 << 62, 9)
+    disk.put(Entry(digest(1), None, key, 4, "röot", True), arrays)
     assert finished(disk) == [Written(digest(1), True)]
     assert same(read(disk, 1), arrays)
 
@@ -68,7 +52,7 @@ def test_an_entry_comes_back_bit_by_bit_and_after_a_restart_too(opened: Opened) 
     (entry,) = found
     assert (entry.id, entry.parent, entry.start, entry.stop, entry.root) == (digest(1), None, 4, 9, "röot")
     assert entry.has_checkpoint and entry.nbytes == os.path.getsize(disk.folder / (digest(1) + SUFFIX))
-    np.testing.assert_array_equal(entry.keys, keys)
+    np.testing.assert_array_equal(entry.key, key)
     assert same(read(disk, 1), arrays)
 
 
@@ -90,7 +74,7 @@ def test_other_tools_can_read_an_entry(opened: Opened) -> None:
     disk, _ = opened()
     arrays: Arrays = [*floats(33), *floats(0), (np.arange(3, dtype=np.uint8), "U8"), *floats(5, 1)]
     tensors = load_file(stored(disk, 1, arrays=arrays))
-    np.testing.assert_array_equal(tensors.pop("keys"), np.arange(4))
+    np.testing.assert_array_equal(tensors.pop("key"), np.arange(4))
     assert list(tensors) == ["0000", "0001", "0002", "0003"]
     for (array, _), tensor in zip(arrays, tensors.values(), strict=True):
         np.testing.assert_array_equal(array, tensor)
@@ -153,7 +137,7 @@ def test_arrays_that_do_not_fit_their_type_name_are_the_callers_mistake(
 def test_an_id_that_is_not_a_digest_is_refused(opened: Opened, id: str) -> None:
     disk, _ = opened()
     with pytest.raises(ValueError, match="digest"):
-        disk.put(id, None, np.arange(2), 0, "", False, [])
+        disk.put(Entry(id, None, np.arange(2), 0, "", False), [])
 
 
 @pytest.mark.parametrize("fingerprint", ["", "..", ".hidden", "a/b", "a\0b"])
@@ -279,7 +263,7 @@ def test_removing_takes_descendants_along_and_names_them(opened: Opened) -> None
     assert read(disk, 4) is not None
     disk.remove(digest(4))
     assert finished(disk) == []
-    assert {path.name for path in disk.folder.iterdir()} == {JOURNAL, LOCK}
+    assert {path.name for path in disk.folder.iterdir()} == {LOCK}
     stored(disk, 5)
     _, found = opened()
     assert [entry.id for entry in found] == [digest(5)]
@@ -293,7 +277,7 @@ def test_the_descendants_of_a_removed_entry_are_named(opened: Opened) -> None:
     assert finished(disk) == [Evicted([digest(2), digest(3)])]
 
 
-@pytest.mark.parametrize("stage", ["writing", "renamed", "journaled"])
+@pytest.mark.parametrize("stage", ["writing", "renamed", "stored"])
 def test_an_entry_removed_while_it_is_written_is_gone(opened: Opened, stage: Stage) -> None:
     disk, _ = opened()
     stored(disk, 0)
@@ -305,7 +289,7 @@ def test_an_entry_removed_while_it_is_written_is_gone(opened: Opened, stage: Sta
     disk.stage = remove
     put(disk, 1)
     finished(disk)
-    assert {path.name for path in disk.folder.iterdir()} == {JOURNAL, LOCK, digest(0) + SUFFIX}
+    assert {path.name for path in disk.folder.iterdir()} == {LOCK, digest(0) + SUFFIX}
     assert read(disk, 1) is None
 
 
@@ -315,7 +299,7 @@ def test_an_entry_whose_parent_is_removed_while_it_is_written_is_refused(opened:
     disk.stage = lambda stage: disk.remove(digest(1))
     put(disk, 2, parent=1)
     assert finished(disk) == [Written(digest(2), False)]
-    assert {path.name for path in disk.folder.iterdir()} == {JOURNAL, LOCK}
+    assert {path.name for path in disk.folder.iterdir()} == {LOCK}
 
 
 def test_what_was_removed_can_be_put_again_at_once(opened: Opened) -> None:
@@ -341,229 +325,6 @@ def test_clearing_takes_what_waits_too(opened: Opened) -> None:
     results = finished(disk)
     assert Written(digest(2), False) in results and Written(digest(3), False) in results
     assert [result.arrays for result in results if isinstance(result, Read)] == [None]
-    assert {path.name for path in disk.folder.iterdir()} == {JOURNAL, LOCK}
+    assert {path.name for path in disk.folder.iterdir()} == {LOCK}
     assert disk.stats().entries == 0
     stored(disk, 4)
-
-
-# -- the bound
-
-
-def test_the_least_recently_used_leaf_goes_first(opened: Opened) -> None:
-    disk, _ = opened(OVERHEAD + 50_000)
-    for name, parent in [(1, None), (2, 1), (3, None), (4, None)]:
-        stored(disk, name, parent, floats(2500))
-    disk.touch(digest(3))
-    put(disk, 5, arrays=floats(2500))
-    assert finished(disk) == [Evicted([digest(2)]), Written(digest(5), True)]  # not 1, which 2 builds on
-    put(disk, 6, arrays=floats(2500))
-    assert finished(disk) == [Evicted([digest(1)]), Written(digest(6), True)]
-    put(disk, 7, arrays=floats(2500))
-    assert finished(disk) == [Evicted([digest(4)]), Written(digest(7), True)]  # 3 was used
-
-
-def test_the_chain_of_what_is_written_is_never_evicted(opened: Opened) -> None:
-    disk, _ = opened(OVERHEAD + 50_000)
-    for name, parent in [(1, None), (2, 1), (3, 2), (4, None)]:
-        stored(disk, name, parent, floats(2500))
-    put(disk, 5, parent=3, arrays=floats(2500))
-    assert finished(disk) == [Evicted([digest(4)]), Written(digest(5), True)]
-    put(disk, 6, parent=5, arrays=floats(2500))
-    assert finished(disk) == [Written(digest(6), False)]  # and nothing was evicted for nothing
-    assert disk.stats().entries == 4
-
-
-def test_a_parent_that_loses_its_last_child_to_eviction_stays_for_the_new_one(opened: Opened) -> None:
-    disk, _ = opened(OVERHEAD + 50_000)
-    for name, parent in [(1, None), (2, 1), (3, None), (4, None)]:
-        stored(disk, name, parent, floats(2500))
-    put(disk, 5, parent=1, arrays=floats(5000))
-    assert finished(disk) == [Evicted([digest(2), digest(3)]), Written(digest(5), True)]
-
-
-def test_an_entry_larger_than_the_bound_is_refused(opened: Opened) -> None:
-    disk, _ = opened(OVERHEAD + 50_000)
-    stored(disk, 1)
-    put(disk, 2, arrays=floats(20_000))
-    assert finished(disk) == [Written(digest(2), False)]
-    assert read(disk, 1) is not None
-
-
-def test_a_smaller_bound_is_enforced_when_opening(opened: Opened) -> None:
-    disk, _ = opened()
-    for name, parent in [(1, None), (2, 1), (3, 1), (4, None)]:
-        stored(disk, name, parent, floats(2500))
-    disk.touch(digest(2))
-    disk, found = opened(OVERHEAD + 35_000)
-    assert {entry.id for entry in found} == {digest(1), digest(2), digest(4)}
-    assert total(disk.folder) <= OVERHEAD + 35_000
-    assert disk.done() == []
-    _, found = opened(10)
-    assert found == []
-
-
-def test_numbers_are_told_without_a_walk_over_all_entries(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks is an event loop, and the worker waits for the lock meanwhile."""
-
-    class Indexed(dict[str, Any]):
-        def never(self) -> Any:
-            raise AssertionError("a walk over all entries")
-
-        values = items = __iter__ = never
-
-    disk, _ = opened()
-    for name in range(5):
-        stored(disk, name)
-    monkeypatch.setattr(disk, "_index", Indexed(disk._index.copy()))
-    stats = disk.stats()
-    assert (stats.entries, stats.bytes) == (5, total(disk.folder))
-    monkeypatch.undo()
-
-
-def test_uses_are_remembered_across_a_restart(opened: Opened) -> None:
-    disk, _ = opened()
-    for name in range(3):
-        stored(disk, name)
-    disk.touch(digest(0))
-    _, found = opened()
-    assert [entry.id for entry in sorted(found, key=lambda entry: entry.last_used)] == list(map(digest, (1, 2, 0)))
-
-
-def test_uses_are_journaled_after_a_while(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_module, "TOUCH_DELAY", 0.05)
-    disk, _ = opened()
-    stored(disk, 1)
-    disk.touch(digest(1))
-    until(lambda: b"touch" in (disk.folder / JOURNAL).read_bytes())
-
-
-def test_the_journal_does_not_grow_for_ever(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_module, "TOUCH_DELAY", 0.0)
-    disk, _ = opened()
-    stored(disk, 1)
-    stages: list[Stage] = []
-    disk.stage = stages.append
-    for _ in range(400):
-        disk.touch(digest(1))
-        put(disk, 2)
-        disk.remove(digest(2))
-    finished(disk)
-    for _ in range(200):
-        disk.touch(digest(1))
-        stored(disk, 2)
-        disk.remove(digest(2))
-        finished(disk)
-    assert "compacting" in stages
-    assert (disk.folder / JOURNAL).stat().st_size <= 2 * (disk_module.HEAD + 2 * disk_module.LINE)
-
-
-# -- everything at once
-
-NAMES = st.integers(0, 11)
-ACTIONS = st.one_of(
-    st.tuples(st.just("put"), NAMES, st.sampled_from([0, 300, 1000, 2000, 4000])),
-    st.tuples(st.just("put"), NAMES, st.sampled_from([0, 300, 1000, 2000, 4000])),
-    st.tuples(st.just("get"), NAMES, st.just(0)),
-    st.tuples(st.just("touch"), NAMES, st.just(0)),
-    st.tuples(st.just("remove"), NAMES, st.just(0)),
-    st.tuples(st.sampled_from(["flush", "reopen", "clear"]), st.just(0), st.just(0)),
-)
-
-
-class Model:
-    """What the owner knows from what it did and was told."""
-
-    def __init__(self) -> None:
-        self.stored: dict[str, Arrays] = {}
-        self.asked: dict[str, Arrays] = {}  # the arrays of every put under way
-        self.parents: dict[str, str | None] = {}
-
-    def hear(self, results: list[Result]) -> None:
-        for result in results:
-            if isinstance(result, Written):
-                if result.ok:
-                    self.stored.setdefault(result.id, self.asked[result.id])
-            elif isinstance(result, Evicted):
-                for id in result.ids:
-                    del self.stored[id]
-            elif result.arrays is not None:
-                assert same(result.arrays, self.stored.get(result.id, self.asked.get(result.id, [])))
-            else:
-                assert result.id not in self.stored
-
-
-@pytest.fixture(scope="module")
-def short_journal() -> Iterator[None]:
-    """The journal's share as small as it can be: it is rewritten often, and the bound is tight."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk_module, "HEAD", 200)
-        patch.setattr(disk_module, "LINE", 120)
-        yield
-
-
-@pytest.mark.usefixtures("short_journal")
-@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=st.lists(ACTIONS, min_size=5, max_size=40))
-def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
-    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]]
-) -> None:
-    folder = tmp_path_factory.mktemp("store")
-    limit = 25_000
-    over: list[tuple[str, int]] = []
-
-    def measure(stage: str) -> None:
-        if (size := total(folder / MODEL)) > limit:
-            over.append((stage, size))
-
-    def start() -> tuple[Disk, list[Entry]]:
-        disk = Disk(folder, MODEL, limit)
-        disk.stage = measure
-        return disk, disk.open()
-
-    model = Model()
-    disk, _ = start()
-    for action, name, size in actions:
-        id = digest(name)
-        if action == "put":
-            parent = None if name < 3 else digest(name // 3)
-            arrays: Arrays = [(np.random.default_rng(name).integers(0, 1 << 16, size, np.uint16), "BF16"), *floats(7)]
-            if id not in model.asked:  # an id names one content
-                model.asked[id], model.parents[id] = arrays, parent
-            disk.put(id, parent, np.arange(name), 0, "root", False, model.asked[id])
-        elif action == "get":
-            disk.get(id)
-        elif action == "touch":
-            disk.touch(id)
-        elif action in ("remove", "clear"):
-            model.hear(finished(disk))
-            if action == "remove":
-                disk.remove(id)
-                model.stored.pop(id, None)
-            else:
-                expected = len(model.stored), sum(os.path.getsize(disk.folder / (i + SUFFIX)) for i in model.stored)
-                assert disk.clear() == expected
-                model.stored.clear()
-        else:
-            model.hear(finished(disk))
-            assert disk.stats().bytes == total(disk.folder)
-            if action == "reopen":
-                disk.close()
-                model.hear(disk.done())
-                disk, found = start()
-                seen: set[str | None] = {None}
-                for entry in found:
-                    assert entry.parent in seen and entry.parent == model.parents[entry.id]
-                    seen.add(entry.id)
-                assert seen == {None, *model.stored}
-    model.hear(finished(disk))
-    for id in model.stored:
-        assert model.parents[id] is None or model.parents[id] in model.stored  # no orphans
-        disk.get(id)
-    for result in finished(disk):
-        assert isinstance(result, Read) and same(result.arrays, model.stored[result.id])
-    names = {JOURNAL, LOCK, *(id + SUFFIX for id in model.stored)}
-    assert {path.name for path in disk.folder.iterdir()} == names
-    assert disk.stats().bytes == total(disk.folder)
-    disk.close()
-    assert not over
-    shutil.rmtree(folder)

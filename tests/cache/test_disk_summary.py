@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cache.disk import (
-    DiskError,
-    clear,
-    summaries,
-)
-from paceline.cache.disk_files import JOURNAL, LOCK, SUFFIX
+from paceline.cache.disk_files import LOCK, SUFFIX, DiskError
+from paceline.cache.disk_summary import clear, summaries
 from tests.cache.disks import MODEL, Opened, digest, stored, total
 
 
@@ -30,7 +26,6 @@ def test_summaries_tell_what_is_stored(tmp_path: Path, opened: Opened) -> None:
     assert summary.bytes == total(disk.folder) == disk.stats().bytes
     assert summary.last_used > before - 1  # files have coarser times
     disk.close()
-    (tmp_path / MODEL / JOURNAL).unlink()
     os.truncate(tmp_path / MODEL / (digest(2) + SUFFIX), 30)
     (summary,) = summaries(tmp_path)
     assert (summary.model, summary.entries, summary.tokens, summary.damaged) == ("org/model", 1, 5, 1)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.cache.layers import AttentionCache, CacheGroup, UnsupportedUse
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from tests.cache.test_batch import SCRIPTS, play
 from tests.cache.world import HEADS, MODELS, SIZE, World, vectors
 
@@ -35,7 +35,7 @@ def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
         for cache in world.attention():
             got = np.array(cache.attend(mx.array(noise), 0.01, None))
             for row, person in enumerate(world.people):
-                for query, tokens in enumerate(person.visible(new[row], cache.lane.window)):
+                for query, tokens in enumerate(person.visible(new[row], cache.slot_plan.window)):
                     known = np.array(vectors([tokens]))[0]
                     scores = 0.01 * (known @ noise[row, :, query, :, None])[..., 0]
                     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
 from paceline.stats import CachedPrefix
-from tests.cache.test_radix import Said, Text, keys
+from tests.cache.test_radix import Said, Text, key
 from tests.lengths import examples
 
 ROOT = "root"
@@ -30,16 +30,16 @@ def cache_of(limit: int, *, anywhere: bool = False) -> PrefixCache:
 
 
 def keep(cache: PrefixCache, text: Text, checkpoint: int | None = 1, root: str = ROOT, *, held: bool = False) -> Node:
-    have, _ = cache.covered(root, keys(text))
+    have, _ = cache.covered(root, key(text))
     segment = Said(text[have:]) if have < len(text) else None
-    node = cache.store(root, keys(text), segment, None if checkpoint is None else State(checkpoint))
+    node = cache.store(root, key(text), segment, None if checkpoint is None else State(checkpoint))
     if not held:
         cache.release(node)
     return node
 
 
 def length(cache: PrefixCache, text: Text, root: str = ROOT) -> int:
-    return cache.peek(root, keys(text)).length
+    return cache.peek(root, key(text)).length
 
 
 def lengths(cache: PrefixCache) -> list[int]:
@@ -57,9 +57,9 @@ def run(seed: int, size: int) -> Text:
 def test_a_prefix_is_found_as_far_as_there_is_a_checkpoint() -> None:
     cache = cache_of(1000)
     keep(cache, (1, 2, 3, 4), None)
-    assert cache.peek(ROOT, keys((1, 2, 3, 4, 5))) == Hit((), 0, 4)
+    assert cache.peek(ROOT, key((1, 2, 3, 4, 5))) == Hit((), 0, 4)
     node = keep(cache, (1, 2), 1)
-    hit = cache.find(ROOT, keys((1, 2, 3, 9)))
+    hit = cache.find(ROOT, key((1, 2, 3, 9)))
     assert (hit.nodes, hit.length, hit.known, node.pins) == ((node,), 2, 3, 1)
     cache.release(node)
 
@@ -68,7 +68,7 @@ def test_without_states_a_prefix_is_found_up_to_any_token() -> None:
     cache = cache_of(1000, anywhere=True)
     node = keep(cache, (1, 2, 3, 4), None)
     for size in range(1, 5):
-        hit = cache.find(ROOT, keys((1, 2, 3, 4)[:size] + (9,)))
+        hit = cache.find(ROOT, key((1, 2, 3, 4)[:size] + (9,)))
         assert (hit.length, hit.known, hit.nodes) == (size, size, (node,))
     assert node.pins == 4
 
@@ -77,7 +77,7 @@ def test_another_root_finds_nothing() -> None:
     cache = cache_of(1000)
     keep(cache, (1, 2), 1, "salted")
     assert length(cache, (1, 2)) == 0 and length(cache, (1, 2), "salted") == 2
-    assert cache.covered(ROOT, keys((1, 2))) == (0, False)
+    assert cache.covered(ROOT, key((1, 2))) == (0, False)
 
 
 def test_what_is_there_is_not_replaced() -> None:
@@ -85,8 +85,8 @@ def test_what_is_there_is_not_replaced() -> None:
     first = keep(cache, (1, 2, 3), 5)
     assert keep(cache, (1, 2, 3), 7) is first
     assert first.checkpoint == State(5) and cache.memory == 8
-    assert cache.covered(ROOT, keys((1, 2, 3))) == (3, True)
-    assert cache.covered(ROOT, keys((1, 2))) == (2, False)
+    assert cache.covered(ROOT, key((1, 2, 3))) == (3, True)
+    assert cache.covered(ROOT, key((1, 2))) == (2, False)
 
 
 # -- evicting
@@ -112,7 +112,7 @@ def test_what_is_used_often_stays_longer() -> None:
     cache = cache_of(100)
     keep(cache, run(1, 20), 20)
     keep(cache, run(2, 20), 20)
-    hit = cache.find(ROOT, keys(run(1, 20)))
+    hit = cache.find(ROOT, key(run(1, 20)))
     cache.use(hit)
     cache.release(hit.nodes[-1])
     keep(cache, run(3, 20), 20)
@@ -170,15 +170,15 @@ def test_the_bound_holds_as_soon_as_nothing_is_in_use() -> None:
 def test_a_node_on_disk_stays_when_its_memory_goes() -> None:
     cache = cache_of(1000)
     node = keep(cache, (1, 2, 3), 4)
-    assert cache.known(ROOT, keys((1, 2, 3)), 0, "file", True) == [node]
+    assert cache.add_file(ROOT, key((1, 2, 3)), 0, "file", True) == [node]
     cache.limit = lambda: 0
     cache.shrink()
-    hit = cache.peek(ROOT, keys((1, 2, 3)))
+    hit = cache.peek(ROOT, key((1, 2, 3)))
     assert node.alive and node.nbytes == cache.memory == 0 and hit.length == 3 and hit.files == {"file"}
-    cache.bring(node, Said((1, 2, 3)), State(4))
-    assert cache.memory == 7 and cache.peek(ROOT, keys((1, 2, 3))).files == frozenset()
+    cache.load(node, Said((1, 2, 3)), State(4))
+    assert cache.memory == 7 and cache.peek(ROOT, key((1, 2, 3))).files == frozenset()
     cache.shrink()
-    cache.lost(node, "file")
+    cache.remove_file(node, "file")
     assert not node.alive and length(cache, (1, 2, 3)) == 0
 
 
@@ -195,7 +195,7 @@ def test_what_went_wrong_is_forgotten_with_all_that_was_built_on_it() -> None:
     other = keep(cache, (1, 2, 9))
     cache.forget([wrong, later])
     assert set(cache.nodes()) == {first, other} and gone == [later, wrong]
-    assert wrong.spoiled and later.spoiled and not first.spoiled
+    assert wrong.invalid and later.invalid and not first.invalid
     assert cache.memory == sum(node.nbytes for node in cache.nodes())
     cache.release(wrong)
     cache.forget([wrong])  # once more is nothing
@@ -217,7 +217,7 @@ def test_clear_forgets_everything_and_says_how_much_that_was() -> None:
     assert cache.clear() == (3, 7)
     assert list(cache.nodes()) == [] and cache.memory == 0 and not held.alive and held.nbytes == 0
     cache.release(held)
-    cache.bring(held, Said((1, 2)), None)  # what comes too late is nothing
+    cache.load(held, Said((1, 2)), None)  # what comes too late is nothing
     assert cache.memory == 0
     keep(cache, (1, 2))
     assert length(cache, (1, 2)) == 2
@@ -228,16 +228,16 @@ def test_clear_forgets_everything_and_says_how_much_that_was() -> None:
 
 def test_a_file_is_known_by_every_node_that_is_made_of_it() -> None:
     cache = cache_of(1000)
-    assert cache.known(ROOT, keys((1, 2, 3, 4)), 0, "a", True)
-    (below,) = cache.known(ROOT, keys((1, 2, 8, 9)), 2, "b", False)
-    upper, lower = cache.peek(ROOT, keys((1, 2, 3, 4))).nodes
+    assert cache.add_file(ROOT, key((1, 2, 3, 4)), 0, "a", True)
+    (below,) = cache.add_file(ROOT, key((1, 2, 8, 9)), 2, "b", False)
+    upper, lower = cache.peek(ROOT, key((1, 2, 3, 4))).nodes
     assert (upper.segment_file, lower.segment_file, below.segment_file) == ("a", "a", "b")
     assert (upper.checkpoint_file, lower.checkpoint_file, below.checkpoint_file) == (None, "a", None)
-    assert cache.known(ROOT, keys((7, 8, 9)), 2, "c", True) == []  # what it builds on is not there
-    assert cache.known(ROOT, keys((1, 2)), 2, "d", True) == [upper] and upper.checkpoint_file == "d"
-    cache.lost(upper, "d")
+    assert cache.add_file(ROOT, key((7, 8, 9)), 2, "c", True) == []  # what it builds on is not there
+    assert cache.add_file(ROOT, key((1, 2)), 2, "d", True) == [upper] and upper.checkpoint_file == "d"
+    cache.remove_file(upper, "d")
     assert upper.alive and not upper.restorable
-    cache.lost(upper, "a")
+    cache.remove_file(upper, "a")
     assert list(cache.nodes()) == [] and not below.alive
 
 
@@ -248,7 +248,7 @@ def test_a_snapshot_is_plain_numbers() -> None:
     cache = cache_of(1000)
     node = keep(cache, (1, 2, 3), 4)
     keep(cache, (9,), 1, "other")
-    cache.use(cache.find(ROOT, keys((1, 2, 3, 4))))
+    cache.use(cache.find(ROOT, key((1, 2, 3, 4))))
     shot = cache.stats(largest=1)
     (largest,) = shot.largest
     assert largest.idle_seconds >= 0
@@ -265,7 +265,7 @@ def test_others_may_look_while_the_owner_works() -> None:
         random = np.random.default_rng(seed)
         try:
             while not over.is_set():
-                text = keys(tuple(random.integers(0, 3, 20).tolist()))
+                text = key(tuple(random.integers(0, 3, 20).tolist()))
                 hit = cache.peek(ROOT, text)
                 assert 0 <= hit.length <= hit.known <= 20
                 assert cache.stats().memory_bytes >= 0
@@ -316,7 +316,7 @@ def test_whatever_happens_bytes_are_counted_and_paths_are_whole(
         if kind == "keep":
             pinned.append(keep(cache, text, number or None, held=True))
         elif kind == "find":
-            hit = cache.find(ROOT, keys(text))
+            hit = cache.find(ROOT, key(text))
             assert hit.length <= hit.known <= len(text)
             said = sum((part_of(node) for node in hit.nodes), ())
             assert said[: hit.length] == text[: hit.length]
@@ -328,10 +328,10 @@ def test_whatever_happens_bytes_are_counted_and_paths_are_whole(
             limit[0] = number
             cache.shrink()
         elif kind == "forget":
-            cache.forget(cache.peek(ROOT, keys(text)).nodes[-1:])
+            cache.forget(cache.peek(ROOT, key(text)).nodes[-1:])
         nodes = list(cache.nodes())
         check_counts(cache)
-        assert all(part_of(node) == tuple(node.keys.tolist()) for node in nodes)
+        assert all(part_of(node) == tuple(node.key.tolist()) for node in nodes)
         assert all(node.segment is not None for node in pinned if node.alive)
     for node in pinned:
         cache.release(node)
@@ -360,13 +360,13 @@ def test_whatever_goes_to_disk_and_comes_back_is_counted(seed: int) -> None:
                 made.append(keep(cache, text, int(random.integers(0, 9)) or None))
             case 2:
                 files += 1
-                cache.known(ROOT, keys(text), cache.covered(ROOT, keys(text))[0], f"file {files}", bool(files % 2))
+                cache.add_file(ROOT, key(text), cache.covered(ROOT, key(text))[0], f"file {files}", bool(files % 2))
             case 3:
                 for node in [node for node in cache.nodes() if node.segment is None and node.segment_file][:2]:
-                    cache.bring(node, Said(tuple(node.keys.tolist())), State(3) if files % 3 else None)
+                    cache.load(node, Said(tuple(node.key.tolist())), State(3) if files % 3 else None)
             case 4:
                 for node in [node for node in cache.nodes() if node.segment_file][:1]:
-                    cache.lost(node, str(node.segment_file))
+                    cache.remove_file(node, str(node.segment_file))
             case 5:
                 limit[0] = int(random.integers(0, 120))
                 cache.shrink()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache.radix import Keys, Match, Node, Tree, shared
+from paceline.cache.radix import EMPTY, Match, Node, PrefixKey, common_length
 from tests.lengths import examples
 
 Text = tuple[int, ...]
@@ -30,33 +30,39 @@ class Said:
         return Said(self.tokens[:at]), Said(self.tokens[at:])
 
 
-def keys(text: Text) -> Keys:
+def key(text: Text) -> PrefixKey:
     return np.asarray(text, dtype=np.int64)
 
 
-def insert(tree: Tree, text: Text) -> Node:
-    match = tree.match(keys(text))
-    node = tree.end(match)
+def insert(tree: Node, text: Text) -> Node:
+    match = tree.match(key(text))
+    node = match.nodes[-1] if match.nodes else tree
+    if match.rest is not None:
+        node = match.rest.split(match.into)
     if match.length < len(text):
-        node = tree.grow(node, keys(text[match.length :]))
+        node = node.grow(key(text[match.length :]))
         node.segment = Said(text[match.length :])
     return node
 
 
-def check(tree: Tree) -> None:
-    for node in tree.nodes():
+def nodes_of(tree: Node) -> list[Node]:
+    return [node for node in tree.subtree() if node is not tree]
+
+
+def check(tree: Node) -> None:
+    for node in nodes_of(tree):
         assert node.parent is not None and node.parent.stop == node.start
-        assert node.parent.children[int(node.keys[0])] is node
-        assert node.segment == Said(tuple(node.keys.tolist()))
+        assert node.parent.children[int(node.key[0])] is node
+        assert node.segment == Said(tuple(node.key.tolist()))
         assert [part.stop for part in node.path()] == sorted({part.stop for part in node.path()})
-        assert node.path()[-1] is node and node.path()[0].parent is tree.root
+        assert node.path()[-1] is node and node.path()[0].parent is tree
         assert len(node.prefix()) == node.stop
 
 
 @settings(max_examples=examples(60))
 @given(texts=TEXTS, asked=TEXTS)
 def test_the_longest_known_prefix_is_found(texts: list[Text], asked: list[Text]) -> None:
-    tree = Tree()
+    tree = Node(EMPTY)
     known: set[Text] = {()}
     for text in texts:
         node = insert(tree, text)
@@ -65,28 +71,28 @@ def test_the_longest_known_prefix_is_found(texts: list[Text], asked: list[Text])
         check(tree)
     for text in [*asked, *texts]:
         longest = max(size for size in range(len(text) + 1) if text[:size] in known)
-        match = tree.match(keys(text))
+        match = tree.match(key(text))
         assert match.length == longest
-        parts = [tuple(node.keys.tolist()) for node in match.nodes]
+        parts = [tuple(node.key.tolist()) for node in match.nodes]
         if match.rest is not None:
-            assert 0 < match.into < len(match.rest.keys)
-            parts.append(tuple(match.rest.keys[: match.into].tolist()))
+            assert 0 < match.into < len(match.rest.key)
+            parts.append(tuple(match.rest.key[: match.into].tolist()))
         assert sum(parts, ()) == text[:longest]
-    assert {tuple(node.prefix().tolist()) for node in tree.nodes()} <= known
+    assert {tuple(node.prefix().tolist()) for node in nodes_of(tree)} <= known
 
 
 @settings(max_examples=examples(60))
 @given(texts=TEXTS, places=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=6))
 def test_a_split_anywhere_keeps_every_token_in_its_segment(texts: list[Text], places: list[tuple[int, int]]) -> None:
-    tree = Tree()
+    tree = Node(EMPTY)
     ends = {text: insert(tree, text) for text in texts}
     for which, at in places:
-        nodes = [node for node in tree.nodes() if len(node.keys) > 1]
+        nodes = [node for node in nodes_of(tree) if len(node.key) > 1]
         if not nodes:
             break
         node = nodes[which % len(nodes)]
         whole = tuple(node.prefix().tolist())
-        upper = tree.split(node, 1 + at % (len(node.keys) - 1))
+        upper = node.split(1 + at % (len(node.key) - 1))
         assert node.parent is upper and list(upper.children.values()) == [node]
         assert tuple(node.prefix().tolist()) == whole
         check(tree)
@@ -95,11 +101,11 @@ def test_a_split_anywhere_keeps_every_token_in_its_segment(texts: list[Text], pl
 
 
 def test_what_stands_at_a_nodes_end_stays_there_when_it_is_split() -> None:
-    tree = Tree()
+    tree = Node(EMPTY)
     node = insert(tree, (1, 2, 3, 4))
     node.checkpoint, node.segment_file, node.checkpoint_file = Said((0,)), "file", "file"
     node.pins, node.hits, node.base, node.used = 2, 3, 0.5, 7.0
-    upper = tree.split(node, 3)
+    upper = node.split(3)
     assert (upper.checkpoint, upper.segment_file, upper.checkpoint_file) == (None, "file", None)
     assert (upper.pins, upper.hits, upper.base, upper.used) == (0, 0, 0.5, 7.0)
     assert (node.checkpoint, node.segment_file, node.checkpoint_file, node.pins) == (Said((0,)), "file", "file", 2)
@@ -107,7 +113,7 @@ def test_what_stands_at_a_nodes_end_stays_there_when_it_is_split() -> None:
 
 
 def test_a_checkpoint_in_memory_or_on_disk_is_enough_to_restore_and_its_bytes_count_with_the_segments() -> None:
-    tree = Tree()
+    tree = Node(EMPTY)
     node = insert(tree, (1, 2, 3, 4))
     assert (node.restorable, node.in_memory, node.nbytes) == (False, True, 4)
     node.checkpoint = Said((0, 0))
@@ -119,36 +125,36 @@ def test_a_checkpoint_in_memory_or_on_disk_is_enough_to_restore_and_its_bytes_co
 
 
 def test_children_come_before_their_parents() -> None:
-    tree = Tree()
+    tree = Node(EMPTY)
     for text in ((1, 2, 3), (1, 2, 4, 5), (1, 2, 4, 6), (7,)):
         insert(tree, text)
     seen: set[int] = set()
-    for node in tree.nodes():
+    for node in nodes_of(tree):
         assert not any(id(above) in seen for above in node.path()[:-1])
         seen.add(id(node))
     assert len(seen) == 6
-    branch = tree.match(keys((1, 2))).nodes[-1]
-    assert [node.stop for node in branch.below()][-1] == 2 and len(list(branch.below())) == 5
+    branch = tree.match(key((1, 2))).nodes[-1]
+    assert [node.stop for node in branch.subtree()][-1] == 2 and len(list(branch.subtree())) == 5
 
 
 def test_nothing_matches_in_an_empty_tree_nor_an_empty_text() -> None:
-    tree = Tree()
-    assert tree.match(keys((1,))) == Match(()) and tree.match(keys((1,))).length == 0
+    tree = Node(EMPTY)
+    assert tree.match(key((1,))) == Match(()) and tree.match(key((1,))).length == 0
     insert(tree, (1,))
-    assert tree.end(tree.match(keys(()))) is tree.root
-    assert list(tree.root.prefix()) == []
+    assert insert(tree, ()) is tree
+    assert list(tree.prefix()) == []
 
 
-def test_a_node_cannot_grow_where_one_begins_with_the_same_key() -> None:
-    tree = Tree()
+def test_a_node_cannot_grow_where_one_begins_with_the_same_token() -> None:
+    tree = Node(EMPTY)
     insert(tree, (1, 2))
     with pytest.raises(AssertionError):
-        tree.grow(tree.root, keys((1, 3)))
+        tree.grow(key((1, 3)))
 
 
 @settings(max_examples=examples(50))
 @given(a=st.lists(st.integers(0, 1)), b=st.lists(st.integers(0, 1)))
-def test_shared_counts_equal_keys_from_the_start(a: list[int], b: list[int]) -> None:
-    size = shared(keys(tuple(a)), keys(tuple(b)))
+def test_the_common_length_counts_equal_tokens_from_the_start(a: list[int], b: list[int]) -> None:
+    size = common_length(key(tuple(a)), key(tuple(b)))
     assert a[:size] == b[:size]
     assert size == min(len(a), len(b)) or a[size] != b[size]

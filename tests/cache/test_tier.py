@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from paceline.cache.disk import Disk
-from paceline.cache.pieces import Checkpoint, Segment
+from paceline.cache.disk_files import Arrays, Entry
+from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node
 from paceline.cache.tier import DiskTier
 from tests.cache.disks import Gate
-from tests.cache.test_radix import Text, keys
+from tests.cache.test_radix import Text, key
 from tests.waiting import WAIT, until
 
 ROOT = "root"
@@ -35,9 +36,9 @@ class World:
         self.found = self.tier.open()
 
     def keep(self, text: Text, *, checkpoint: bool = True, root: str = ROOT, release: bool = True) -> Node:
-        have, _ = self.cache.covered(root, keys(text))
+        have, _ = self.cache.covered(root, key(text))
         segment = segment_of(text[have:], have) if have < len(text) else None
-        node = self.cache.store(root, keys(text), segment, checkpoint_of(text) if checkpoint else None)
+        node = self.cache.store(root, key(text), segment, checkpoint_of(text) if checkpoint else None)
         if release:
             self.cache.release(node)
         return node
@@ -67,7 +68,7 @@ class World:
             self.tier.poll()
             return not self.tier.is_reading(files)
 
-        while (hit := self.cache.peek(root, keys(text))).files:
+        while (hit := self.cache.peek(root, key(text))).files:
             self.tier.read(hit)
             until(partial(has_read, hit.files))
         at = 0
@@ -178,11 +179,11 @@ def test_a_parent_is_written_before_its_children(tmp_path: Path) -> None:
     order: list[tuple[int, int, str | None]] = []
     put = world.disk.put
 
-    def seen(id: str, parent: str | None, text: Any, start: int, *rest: Any) -> None:
-        order.append((start, len(text), parent))
-        put(id, parent, text, start, *rest)
+    def seen(entry: Entry, arrays: Arrays) -> None:
+        order.append((entry.start, entry.stop, entry.parent))
+        put(entry, arrays)
 
-    world.disk.put = seen  # type: ignore[method-assign, assignment]
+    world.disk.put = seen  # type: ignore[method-assign]
     world.keep(ABC)
     world.keep(A)
     world.keep((*ABC, 7))
@@ -297,7 +298,7 @@ def test_clear_also_forgets_what_is_on_its_way_to_the_disk(world: World, written
 
 def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
     """What is refused is not tried again for ever: neither by its children, nor at the end."""
-    world = World(tmp_path, disk=1000)
+    world = World(tmp_path, disk=100)
     puts = 0
     put = world.disk.put
 
@@ -321,7 +322,7 @@ def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_the_oldest_files_make_room_and_memory_stays(tmp_path: Path) -> None:
-    world = World(tmp_path, disk=60_000)
+    world = World(tmp_path, disk=40_000)
     for seed in range(40):
         world.keep((100 + seed, *range(20)))
         world.settle()
@@ -388,14 +389,14 @@ def test_writes_that_are_given_up_are_made_later_if_their_nodes_are_still_there(
         world.keep(text)
     world.tier.poll()
     assert gate.reached.wait(5)
-    written = world.tier.held
+    written = world.tier.nbytes
     assert written > 0
-    world.tier.give_way()
-    assert 0 < world.tier.held < written / 4  # the one that is being written
-    world.tier.most = 0
+    world.tier.cancel_writes()
+    assert 0 < world.tier.nbytes < written / 4  # the one that is being written
+    world.tier.write_limit = 0
     world.tier.poll()
-    assert world.tier.held < written / 4 and not world.tier.busy  # nothing more, as long as there is no memory
-    world.tier.most = None
+    assert world.tier.nbytes < written / 4 and not world.tier.busy  # nothing more, as long as there is no memory
+    world.tier.write_limit = None
     gate.open.set()
     world.settle()
     world.evict()
@@ -408,13 +409,13 @@ def test_what_waits_for_the_disk_is_counted_and_bounded(tmp_path: Path, evicted:
     world = World(tmp_path)
     gate = Gate(world.disk)
     one = world.keep((0, 1, 2)).nbytes
-    world.tier.most = 3 * one
+    world.tier.write_limit = 3 * one
     for first in range(1, 12):
         world.keep((first, 1, 2))
         world.tier.poll()
         if evicted:
             world.evict()
-        assert world.tier.held <= 3 * one + 64 * 4  # with a few numbers that say which array is which
+        assert world.tier.nbytes <= 3 * one + 64 * 4  # with a few numbers that say which array is which
     assert gate.reached.wait(5)
     gate.open.set()
     world.tier.close(5)

@@ -10,8 +10,8 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.cache.batch import Batch, LayerPlan, Placement
-from paceline.cache.grouping import ROWS, Grouping
 from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
+from paceline.cache.slot_plan import ROWS, Grouping
 
 PRIME = 10_007  # states stay small integers
 FULL = LayerPlan("attention")
@@ -19,13 +19,13 @@ FULL = LayerPlan("attention")
 
 def taken_in(
     current: Sequence[mx.array | None],
-    owed: Sequence[mx.array],
+    pending: Sequence[mx.array],
     kept: mx.array | None = None,
     *,
     now: bool = True,
 ) -> list[mx.array]:
-    """The two states of a layer after the first `kept[i]` of row i's owed tokens (None: after all)."""
-    tokens = owed[0]
+    """The two states of a layer after the first `kept[i]` of row i's pending tokens (None: after all)."""
+    tokens = pending[0]
     rows, width = tokens.shape
     counts = mx.full((rows,), width) if kept is None else kept
     states = [mx.zeros((rows, 3), mx.int32) if state is None else state for state in current]
@@ -37,15 +37,15 @@ def taken_in(
 
 
 def later(
-    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array, *, now: bool = False
+    current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array, *, now: bool = False
 ) -> list[mx.array] | None:
-    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
-    return taken_in(current, owed, kept) if now else None
+    """As a kernel does it: the layer's next step applies the pending tokens, unless they are needed now."""
+    return taken_in(current, pending, kept) if now else None
 
 
 STATE = LayerPlan("state", size=2)  # whose steps cannot be taken back
-FOLDS = LayerPlan("state", size=2, fold=taken_in)
-DEFERS = LayerPlan("state", size=2, fold=later)
+FOLDS = LayerPlan("state", size=2, apply_accepted=taken_in)
+DEFERS = LayerPlan("state", size=2, apply_accepted=later)
 FOLDABLE = {
     "folding": (FOLDS, FULL, FOLDS),
     "deferring": (DEFERS, FULL, DEFERS),
@@ -111,9 +111,9 @@ class World:
         else:
             self.batch.close()
             if kept is not None:
-                self.batch.fold(mx.array(list(kept), dtype=mx.int32))
+                self.batch.apply_accepted(mx.array(list(kept), dtype=mx.int32))
             assert self.batch.lengths == before  # the host may not know yet
-            self.batch.settle([width] * len(new) if kept is None else kept)
+            self.batch.advance([width] * len(new) if kept is None else kept)
         for person, tokens, size in zip(self.people, new, kept or [width] * len(new), strict=True):
             person.tokens += tokens[:size]
         self.check_rest()
@@ -123,9 +123,12 @@ class World:
         new, batch = self.new(width), self.batch
         if fixed:
             batch.reserve(width)
-            ends = {window: mx.array(batch.ends(lane), dtype=mx.int32) for window, lane in batch.lanes.items()}
-            places = mx.array(batch.places, dtype=mx.int32)
-            for kept in batch.ahead:
+            ends = {
+                window: mx.array(batch.ends(slot_plan), dtype=mx.int32)
+                for window, slot_plan in batch.slot_plans.items()
+            }
+            places = mx.array(batch.next_positions, dtype=mx.int32)
+            for kept in batch.unsynced:
                 ends, places = {window: end + kept for window, end in ends.items()}, places + kept
             batch.begin_fixed(width, places, ends, tentative=tentative)
             assert np.array(batch.offset).tolist() == [len(person.tokens) + person.delta for person in self.people]
@@ -136,12 +139,12 @@ class World:
         self.forward(new)
         return new
 
-    def run_ahead(self, width: int, kept: Sequence[int]) -> None:
+    def advance_on_device(self, width: int, kept: Sequence[int]) -> None:
         """A tentative step that the host has not read yet; the steps before it may be unread too."""
         new, counts = self.attempt(width, tentative=True, fixed=True), mx.array(list(kept), dtype=mx.int32)
         self.batch.close()
-        self.batch.fold(counts)
-        self.batch.run_ahead(counts, width)
+        self.batch.apply_accepted(counts)
+        self.batch.advance_on_device(counts, width)
         for person, tokens, size in zip(self.people, new, kept, strict=True):
             person.tokens += tokens[:size]
 
@@ -161,15 +164,15 @@ class World:
         whole = [
             (cache, index, group.first, group.first + group.count)
             for cache in self.attention()
-            for index, group in enumerate(cache.lane.groups)
+            for index, group in enumerate(cache.slot_plan.groups)
             if cache.keys and all(row in rows for row in range(group.first, group.first + group.count))
         ]
         before = [(cache, cache.keys[i], cache.values[i], first - gone(rows, first)) for cache, i, first, _ in whole]
         self.batch.keep(rows)
         self.people = [self.people[row] for row in rows]
         for cache, keys, values, first in before:  # a group that nobody left keeps its buffers: the same objects
-            index = next(i for i, group in enumerate(cache.lane.groups) if group.first == first)
-            if cache.lane.groups[index].capacity == keys.shape[2]:
+            index = next(i for i, group in enumerate(cache.slot_plan.groups) if group.first == first)
+            if cache.slot_plan.groups[index].capacity == keys.shape[2]:
                 assert cache.keys[index] is keys and cache.values[index] is values
         self.check_rest()
 
@@ -177,7 +180,7 @@ class World:
 
     @property
     def can_roll_back(self) -> bool:
-        return all(cache._fold is not None for cache in self.batch.flat if isinstance(cache, StateCache))
+        return all(cache._apply_accepted is not None for cache in self.batch.flat if isinstance(cache, StateCache))
 
     def new(self, width: int) -> list[list[int]]:
         return [[next(self.names) for _ in range(width)] for _ in self.people]
@@ -194,25 +197,25 @@ class World:
         if isinstance(cache, StateCache):
             tokens = mx.array(new, dtype=mx.int32)
             states: Sequence[mx.array | None] = [cache[0], cache[1]]
-            if cache.owed:  # a deferring layer takes in now what the step before owed
+            if cache.pending:  # a deferring layer applies now what the step before left pending
                 assert cache.kept is not None
-                cache[0], cache[1] = states = taken_in(states, cache.owed, cache.kept)
+                cache[0], cache[1] = states = taken_in(states, cache.pending, cache.kept)
             for index, state in enumerate(states):
                 found = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
                 assert found == [folded(index, person.tokens) for person in self.people]
-            if cache.tentative and cache._fold is not None:
-                cache.owe([tokens])
+            if cache.tentative and cache._apply_accepted is not None:
+                cache.set_pending([tokens])
             else:
                 cache[0], cache[1] = taken_in(states, [tokens])
             return
         assert isinstance(cache, AttentionCache)
         keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
         mask = cache.make_mask(len(new[0]))
-        if len(cache.lane.groups) == 1:  # the library's own attention gets these
+        if len(cache.slot_plan.groups) == 1:  # the library's own attention gets these
             assert_same(keys, cache._view(0)[0])
             assert_same(values, cache._view(0)[1])
-            assert mask is self.batch.mask(cache.lane, 0)
-        expected = [p.visible(tokens, cache.lane.window) for p, tokens in zip(self.people, new, strict=True)]
+            assert mask is self.batch.mask(cache.slot_plan, 0)
+        expected = [p.visible(tokens, cache.slot_plan.window) for p, tokens in zip(self.people, new, strict=True)]
         assert seen(cache, len(new[0])) == expected
 
     def check_positions(self) -> None:
@@ -226,21 +229,21 @@ class World:
         assert batch.rows == len(self.people)
         assert batch.lengths == [len(person.tokens) for person in self.people]
         assert batch.deltas == [person.delta for person in self.people]
-        for lane in batch.lanes.values():
+        for slot_plan in batch.slot_plans.values():
             first = 0
-            for group in lane.groups:
+            for group in slot_plan.groups:
                 assert group.first == first
                 first += group.count
             assert first == batch.rows
             if self.grouping is ROWS:
-                assert all(group.count == 1 for group in lane.groups)
+                assert all(group.count == 1 for group in slot_plan.groups)
         for cache in self.attention():
             for buffers in (cache.keys, cache.values):
-                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.lane.groups]
+                shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.slot_plan.groups]
                 assert not buffers or [buffer.shape for buffer in buffers] == shapes
-        owing = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.owed]
-        assert all(cache._fold is later for cache in owing)
-        assert (batch.kept is not None) == bool(owing)
+        deferred = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.pending]
+        assert all(cache._apply_accepted is later for cache in deferred)
+        assert (batch.kept is not None) == bool(deferred)
 
 
 def gone(kept: Sequence[int], row: int) -> int:
@@ -251,9 +254,9 @@ def gone(kept: Sequence[int], row: int) -> int:
 def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
     """For every row and new token, the tokens whose keys and values it can attend to."""
     found: list[list[list[int]]] = []
-    for index, group in enumerate(cache.lane.groups):
+    for index, group in enumerate(cache.slot_plan.groups):
         keys, values = (np.array(part) for part in cache._view(index))
-        mask = cache.batch.mask(cache.lane, index)
+        mask = cache.batch.mask(cache.slot_plan, index)
         slots = keys.shape[2]
         shape = (group.count, 1, width, slots)
         if mask is None:

@@ -1,4 +1,5 @@
-"""A traced pass is the plain pass: same outputs, same layers afterwards, whatever rows join and leave in between."""
+"""A traced pass is the plain pass: same outputs, same layers afterwards, whatever sequences join and leave in
+between."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache import slots
+from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import LAYOUTS, PADDED
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.engine import forward as forward_module
 from paceline.engine.forward import Forward
 from paceline.models.positions import Positions
@@ -25,32 +26,32 @@ Tiny = Callable[..., Path]
 
 def taken_in(
     current: Sequence[mx.array | None],
-    owed: Sequence[mx.array],
+    pending: Sequence[mx.array],
     kept: mx.array | None = None,
     *,
     now: bool = True,
 ) -> list[mx.array]:
-    """A state that each token halves and adds itself to, after the first `kept[i]` of the owed ones (None: all).
+    """A state that each token halves and adds itself to, after the first `kept[i]` of the pending ones (None: all).
 
     In closed form: on CPU every new chain of small operations is compiled, and a loop would be one for every width.
     """
-    [tokens] = owed
-    rows, width = tokens.shape
-    counts = (mx.full((rows,), width) if kept is None else kept)[:, None]
-    state = mx.zeros((rows, 1)) if current[0] is None else current[0]
+    [tokens] = pending
+    seqs, width = tokens.shape
+    counts = (mx.full((seqs,), width) if kept is None else kept)[:, None]
+    state = mx.zeros((seqs, 1)) if current[0] is None else current[0]
     weights = mx.where(mx.arange(width) < counts, 0.5 ** (counts - 1 - mx.arange(width)), 0)
     return [0.5**counts * state + (tokens[:, None].astype(mx.float32) @ weights[..., None])[:, 0]]
 
 
 def later(
-    current: Sequence[mx.array | None], owed: Sequence[mx.array], kept: mx.array, *, now: bool = False
+    current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array, *, now: bool = False
 ) -> list[mx.array] | None:
-    """As a kernel's: the layer's next step takes the owed tokens in, unless somebody wants them in now."""
-    return taken_in(current, owed, kept) if now else None
+    """As a kernel does it: the layer's next step applies the pending tokens, unless they are needed now."""
+    return taken_in(current, pending, kept) if now else None
 
 
 FULL, WINDOW = LayerPlan("attention"), LayerPlan("attention", window=6)
-FOLDS, DEFERS = LayerPlan("state", size=1, fold=taken_in), LayerPlan("state", size=1, fold=later)
+FOLDS, DEFERS = LayerPlan("state", size=1, apply_accepted=taken_in), LayerPlan("state", size=1, apply_accepted=later)
 MODELS = {
     "attention": (FULL, WINDOW),
     "folding": (FOLDS, FULL),
@@ -62,15 +63,15 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers that grow by sixteen slots, so that short scripts see them grow and slide."""
-    monkeypatch.setattr(slots, "STEP", 16)
+    monkeypatch.setattr(slot_plan, "STEP", 16)
 
 
 def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
     """All that models do with their caches: positions, attention over the buffers, states with and without owing."""
     [tokens] = inputs
-    rows, width = tokens.shape
+    seqs, width = tokens.shape
     offset: Any = batch.offset
-    places = mx.broadcast_to(mx.array(offset).reshape(-1, 1), (rows, 1))
+    places = mx.broadcast_to(mx.array(offset).reshape(-1, 1), (seqs, 1))
     h = (TABLE[tokens] + TABLE[(places + mx.arange(width)) % len(TABLE)])[:, None]
     for cache in batch.flat:
         if isinstance(cache, AttentionCache):
@@ -78,11 +79,11 @@ def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
             h = cache.attend(h @ MIX, 0.5, None)
         elif isinstance(cache, StateCache):
             state: Sequence[mx.array | None] = [cache[0]]
-            if cache.owed:
-                [cache[0]] = state = taken_in(state, cache.owed, cache.kept)
+            if cache.pending:
+                [cache[0]] = state = taken_in(state, cache.pending, cache.kept)
             after = taken_in(state, [tokens])
             if cache.tentative:
-                cache.owe([tokens])
+                cache.set_pending([tokens])
             else:
                 [cache[0]] = after
             h = h + after[0][:, None, :, None]
@@ -94,7 +95,7 @@ MIX = mx.array(np.random.default_rng(1).standard_normal((8, 8)).astype(np.float3
 
 
 class Pair:
-    """Two batches of the same rows: one stepped plainly, one through the forward under test."""
+    """Two batches of the same sequences: one stepped plainly, one through the forward under test."""
 
     def __init__(self, plans: Sequence[LayerPlan], layout: str, forward: Forward, function: Any = toy) -> None:
         self.plans, self.grouping = plans, LAYOUTS[layout]
@@ -114,8 +115,8 @@ class Pair:
         close()
         for batch in (self.plain, self.other):
             if kept is not None:
-                batch.fold(mx.array(list(kept), dtype=mx.int32))
-            batch.settle([width] * batch.rows if kept is None else kept)
+                batch.apply_accepted(mx.array(list(kept), dtype=mx.int32))
+            batch.advance([width] * batch.rows if kept is None else kept)
         mx.eval(expected, found, self.plain.arrays(), self.other.arrays())
         self.compare(expected, found)
 
@@ -126,12 +127,12 @@ class Pair:
         self.plain.begin(width, tentative=True)
         expected = self.function(tokens, self.plain)
         self.plain.close()
-        self.plain.fold(counts)
-        self.plain.settle(kept)
+        self.plain.apply_accepted(counts)
+        self.plain.advance(kept)
         found, close = self.forward(self.other, width, tokens, tentative=True)
         close()
-        self.other.fold(counts)
-        self.other.run_ahead(counts, width)
+        self.other.apply_accepted(counts)
+        self.other.advance_on_device(counts, width)
         for one, two in zip(expected, found, strict=True):
             np.testing.assert_allclose(np.array(two), np.array(one), rtol=1e-4, atol=1e-4)
 
@@ -148,24 +149,24 @@ class Pair:
     def join(self, length: int, delta: int = 0) -> None:
         tokens = [mx.array(self.tokens.integers(0, 200, (1, length)), dtype=mx.int32)] if length else []
         for batch in (self.plain, self.other):
-            row = Batch(self.plans, self.grouping)
+            seq = Batch(self.plans, self.grouping)
             if length:
-                row.begin(length)
-                self.function(tokens, row)
-                row.commit()
-            row.deltas[0] = delta
-            batch.join(row)
+                seq.begin(length)
+                self.function(tokens, seq)
+                seq.commit()
+            seq.deltas[0] = delta
+            batch.join(seq)
 
-    def keep(self, rows: Sequence[int]) -> None:
-        self.plain.keep(rows)
-        self.other.keep(rows)
+    def keep(self, seqs: Sequence[int]) -> None:
+        self.plain.keep(seqs)
+        self.other.keep(seqs)
 
 
 def script(pair: Pair) -> int:
-    """Widths and kinds in every order, rows that come and go, buffers that grow. Returns the number of steps."""
+    """Widths and kinds in every order, sequences that come and go, buffers that grow. Returns the number of steps."""
     pair.step(1)
     pair.step(3, [2])
-    pair.step(3, [1])  # the same shape again, with something owed
+    pair.step(3, [1])  # the same shape again, with tokens pending
     pair.step(1)
     pair.join(20, delta=-3)
     pair.step(1)
@@ -189,7 +190,7 @@ def script(pair: Pair) -> int:
 def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout: str) -> None:
     forward = Forward(toy, traces=True, patience=1)
     pair = Pair(MODELS[model], layout, forward)
-    first = forward.traced_calls  # a row's very first step allocates, and cannot be traced
+    first = forward.traced_calls  # a sequence's very first step allocates, and cannot be traced
     steps = script(pair)
     assert (first, forward.traced_calls) == (0, steps)
     assert forward._batch is None
@@ -288,21 +289,21 @@ def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: 
 def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
     model: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "STEP", 64)  # a buffer that grows is another shape
+    monkeypatch.setattr(slot_plan, "STEP", 64)  # a buffer that grows is another shape
     forward = Forward(toy, traces=True, patience=1)
     pair = Pair(MODELS[model], layout, forward)
     pair.join(20, delta=-3)
     pair.join(4)
     pair.step(4, [1, 4, 2])
-    pair.step(4, [4, 1, 3])  # a layer that defers has now been traced with something owed
+    pair.step(4, [4, 1, 3])  # a layer that defers has now been traced with tokens pending
     unread: list[list[int]] = []
     for kept in ([4, 4, 4], [1, 1, 1], [2, 4, 1], [3, 1, 4]):
         assert forward.is_traced(pair.other, 4, tentative=True)
         pair.round_ahead(4, kept)
         unread.append(kept)
         if len(unread) > 1:
-            pair.other.learn(unread.pop(0))
-    pair.other.learn(unread.pop(0))
+            pair.other.sync_lengths(unread.pop(0))
+    pair.other.sync_lengths(unread.pop(0))
     pair.step(2)
     pair.keep([0, 2])
     pair.step(1)
@@ -313,9 +314,9 @@ def test_a_shape_that_is_not_traced_waits_for_the_host() -> None:
     pair = Pair(MODELS["folding"], "padded", forward)
     pair.round_ahead(3, [2])
     assert not forward.is_traced(pair.other, 3, tentative=True)
-    with pytest.raises(RuntimeError, match="must learn"):
+    with pytest.raises(RuntimeError, match="must be synced"):
         forward(pair.other, 2, [mx.ones((1, 2), dtype=mx.int32)], tentative=True)
-    pair.other.learn([2])
+    pair.other.sync_lengths([2])
     pair.step(3, [1])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.cache.grouping import SIMILAR
+from paceline.cache.slot_plan import SIMILAR
 from paceline.models import check
 from tests.engine.stepper import loaded
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.cache.prices import Attention, Prices
-from paceline.cache.slots import capacity
+from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.slot_plan import capacity
 from paceline.engine import stats
 from paceline.engine.admission import Admission
-from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.stats import SAMPLE_SECONDS, WINDOW_SECONDS, Counters, Monitor
 from paceline.stats import MemoryStats, SequenceStats, ThroughputStats
 from tests.engine.planned import planned
-from tests.engine.test_scheduler import row
+from tests.engine.test_scheduler import seq
 
 
 def test_statistics_need_no_mlx() -> None:
@@ -26,8 +26,9 @@ def test_statistics_need_no_mlx() -> None:
 
 
 def test_a_row_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
-    one = row(10, name="chatcmpl-1/2")
-    one.arrived, one.tenant, one.priority, one.setbacks, one.cached = 5.0, "key-1", 3, 1, 4
+    one = seq(10, name="chatcmpl-1/2")
+    one.request = replace(one.request, tenant="key-1", priority=3)
+    one.queue.arrived, one.preemptions, one.prefix.cached_tokens = 5.0, 1, 4
     one.generated = [7, 8]
     [seen] = stats.running([one], 7.5)
     assert seen == SequenceStats(
@@ -45,27 +46,22 @@ def test_a_row_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
 
 
 def test_an_id_without_a_choice_is_shown_whole() -> None:
-    assert stats.running([row(1, name="mine")], 0.0)[0].id == "mine"
-    assert stats.running([row(1, name="a/b/0")], 0.0)[0].id == "a/b"
+    assert stats.running([seq(1, name="mine")], 0.0)[0].id == "mine"
+    assert stats.running([seq(1, name="a/b/0")], 0.0)[0].id == "a/b"
 
 
 def test_the_state_of_a_sequence() -> None:
-    def state_of(one: Row, **changes: object) -> str:
-        for name, value in changes.items():
-            setattr(one, name, value)
-        return stats.state(one)
-
-    assert state_of(row(10)) == "prefill"
-    assert state_of(row(10), held=True) == "waiting_for_prefix"
-    assert state_of(row(10), decided=False) == "scoring"
-    assert state_of(row(10), prefilled=9) == "decode"
-    assert state_of(row(10, images=1), prefilled=9) == "prefill"
+    waiting, scoring, decoding, encoding = seq(10), seq(10), seq(10), seq(10, images=1)
+    waiting.prefix.waiting, scoring.sparse.decided = True, False
+    decoding.computed.tokens = encoding.computed.tokens = 9
+    states = [stats.state(each) for each in (seq(10), waiting, scoring, decoding, encoding)]
+    assert states == ["prefill", "waiting_for_prefix", "scoring", "decode", "prefill"]
 
 
 def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
     one = Scheduler(1, 16)
     for place, prompt in enumerate((10, 20, 30)):
-        one.add(row(prompt, name=f"r{place}/0"), now=float(place))
+        one.add(seq(prompt, name=f"r{place}/0"), now=float(place))
     planned(one, 3.0)
     seen = stats.waiting(one.queue(4.0), 4.0)
     assert [(each.id, each.position, each.reason, each.age_seconds) for each in seen] == [
@@ -92,10 +88,10 @@ def test_an_estimate_is_what_is_held_and_not_what_is_promised() -> None:
     budget = Budget(10**9)
     for name, size in (("weights", 1000), ("prefixes", 200), ("pictures", 30), ("promised", 10**6)):
         budget.hold(name, size)
-    admission = Admission(budget, Prices((Attention(None, 2),), state=5))
+    admission = Admission(budget, MemoryModel((AttentionCost(None, 2),), state=5))
     assert admission.held([]) == 1230
-    reads, speaks = row(1000), row(600)
-    reads.prefilled, speaks.prefilled = 500, 599
+    reads, speaks = seq(1000), seq(600)
+    reads.computed.tokens, speaks.computed.tokens = 500, 599
     monitor = Monitor()
     monitor.sample(admission, [reads, speaks], 1.0, Counters())
     assert monitor.memory is not None

@@ -81,7 +81,7 @@ class Attacked:
             "sequences": {name: count for name, count in status.items() if name.startswith("num_requests_") and count},
             "requests": dict(running.requests),
             "leases": [prefix for prefix in status["prefix_cache"]["largest"] if prefix["in_use"]],
-            "rows in the engine": len(running.engine.core.rows),
+            "rows in the engine": len(running.engine.core.seqs),
             "compiling": len(grammars),
         }
 

@@ -9,8 +9,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED
 from paceline.cache.layers import AttentionCache
+from paceline.cache.slot_plan import PADDED
 
 LAYERS = 16
 TOKENS = 1020  # just below a border: a few more, and the buffers grow
@@ -54,7 +54,7 @@ def test_layers_are_copied_one_by_one_where_memory_is_short(change: Callable[[Ba
         batch.join(row())
     mx.eval(batch.arrays())
     apart[:] = [row()] if change is joins else []
-    batch.frugal = True
+    batch.low_memory = True
     gc.collect()
     mx.synchronize()
     layer = batch.nbytes / LAYERS

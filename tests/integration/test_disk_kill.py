@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from paceline.cache.disk import Disk, Read, Written
-from paceline.cache.disk_files import JOURNAL, LOCK, STAGES, SUFFIX, Stage
-from tests.cache.disk_writer import COUNT, FINGERPRINT, LIMIT, plan, victim
+from paceline.cache.disk_files import LOCK, STAGES, SUFFIX, Stage
+from tests.cache.disk_writer import FINGERPRINT, LIMIT, plan, victim
 
 ROOT = Path(__file__).parents[2]
 KILLS = 20
@@ -46,8 +46,7 @@ def test_a_writer_killed_at_any_stage_leaves_every_entry_whole_or_absent(
         print(folder, seed, stage, file=nursery.stdin, flush=True)
         assert int(nursery.stdout.readline()) == signal.SIGKILL
         # An entry is there from its rename on; all that were finished before it are.
-        whole = victim(seed) + (stage in ("renamed", "journaling", "journaled"))
-        expected = plan(seed)[: COUNT if stage == "compacting" else whole]
+        expected = plan(seed)[: victim(seed) + (stage in ("renamed", "stored"))]
         later = plan(1000 + seed)[0]
 
         disk = Disk(folder, FINGERPRINT, LIMIT)
@@ -57,11 +56,11 @@ def test_a_writer_killed_at_any_stage_leaves_every_entry_whole_or_absent(
             for entry in entries:
                 assert entry.parent in seen
                 seen.add(entry.id)
-            assert seen == {None, *(wanted.id for wanted in expected)}
-            files = {JOURNAL, LOCK, *(wanted.id + SUFFIX for wanted in expected)}
+            assert seen == {None, *(wanted.entry.id for wanted in expected)}
+            files = {LOCK, *(wanted.entry.id + SUFFIX for wanted in expected)}
             assert set(os.listdir(folder / FINGERPRINT)) == files
             for wanted in expected:
-                disk.get(wanted.id)
+                disk.get(wanted.entry.id)
             assert disk.flush()
             for result, wanted in zip(disk.done(), expected, strict=True):
                 assert isinstance(result, Read) and result.arrays is not None
@@ -70,12 +69,12 @@ def test_a_writer_killed_at_any_stage_leaves_every_entry_whole_or_absent(
                     np.testing.assert_array_equal(array, original)
             by_id = {entry.id: entry for entry in entries}
             for wanted in expected:
-                found = by_id[wanted.id]
-                np.testing.assert_array_equal(found.keys, wanted.keys)
-                assert (found.parent, found.start, found.root) == (wanted.parent, wanted.start, wanted.root)
-                assert found.has_checkpoint == wanted.has_checkpoint
+                found, put = by_id[wanted.entry.id], wanted.entry
+                np.testing.assert_array_equal(found.key, put.key)
+                assert (found.parent, found.start, found.root) == (put.parent, put.start, put.root)
+                assert found.has_checkpoint == put.has_checkpoint
             later.put(disk)
             assert disk.flush()
-            assert disk.done() == [Written(later.id, True)]
+            assert disk.done() == [Written(later.entry.id, True)]
         finally:
             disk.close()

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache.grouping import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS
 from paceline.types import Image, Prompt
 from tests.engine.stepper import Heard, Stepper
 from tests.memory import held
@@ -257,5 +257,5 @@ def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
         return held()
 
     first = memory_after("first")
-    assert stepper.engine.scheduler.running == [] and stepper.engine.rows == {}
+    assert stepper.engine.scheduler.running == [] and stepper.engine.seqs == {}
     assert [memory_after(str(turn)) - first < 1e4 for turn in range(3)] == [True] * 3

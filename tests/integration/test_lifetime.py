@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.errors import QueueFull, RequestFailed
 from paceline.requests import GenerateRequest
 from paceline.service import Service
@@ -37,13 +37,13 @@ def _no_collector() -> Iterator[None]:
 
 
 class Watched:
-    """All rows that are made, and the batches that they are given, known weakly."""
+    """All sequences that are made, and the batches that they are given, known weakly."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[weakref.ref[Any]] = []
         made = self.made
 
-        class Noted(Row):
+        class Noted(Sequence):
             def __setattr__(self, name: str, value: Any) -> None:
                 if name in ("batch", "head") and value is not None:
                     made.append(weakref.ref(value))
@@ -53,7 +53,7 @@ class Watched:
                 super().__init__(*arguments, **options)
                 made.append(weakref.ref(self))
 
-        monkeypatch.setattr("paceline.engine.row.Row", Noted)
+        monkeypatch.setattr("paceline.engine.sequence.Sequence", Noted)
         monkeypatch.setattr("tests.engine.stepper.Row", Noted)
 
     def left(self) -> list[str]:
@@ -80,8 +80,8 @@ def is_aborted(stepper: Stepper) -> None:
 
 
 def fails_in_its_prompt(stepper: Stepper) -> None:
-    def prefill(row: Any, tokens: int) -> Any:
-        raise ValueError(f"no such prompt: {row.id}")
+    def prefill(seq: Any, tokens: int) -> Any:
+        raise ValueError(f"no such prompt: {seq.id}")
 
     stepper.runner.prefill = prefill  # type: ignore[method-assign]
     stepper.finish()
@@ -109,11 +109,11 @@ def loses_a_step(stepper: Stepper) -> None:
     collect = stepper.runner.collect
     lost: list[bool] = []
 
-    def fails(launched: Any) -> Any:
-        if launched.rows and len(lost) < 2:
+    def fails(step: Any) -> Any:
+        if step.seqs and len(lost) < 2:
             lost.append(True)
             raise RuntimeError("a passing fault")
-        return collect(launched)
+        return collect(step)
 
     stepper.runner.collect = fails  # type: ignore[method-assign]
     stepper.finish()

@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.cache import pieces
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk
@@ -18,10 +18,9 @@ from paceline.cache.disk_files import SUFFIX
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.admission import Admission
-from paceline.engine.measure import measure
-from paceline.engine.memory import HEADROOM, POOL
+from paceline.engine.memory import HEADROOM, POOL, profile_memory
 from paceline.engine.policy import POLICIES
-from paceline.engine.reuse import Reuse
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.types import Prompt, Sampling, Speculation
 from tests.cache.disks import Gate
 from tests.engine.stepper import Stepper
@@ -39,11 +38,13 @@ class Limited(Stepper):
         self.budget = budget = Budget(limit, int(limit * HEADROOM))
         budget.hold("weights", self.model.nbytes)
         drafts = speculation != "off"
-        engine.scheduler.admission = Admission(budget, measure(self.runner, head=drafts), width=3 if drafts else 1)
+        engine.scheduler.admission = Admission(
+            budget, profile_memory(self.runner, head=drafts), width=3 if drafts else 1
+        )
         engine.scheduler.policy = POLICIES["fair"]()
         most = budget.room("prefixes") // 2
         cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
-        engine.reuse = Reuse(cache, self.runner, feeds_head=drafts, budget=budget)
+        engine.prefix = PrefixManager(cache, self.runner, feeds_head=drafts, budget=budget)
         self.now = 0.0
         engine.clock = lambda: self.now
         mx.set_memory_limit(limit)
@@ -93,7 +94,7 @@ def test_long_rows_that_join_and_end_together_keep_the_limit(llama: Path, layout
         for seed in range(1, 9):
             asks(each, seed, 1500, 20, shared=400)
         each.finish()
-    assert stepper.runner.frugal
+    assert stepper.runner.low_memory
     assert {name: heard.tokens for name, heard in stepper.heard.items()} == {
         name: heard.tokens for name, heard in calm.heard.items()
     }
@@ -114,11 +115,11 @@ def test_whoever_comes_and_goes_the_limit_is_kept(
     stepper = Limited(folder, layout, limit, speculation)
     dice = random.Random(1)
     for seed in range(1, turns(300, 40)):
-        if len(stepper.engine.rows) < 20:
+        if len(stepper.engine.seqs) < 20:
             shared = dice.choice((0, 50, 300, 700))
             asks(stepper, seed, shared + dice.choice((5, 20, 100, 600)), dice.choice((1, 5, 20, 60)), shared)
-        if dice.random() < 0.1 and stepper.engine.rows:
-            stepper.abort(dice.choice(list(stepper.engine.rows)))
+        if dice.random() < 0.1 and stepper.engine.seqs:
+            stepper.abort(dice.choice(list(stepper.engine.seqs)))
         stepper.step()
     stepper.finish()
     assert stepper.worst < limit
@@ -131,13 +132,13 @@ def test_nothing_is_cut_for_a_cache_that_has_no_room(llama: Path, monkeypatch: p
     asks(stepper, 2, 300, 40)
     stepper.step(20)
     cuts: list[int] = []
-    cut = pieces.cut_segment
+    cut = kv_snapshot.cut_segment
 
     def counted(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array, ...]:
         cuts.append(row)
         return cut(batch, row, start, stop)
 
-    monkeypatch.setattr(pieces, "cut_segment", counted)
+    monkeypatch.setattr(kv_snapshot, "cut_segment", counted)
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.finish()
     assert cuts == [] and stepper.reuse.cache.memory == 0
@@ -169,12 +170,12 @@ def test_a_disk_that_stalls_keeps_no_memory_that_nobody_counts(llama: Path, tmp_
         stepper.finish()
         stepper.step()
         entry = max(entry, *(node.nbytes for node in stepper.reuse.cache.nodes()))
-        assert stepper.budget.held()["disk"] == tier.held <= max(entry, (tier.most or 0) + entry)
+        assert stepper.budget.held()["disk"] == tier.nbytes <= max(entry, (tier.write_limit or 0) + entry)
         assert set(tier._unsaved) <= set(stepper.reuse.cache.nodes())
-    assert gate.reached.wait(5) and tier.held > 0
+    assert gate.reached.wait(5) and tier.nbytes > 0
     stepper.budget.hold("somebody", stepper.budget.usable)
     stepper.step()
-    assert tier.held <= entry  # what is being written at this moment
+    assert tier.nbytes <= entry  # what is being written at this moment
     assert stepper.reuse.cache.memory == 0 and not tier._unsaved
     gate.open.set()
     stepper.budget.hold("somebody", 0)

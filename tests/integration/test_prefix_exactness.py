@@ -1,8 +1,7 @@
-"""The prefix cache changes when tokens come, never which: cold, warm, evicting, restored from disk after a restart."""
+"""The prefix cache changes when tokens come, never which: cold, warm, evicting. test_prefix_disk has the disk."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from paceline.cache.batch import Placement
+from paceline.engine import sequence
 from paceline.engine.forward import Forward
-from paceline.engine.row import Row
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
 from tests.engine.stepper import Heard, Stepper
@@ -60,7 +59,7 @@ def stepped(
 ) -> Stepper:
     stepper = Stepper(folder, layout, chunk, speculation=mode[0], **more)
     if "auto" in mode:
-        stepper.engine.scheduler.depths = Told().knowing()
+        stepper.engine.scheduler.draft_lengths = Told().knowing()
     return stepper
 
 
@@ -103,61 +102,6 @@ def test_no_script_of_conversations_changes_a_token(
     conversations = Conversations(stepper, folder, single(mode))
     conversations.play(script)
     conversations.check()
-
-
-@pytest.mark.thin(6, first=1)
-@pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], *MODES[3:6], MODES[-1]])
-@scripts(2)
-@given(
-    script=SCRIPTS,
-    budgets=st.tuples(BUDGETS, BUDGETS),
-    disk_limit=st.sampled_from([PLENTY, PLENTY, 400_000, 60_000]),
-    damage=st.lists(st.tuples(st.sampled_from(["truncate", "flip", "delete"]), st.integers(0, 20)), max_size=3),
-    seed=st.integers(0, 99),
-)
-def test_no_script_that_goes_on_after_a_restart_changes_a_token(
-    tiny: Tiny,
-    family: str,
-    mode: tuple[Speculation, ...],
-    script: list[Move],
-    budgets: tuple[int, int],
-    disk_limit: int,
-    damage: list[tuple[str, int]],
-    seed: int,
-) -> None:
-    folder = tiny(family, **FAMILIES[family])
-    with tempfile.TemporaryDirectory() as kept:
-        for run, budget in enumerate(budgets):
-            stepper = stepped(folder, mode, cache=budget, disk=Path(kept), disk_limit=disk_limit)
-            conversations = Conversations(stepper, folder, single(mode))
-            conversations.play(script)
-            conversations.check()
-            stepper.close()
-            assert sum(file.stat().st_size for file in Path(kept).rglob("*") if file.is_file()) <= disk_limit
-            if run == 0:
-                spoil(Path(kept), damage, seed)
-
-
-def entries(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.prefix"))
-
-
-def spoil(folder: Path, damage: Sequence[tuple[str, int]], seed: int = 0) -> None:
-    random = np.random.default_rng(seed)
-    for kind, which in damage:
-        files = entries(folder)
-        if not files:
-            return
-        file = files[which % len(files)]
-        content = bytearray(file.read_bytes())
-        if kind == "delete":
-            file.unlink()
-            continue
-        if kind == "truncate":
-            del content[int(random.integers(0, len(content))) :]
-        elif content:
-            content[int(random.integers(0, len(content)))] ^= 1 << int(random.integers(0, 8))
-        file.write_bytes(content)
 
 
 # -- single moves, and how much of them is reused
@@ -309,11 +253,11 @@ def test_what_a_row_that_failed_has_made_is_not_used_again(tiny: Tiny, family: s
 
 
 def foresee(stepper: Stepper, said: Sequence[int]) -> None:
-    """Every guess about the one row that runs is right."""
+    """Every guess about the one sequence that runs is right."""
 
     def propose(logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
-        (row,) = stepper.runner.rows
-        return mx.array([[*said, *[0] * 16][row.launched + place]], dtype=mx.int32)
+        (seq,) = stepper.runner.seqs
+        return mx.array([[*said, *[0] * 16][seq.scheduled + place]], dtype=mx.int32)
 
     stepper.runner.sampler.propose = propose  # type: ignore[method-assign, assignment]
 
@@ -338,7 +282,7 @@ def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
         assert mode == PLAIN or at < 2 or usage(heard).accepted_tokens > 0
         for node in stepper.reuse.cache.nodes():
             segment: Any = node.segment
-            assert segment.arrays[0].shape[2] == len(node.keys) and node.stop <= len(prompt) + len(ended)
+            assert segment.arrays[0].shape[2] == len(node.key) and node.stop <= len(prompt) + len(ended)
         turn = (*prompt, *ended, *words(3, 9))
         foresee(stepper, expected(folder, turn))
         following = ask(stepper, "turn", turn)
@@ -364,17 +308,18 @@ def test_what_the_head_has_not_read_is_no_prefix_for_a_row_that_drafts(tiny: Tin
 
 
 def watch_places(stepper: Stepper) -> None:
-    """From now on, wherever a row joins, the head stands where the target stands but for the pair that it is owed."""
+    """From now on, wherever a sequence joins, the head stands where the target stands but for the pair that it is
+    owed."""
     drafter, runner = stepper.runner.drafter, stepper.runner
     assert drafter is not None
     join = drafter.join
 
-    def watched(row: Row, at: Placement) -> None:
-        join(row, at)
-        assert drafter.batch is not None and drafter.feed is not None and runner.batch is not None
-        owed = drafter.feed.counts
+    def watched(seq: sequence.Sequence, at: Placement) -> None:
+        join(seq, at)
+        assert drafter.batch is not None and drafter.pending is not None and runner.batch is not None
+        owed = drafter.pending.counts
         assert isinstance(owed, list)
-        assert drafter.batch.places[at.row] + owed[at.row] == runner.batch.places[at.row]
+        assert drafter.batch.next_positions[at.row] + owed[at.row] == runner.batch.next_positions[at.row]
 
     drafter.join = watched  # type: ignore[method-assign]
 
@@ -413,19 +358,19 @@ def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
         segment: Any = node.segment
         if node.stop > 69:
             continue  # an answer: steps without a draft leave gaps
-        assert segment.pairs[0].shape[2] == len(node.keys) - (node.start == 0)
+        assert segment.pairs[0].shape[2] == len(node.key) - (node.start == 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2])
 def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
-    """A row may end while the round after its end is under way and unread."""
+    """A sequence may end while the round after its end is under way and unread."""
     folder = tiny("hybrid", **SMALL)
     stepper = stepped(folder, (depth,), "padded", cache=PLENTY)
     runner = stepper.runner
     assert runner.drafter is not None
     runner.forward = Forward(runner._states_and_logits, traces=True, patience=1)
-    runner.drafter.forward = Forward(runner.drafter._guess, traces=True, patience=1)
+    runner.drafter.forward = Forward(runner.drafter._draft, traces=True, patience=1)
     for place in range(6):
         prompt = SYSTEM + words(place % 4, 10 + place)
         said = greedy_text(folder, prompt, 24)
@@ -467,97 +412,3 @@ def test_a_dynamic_rope_shares_only_what_mlx_lm_would_compute_the_same(tiny: Tin
 
 
 # -- after a restart
-
-
-def restarted(folder: Path, mode: tuple[Speculation, ...], kept: Path, **more: Any) -> Stepper:
-    return stepped(folder, mode, disk=kept, **{"cache": PLENTY, **more})
-
-
-@pytest.mark.thin(8)
-@pytest.mark.parametrize(("family", "mode"), [*MODES[:6], MODES[-1]])
-@pytest.mark.parametrize("memory", [PLENTY, TINY])
-def test_what_was_known_is_known_after_a_restart(
-    tiny: Tiny, tmp_path: Path, family: str, mode: tuple[Speculation, ...], memory: int
-) -> None:
-    folder = tiny(family, **FAMILIES[family])
-    prompts = [SYSTEM + words(seed, 30) for seed in range(4)]
-    stepper = restarted(folder, mode, tmp_path, cache=memory)
-    first = [ask(stepper, str(place), prompt) for place, prompt in enumerate(prompts)]
-    turns = [(*prompt, *each.tokens, *words(3, 7)) for prompt, each in zip(prompts, first, strict=True)]
-    stepper.close()
-    stepper = restarted(folder, mode, tmp_path, cache=memory)
-    for place, turn in enumerate(turns):
-        heard = ask(stepper, str(place), turn)
-        assert heard.tokens == expected(folder, turn)
-        # With little memory, what is evicted before it is written is lost; the system prompt is not.
-        assert heard.cached == len(prompts[place]) + 7 or (memory == TINY and heard.cached >= 40)
-    together = [stepper.greedy(f"{place} again", prompt, 8) for place, prompt in enumerate(prompts)]
-    with quiet():
-        stepper.finish()
-    assert [each.tokens for each in together] == [each.tokens for each in first]
-    assert memory == TINY or [each.cached for each in together] == [69] * 4
-    stepper.close()
-    check_rest(stepper.reuse)
-
-
-@pytest.mark.thin(3)
-@pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[1], MODES[6]])
-def test_damaged_files_cost_time_and_change_no_token(
-    tiny: Tiny, tmp_path: Path, family: str, mode: tuple[Speculation, ...]
-) -> None:
-    folder = tiny(family, **FAMILIES[family])
-    prompts = [SYSTEM + words(seed, 30) for seed in range(4)]
-    stepper = restarted(folder, mode, tmp_path)
-    for place, prompt in enumerate(prompts):
-        ask(stepper, str(place), prompt, marks=(40,))
-    stepper.close()
-    for damage in (["flip"], ["truncate"], ["delete"], ["flip", "truncate", "flip", "delete", "flip"]):
-        spoil(tmp_path, [(kind, 2 + 3 * place) for place, kind in enumerate(damage)], seed=len(damage))
-        stepper = restarted(folder, mode, tmp_path)
-        heard = [stepper.greedy(str(place), prompt, 8) for place, prompt in enumerate(prompts)]
-        stepper.finish()
-        assert [each.tokens for each in heard] == [expected(folder, prompt) for prompt in prompts]
-        stepper.close()
-        check_rest(stepper.reuse)
-
-
-def test_a_row_that_is_cancelled_while_the_disk_is_read_leaves_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    folder = tiny("hybrid", **SMALL)
-    prompt = SYSTEM + words(1, 30)
-    stepper = restarted(folder, PLAIN, tmp_path)
-    ask(stepper, "first", prompt)
-    stepper.close()
-    stepper = restarted(folder, PLAIN, tmp_path)
-    cancelled = stepper.greedy("cancelled", prompt, 8)
-    stepper.step()
-    stepper.abort("cancelled")
-    stepper.finish()
-    assert cancelled.finish_reason == "abort"
-    heard = ask(stepper, "heard", prompt)
-    assert (heard.tokens, heard.cached) == (expected(folder, prompt), 69)
-    stepper.close()
-    check_rest(stepper.reuse)
-
-
-@pytest.mark.timeout(60)
-def test_what_was_read_from_disk_is_not_evicted_before_it_is_used(tiny: Tiny, tmp_path: Path) -> None:
-    """The files of a long conversation come one by one, while another row's prefill asks for room."""
-    folder = tiny("hybrid", **SMALL)
-    stepper = restarted(folder, PLAIN, tmp_path)
-    text = SYSTEM
-    for turn in range(8):
-        text = (*text, *words(turn, 8))
-        ask(stepper, str(turn), text, 2)
-    stepper.close()
-    stepper = restarted(folder, PLAIN, tmp_path, cache=0, chunk=1)
-    other = words(99, 60)
-    stepper.greedy("other", Prompt(other, marks=tuple(range(1, 60))), 4)
-    stepper.step(3)
-    heard = stepper.greedy("row", text, 4)
-    with quiet():
-        stepper.finish()
-    assert heard.tokens == expected(folder, text, 4)
-    stepper.close()
-    stepper = restarted(folder, PLAIN, tmp_path)  # nothing was thrown away on the way
-    assert ask(stepper, "again", text, 4).cached == len(text) - 1
-    stepper.close()

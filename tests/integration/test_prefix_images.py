@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.reuse import prompt_keys
+from paceline.engine.prefix_manager import prompt_cache_key
 from paceline.types import Image, Speculation
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
@@ -110,7 +110,7 @@ def test_pictures_of_the_same_shape_have_keys_of_their_own(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     prompt, token = built(folder, PAIR), vision_of(folder).image_token
     other = replace(prompt, images=(replace(prompt.images[0], digest="0" * 64), prompt.images[1]))
-    keys, others = prompt_keys(prompt, token), prompt_keys(other, token)
+    keys, others = prompt_cache_key(prompt, token), prompt_cache_key(other, token)
     places = image_tokens(folder, PAIR)
     first = [place for place in places if keys[place] == keys[places[0]]]
     assert len({int(keys[place]) for place in places}) == 2 and all(keys[place] < 0 for place in places)

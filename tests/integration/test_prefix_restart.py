@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from paceline import cli
 from paceline.cache.disk import Disk
-from paceline.cache.disk_files import JOURNAL, STAGES, SUFFIX, Stage
+from paceline.cache.disk_files import STAGES, SUFFIX, Stage
 from paceline.engine import memory
 from paceline.requests import ChatRequest
 from paceline.service import Service
@@ -126,25 +126,14 @@ def test_a_service_killed_at_any_stage_of_a_write_leaves_what_the_next_one_can_u
     nursery.life(tmp_path, None, [], [first])
     for kill in range(kills + 1):
         entry, part = kill % 3, kill % 4 if stage == "writing" else 0
-        if stage == "compacting":
-            if kill < kills:
-                assert nursery.life(tmp_path, stage, [], []) == []  # dies while it starts
-            entry = 9
-        said = nursery.life(
-            tmp_path,
-            stage if kill < kills and stage != "compacting" else None,
-            [first, latest],
-            [2000 + kill],
-            entry,
-            part,
-        )
-        found, oldest, newest = said
+        dies = stage if kill < kills else None
+        found, oldest, newest = nursery.life(tmp_path, dies, [first, latest], [2000 + kill], entry, part)
         assert found["found"] >= min(whole, 3)
         assert oldest["right"] and newest["right"]
         assert oldest["cached"] == oldest["prompt"] - 1
         assert (newest["cached"] > 0) == (whole > 0)
         latest = 2000 + kill
-        whole = entry + (stage in ("renamed", "journaling", "journaled"))  # entries that it had finished
+        whole = entry + (stage in ("renamed", "stored"))  # entries that it had finished
 
 
 # -- stopped in order
@@ -203,7 +192,7 @@ async def test_another_model_in_the_same_folder_never_uses_it(tiny: Tiny, model:
 
 
 @pytest.mark.thin(6)
-@pytest.mark.parametrize("damage", ["a truncated file", "an empty file", "a wrong byte", "no manifest", "garbage"])
+@pytest.mark.parametrize("damage", ["a truncated file", "an empty file", "a wrong byte", "no times", "garbage"])
 async def test_damage_costs_time_but_no_answer(model: Path, tmp_path: Path, damage: str) -> None:
     async with over(tmp_path, model) as service:
         clients = [Client(service, salt) for salt in ("one", "two")]  # two chats that share nothing
@@ -218,19 +207,19 @@ async def test_damage_costs_time_but_no_answer(model: Path, tmp_path: Path, dama
             largest.write_bytes(b"")
         case "a wrong byte":
             largest.write_bytes(content[:-100] + bytes([content[-100] ^ 0x40]) + content[-99:])
-        case "no manifest":
-            (largest.parent / JOURNAL).unlink()
+        case "no times":
+            for path in entries(tmp_path):
+                os.utime(path, (0, 0))
         case _:
             for path in entries(tmp_path):
                 path.write_bytes(os.urandom(2000))
-            (largest.parent / JOURNAL).write_bytes(os.urandom(2000))
     async with over(tmp_path, model) as service:
         answers = []
         for client in clients:
             client.service = service
             answers.append(await client.chat(chat_of(service, 1)))
         computed = [answer.computed for answer in answers]
-        if damage == "no manifest":
+        if damage == "no times":
             assert computed == [0, 0]
         elif damage == "garbage":
             assert [answer.cached for answer in answers] == [0, 0]
@@ -326,8 +315,8 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
     async with service:
-        assert service._runtime is not None and service._runtime.engine.core.reuse is not None
-        tier = service._runtime.engine.core.reuse.disk
+        assert service._runtime is not None and service._runtime.engine.core.prefix is not None
+        tier = service._runtime.engine.core.prefix.disk
         assert tier is not None
         client = Client(service, "")
         for seed in range(6):

@@ -12,8 +12,7 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.conversation.messages import AUDIO_PARTS
-from paceline.conversation.video_part import VIDEO_PARTS
+from paceline.conversation.messages import AUDIO_PARTS, VIDEO_PARTS
 from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from paceline.requests import GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
-from paceline.sparse.select import CHUNK
+from paceline.sparse.rules import CHUNK
 from paceline.stats import Stats
 from paceline.types import Sampling, Usage
 from tests.lengths import turns

@@ -19,7 +19,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import _get_classes
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import NAMES, PADDED, ROWS, SIMILAR, Grouping
+from paceline.cache.slot_plan import NAMES, PADDED, ROWS, SIMILAR, Grouping
 from paceline.errors import LoadError
 from paceline.models import check
 from paceline.models.adapter import Adapted, adapt

@@ -13,16 +13,18 @@ import numpy as np
 import pytest
 
 from paceline.cache.batch import Batch
-from paceline.cache.grouping import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
 from paceline.engine.forward import Forward
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import Adapted
+from paceline.models.adapter import Adapted, adapt
+from paceline.models.check import hidden_size
 from paceline.models.loader import LoadedModel, load
 from paceline.settings import Settings
 from tests import synthetic
 from tests.engine.stepper import loaded
+from tests.models import families
 
 Tiny = Callable[..., Path]
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
@@ -203,7 +205,7 @@ def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> Non
 
     def wrong_apart(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
         logits, close = plain(tokens, batch, tentative)
-        apart = any(len(lane.groups) > 1 for lane in batch.lanes.values())
+        apart = any(len(slot_plan.groups) > 1 for slot_plan in batch.slot_plans.values())
         return logits + 10 * apart, close
 
     for question in (check.agrees, check.rolls_back):
@@ -234,14 +236,29 @@ def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> N
     model = load(str(hybrid)).language
     model.use_kernels(False)
     for plan in model.plans:
-        if plan.fold is not None:
+        if plan.apply_accepted is not None:
 
             def all_of_them(
-                current: Any, owed: Any, kept: mx.array, *, now: bool = False, fold: Any = plan.fold
+                current: Any,
+                pending: Any,
+                kept: mx.array,
+                *,
+                now: bool = False,
+                apply_accepted: Any = plan.apply_accepted,
             ) -> Any:
-                return fold(current, owed, mx.full(kept.shape, 3, dtype=kept.dtype))
+                return apply_accepted(current, pending, mx.full(kept.shape, 3, dtype=kept.dtype))
 
-            model.plans = tuple(replace(p, fold=all_of_them) if p is plan else p for p in model.plans)
+            model.plans = tuple(replace(p, apply_accepted=all_of_them) if p is plan else p for p in model.plans)
             break
     assert check.agrees(model, PADDED, check.plain_step(model))
     assert not check.rolls_back(model, PADDED, check.plain_step(model))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "granite", "cohere2", "qwen3_next", "lfm2", "gpt_oss", "mistral3"])
+def test_states_that_choose_the_models_own_tokens_are_taken(name: str) -> None:
+    assert hidden_size(adapt(families.build(families.FAMILIES[name]), families.FAMILIES[name])) == 64
+
+
+@pytest.mark.parametrize("name", ["gpt_neox", "mamba2", "gpt_bigcode"])
+def test_a_family_whose_text_model_ends_otherwise_has_none(name: str) -> None:
+    assert hidden_size(adapt(families.build(families.FAMILIES[name]), families.FAMILIES[name])) is None

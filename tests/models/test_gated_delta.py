@@ -13,8 +13,8 @@ from mlx_lm.models.gated_delta import compute_g, gated_delta_ops, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED, ROWS
 from paceline.cache.layers import StateCache
+from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
 from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
 from paceline.types import MOST_DRAFTED
@@ -235,9 +235,9 @@ def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatc
 WIDTHS = range(1, MOST_DRAFTED + 2)
 
 
-def fold(owed: list[mx.array], *kept: int) -> mx.array:
+def apply_accepted(pending: list[mx.array], *kept: int) -> mx.array:
     """The state when row i has kept `kept[i]` tokens of those tried on `state()`."""
-    keys, updates, decays = owed
+    keys, updates, decays = pending
     after: mx.array = folded(state(), keys, updates, decays, mx.array(kept))
     return after
 
@@ -249,28 +249,28 @@ def test_whatever_is_kept_of_a_few_tokens_is_what_one_by_one_gives(width: int) -
     states = [before]
     for token in range(width):
         states.append(one_by_one(cut(given, token, token + 1), states[-1])[1])
-    out, owed = tried(*given, before)
+    out, pending = tried(*given, before)
     assert out.shape == expected.shape
     assert far(out, expected) < 1e-5
     for kept in range(width + 1):
         other = width - kept  # rows keep different numbers
-        after = fold(owed, kept, other)
+        after = apply_accepted(pending, kept, other)
         assert far(after[0], states[kept][0]) < 1e-5, f"{kept} of {width}"
         assert far(after[1], states[other][1]) < 1e-5, f"{other} of {width}"
 
 
 def test_nothing_kept_leaves_the_state_as_it_was_to_the_last_bit() -> None:
-    _, owed = tried(*inputs(5, seed=11), state())
-    assert far(fold(owed, 0, 0), state()) == 0
+    _, pending = tried(*inputs(5, seed=11), state())
+    assert far(apply_accepted(pending, 0, 0), state()) == 0
 
 
 def test_a_few_tokens_whose_decay_forgets_everything_fold_to_zero_and_not_to_nan() -> None:
     queries, keys, values, decay, beta = inputs(9, seed=12)
     given = (queries, keys, values, mx.full(decay.shape, -60.0), beta)
     expected, last = one_by_one(given, state())
-    out, owed = tried(*given, state())
+    out, pending = tried(*given, state())
     assert far(out, expected) < 1e-5
-    assert far(fold(owed, 9, 9), last) < 1e-5
+    assert far(apply_accepted(pending, 9, 9), last) < 1e-5
 
 
 class Rows:
@@ -278,7 +278,7 @@ class Rows:
 
     def __init__(self, layer: Any, dtype: mx.Dtype = mx.float32) -> None:
         self.layer = layer
-        self.batch = Batch([LayerPlan("state", size=2, fold=layer.fold)], PADDED, 2)
+        self.batch = Batch([LayerPlan("state", size=2, apply_accepted=layer.apply_accepted)], PADDED, 2)
         drawn = np.random.default_rng(13).standard_normal((2, 64, 32)).astype(np.float32)
         self.hidden = mx.array(drawn).astype(dtype)
 
@@ -295,8 +295,8 @@ class Rows:
         out: mx.array = self.layer(tokens, None, self.cache)
         self.batch.close()
         if kept is not None:
-            self.batch.fold(mx.array(kept))
-        self.batch.settle(kept or [width] * 2)
+            self.batch.apply_accepted(mx.array(kept))
+        self.batch.advance(kept or [width] * 2)
         mx.eval(out, self.batch.arrays())
         return out
 
@@ -344,14 +344,14 @@ def test_what_a_round_owes_is_small_and_gone_when_it_is_folded(layers: tuple[Any
         rows.batch.begin(width, tentative=True)
         rows.layer(rows.hidden[:, :width], None, rows.cache)
         rows.batch.close()
-        assert rows.cache[1] is before and rows.cache.owed
-        assert all(array.shape[-2:] != (SIZE, SIZE) for array in rows.cache.owed)
-        sizes.append(sum(array.size for array in rows.cache.owed))
+        assert rows.cache[1] is before and rows.cache.pending
+        assert all(array.shape[-2:] != (SIZE, SIZE) for array in rows.cache.pending)
+        sizes.append(sum(array.size for array in rows.cache.pending))
     channels = (2 * KEY_HEADS + VALUE_HEADS) * SIZE
     assert sizes[1] - sizes[0] <= 8 * 2 * (channels + 2 * VALUE_HEADS * (SIZE + 1))
-    rows.batch.fold(mx.array([3, 9]))
-    rows.batch.settle([3, 9])
-    assert rows.cache.owed == [] and rows.batch.kept is None
+    rows.batch.apply_accepted(mx.array([3, 9]))
+    rows.batch.advance([3, 9])
+    assert rows.cache.pending == [] and rows.batch.kept is None
     assert [array.shape for array in rows.batch.arrays()] == [(2, 3, channels), (2, VALUE_HEADS, SIZE, SIZE)]
     rows.step(1)
 

@@ -12,8 +12,8 @@ from mlx_lm.models.gated_delta import gated_delta_update
 from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.grouping import PADDED
 from paceline.cache.layers import StateCache
+from paceline.cache.slot_plan import PADDED
 from paceline.models import gated_delta_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
@@ -63,8 +63,8 @@ class Memory(NamedTuple):
 class Given:
     """Random inputs of a step: `width` new tokens after `owed` ones, of which rows keep some."""
 
-    def __init__(self, width: int, owed: int, dtype: mx.Dtype) -> None:
-        rng = np.random.default_rng([width, owed])
+    def __init__(self, width: int, pending: int, dtype: mx.Dtype) -> None:
+        rng = np.random.default_rng([width, pending])
 
         def normal(*shape: int) -> mx.array:
             return mx.array(rng.standard_normal(shape).astype(np.float32)).astype(dtype)
@@ -74,8 +74,8 @@ class Given:
 
         state = normal(ROWS, VALUE_HEADS, SIZE, SIZE).astype(mx.float32)
         self.memory = Memory(normal(ROWS, TAPS - 1, CHANNELS), state)
-        self.new, self.owed = tokens(width), tokens(owed) if owed else None
-        self.kept: list[int] = rng.integers(0, owed + 1, ROWS).tolist()
+        self.new, self.pending = tokens(width), tokens(pending) if pending else None
+        self.kept: list[int] = rng.integers(0, pending + 1, ROWS).tolist()
 
 
 Result = tuple[mx.array, Memory]  # outputs (rows, tokens, heads, dim), and what the layer remembers afterwards
@@ -85,13 +85,13 @@ def kernel(
     module: Any,
     new: Tokens,
     memory: Memory,
-    owed: Tokens | None = None,
+    pending: Tokens | None = None,
     kept: Sequence[int] = (),
     *,
     eager: bool = True,
 ) -> Result:
-    counts = None if owed is None else mx.array(list(kept), dtype=mx.int32)
-    out, *after = step(module, *new, *memory, owed or (), counts, eager=eager)
+    counts = None if pending is None else mx.array(list(kept), dtype=mx.int32)
+    out, *after = step(module, *new, *memory, pending or (), counts, eager=eager)
     return out, Memory(*after)
 
 
@@ -99,7 +99,7 @@ def twin(
     module: Any,
     new: Tokens,
     memory: Memory,
-    owed: Tokens | None = None,
+    pending: Tokens | None = None,
     kept: Sequence[int] = (),
     *,
     eager: bool = True,
@@ -108,8 +108,8 @@ def twin(
     outputs, memories = [], []
     for row in range(new.mixed.shape[0]):
         mine = memory.of(row)
-        if owed is not None and kept[row]:
-            _, mine = _plainly(module, owed.cut(row, 0, kept[row]), mine)
+        if pending is not None and kept[row]:
+            _, mine = _plainly(module, pending.cut(row, 0, kept[row]), mine)
         out, after = _plainly(module, new.cut(row, 0, new.mixed.shape[1]), mine)
         outputs.append(out)
         memories.append(after if eager else mine)
@@ -136,7 +136,7 @@ class Rows:
 
     def __init__(self, module: Any, dtype: mx.Dtype) -> None:
         self.module = module
-        self.batch = Batch([LayerPlan("state", size=2, fold=module.fold)], PADDED, ROWS)
+        self.batch = Batch([LayerPlan("state", size=2, apply_accepted=module.apply_accepted)], PADDED, ROWS)
         drawn = np.random.default_rng(1).standard_normal((ROWS, 80, HIDDEN)).astype(np.float32)
         self.hidden = mx.array(drawn).astype(dtype)
 
@@ -146,8 +146,8 @@ class Rows:
         out: mx.array = self.module(tokens, None, self.batch.layers[0])
         self.batch.close()
         if kept is not None:
-            self.batch.fold(mx.array(kept, dtype=mx.int32))
-        self.batch.settle(kept or [width] * ROWS)
+            self.batch.apply_accepted(mx.array(kept, dtype=mx.int32))
+        self.batch.advance(kept or [width] * ROWS)
         mx.eval(out, self.batch.arrays())
         return out
 
@@ -189,13 +189,13 @@ def test_the_twin_is_what_the_layer_does_without_a_kernel(name: str) -> None:
 
 def test_what_the_twin_owes_and_keeps_is_the_tokens_one_after_another() -> None:
     module, given = layer(mx.float32), Given(3, 4, mx.float32)
-    assert given.owed is not None
-    out, before = twin(module, given.new, given.memory, given.owed, given.kept, eager=False)
-    _, after = twin(module, given.new, given.memory, given.owed, given.kept)
+    assert given.pending is not None
+    out, before = twin(module, given.new, given.memory, given.pending, given.kept, eager=False)
+    _, after = twin(module, given.new, given.memory, given.pending, given.kept)
     for row, kept in enumerate(given.kept):
         mine = given.memory.of(row)
         for place in range(kept):
-            _, mine = twin(module, given.owed.cut(row, place, place + 1), mine)
+            _, mine = twin(module, given.pending.cut(row, place, place + 1), mine)
         assert all(far(part, whole) < 1e-5 for part, whole in zip(before.of(row), mine, strict=True))
         for place in range(3):
             said, mine = twin(module, given.new.cut(row, place, place + 1), mine)
@@ -237,8 +237,8 @@ def test_rounds_that_defer_are_rounds_that_fold_at_once(name: str, monkeypatch: 
     dtype, allowed = DTYPES[name]
 
     def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
-        mixed, a, b, window, state, owed, kept = parts
-        old = Tokens(*owed) if owed else None
+        mixed, a, b, window, state, pending, kept = parts
+        old = Tokens(*pending) if pending else None
         counts = [] if kept is None else kept.tolist()
         out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, eager=eager)
         return [out, *after]
@@ -256,7 +256,7 @@ def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -
         deferred = kept is not None
         [cache] = two.batch.flat
         assert isinstance(cache, StateCache)
-        assert [array.shape[:2] for array in cache.owed] == [(ROWS, width)] * 3 * deferred
+        assert [array.shape[:2] for array in cache.pending] == [(ROWS, width)] * 3 * deferred
         assert (two.batch.kept is not None) == deferred
         [settled] = one.batch.flat
         assert isinstance(settled, StateCache)
@@ -273,15 +273,15 @@ def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -
 
 @on_cuda
 @pytest.mark.parametrize("eager", [True, False], ids=["certain", "tentative"])
-@pytest.mark.parametrize("owed", [0, 1, 4, 9])
+@pytest.mark.parametrize("pending", [0, 1, 4, 9])
 @pytest.mark.parametrize("name", DTYPES)
-def test_the_kernel_is_its_twin_at_every_width(name: str, owed: int, eager: bool) -> None:
+def test_the_kernel_is_its_twin_at_every_width(name: str, pending: int, eager: bool) -> None:
     dtype, allowed = DTYPES[name]
     module = layer(dtype)
     for width in range(1, WIDEST + 1):
-        given = Given(width, owed, dtype)
-        found, remembered = kernel(module, given.new, given.memory, given.owed, given.kept, eager=eager)
-        expected, after = twin(module, given.new, given.memory, given.owed, given.kept, eager=eager)
+        given = Given(width, pending, dtype)
+        found, remembered = kernel(module, given.new, given.memory, given.pending, given.kept, eager=eager)
+        expected, after = twin(module, given.new, given.memory, given.pending, given.kept, eager=eager)
         assert found.shape == expected.shape and found.dtype == dtype
         assert far(found, expected) < allowed, f"{width} tokens"
         assert mx.array_equal(remembered.window, after.window), f"the window after {width} tokens"
@@ -295,12 +295,12 @@ def test_the_kernel_is_its_twin_at_every_width(name: str, owed: int, eager: bool
 def test_tokens_taken_in_later_are_to_the_last_bit_tokens_taken_in_one_by_one(name: str, kept: list[int]) -> None:
     dtype, _ = DTYPES[name]
     module, given = layer(dtype), Given(2, 9, dtype)
-    assert given.owed is not None
-    out, after = kernel(module, given.new, given.memory, given.owed, kept)
+    assert given.pending is not None
+    out, after = kernel(module, given.new, given.memory, given.pending, kept)
     for row, count in enumerate(kept):
         mine = given.memory.of(row)
         for place in range(count):
-            _, mine = kernel(module, given.owed.cut(row, place, place + 1), mine)
+            _, mine = kernel(module, given.pending.cut(row, place, place + 1), mine)
         for place in range(2):
             said, mine = kernel(module, given.new.cut(row, place, place + 1), mine)
             assert mx.array_equal(out[row, place], said[0, 0])

@@ -16,7 +16,7 @@ import pytest
 from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
-from paceline.cache.grouping import LAYOUTS, PADDED
+from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.models.loader import LoadedModel, load
 from paceline.models.mtp import Head, build
 from paceline.types import Speculation

@@ -16,7 +16,7 @@ platform.prepare(exact=True)  # before anything imports MLX
 
 import typer  # noqa: E402
 
-from paceline.engine.runner import Launched  # noqa: E402
+from paceline.engine.runner import InFlightStep  # noqa: E402
 from paceline.server.app import run  # noqa: E402
 from paceline.service import Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
@@ -32,7 +32,7 @@ class Breakable(Service):
         if word:
             assert self._runtime is not None
 
-            def fails(*arguments: Any) -> Launched:
+            def fails(*arguments: Any) -> InFlightStep:
                 raise RuntimeError("the device is gone")
 
             core = self._runtime.engine.core

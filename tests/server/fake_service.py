@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import Loader
-from paceline.conversation.messages import Part, checked
+from paceline.conversation.messages import ImagePart, checked
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import (
     DeadlineExceeded,
@@ -165,7 +165,7 @@ class FakeService:
         self.takes_images = True
         self.takes_chat = True
         self.embedding_size: int | None = 4
-        self.answer_format = AnswerFormat()
+        self.answer_format = OutputFormat()
         self.statistics = Stats(state="loading")  # tests say what an engine would
         self.no_sparse: str | None = None  # why prompts cannot be read sparsely
         self.tokenizer = ByteTokenizer()
@@ -244,7 +244,7 @@ class FakeService:
 
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
-            assert isinstance(part, Part)  # it takes no video
+            assert isinstance(part, ImagePart)  # it takes no video
             Loader.of(self.settings).request().load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.grammar import GrammarSpec, Tool, tool_call_spec
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import InvalidRequest
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -84,7 +84,7 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
 _BARE = {"begin": "", "end": ""}
 
 
-def calls_grammar(box: Toolbox, format: AnswerFormat) -> GrammarSpec | None:
+def calls_grammar(box: Toolbox, format: OutputFormat) -> GrammarSpec | None:
     """What the answer must look like so that its calls are the tools'; None: nothing forces them."""
     offered = box.offered
     if offered is None:
@@ -99,7 +99,7 @@ def calls_grammar(box: Toolbox, format: AnswerFormat) -> GrammarSpec | None:
     return None
 
 
-def calls_format(box: Toolbox, format: AnswerFormat) -> AnswerFormat:
+def calls_format(box: Toolbox, format: OutputFormat) -> OutputFormat:
     """How the answer's calls are to be read: as they were forced, else as the model writes them."""
     if box.forced and format.tools not in _FORMS:
         return replace(format, tools="json")

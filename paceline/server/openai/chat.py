@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request, thinking_options

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.parsing.events import (
+    CallArguments,
+    CallBroken,
+    CallEnd,
+    CallStart,
+    Content,
+    Event,
+    Reasoning,
+)
 from paceline.server.anthropic.events import Blocks, thought_in_signature
 
 ANSWER: list[Event] = [

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.server.common.chat_run import ChatDelta
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed

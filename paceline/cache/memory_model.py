@@ -1,0 +1,127 @@
+"""The memory model: bytes that rows, chunks, steps and pictures take. For admission, chunk sizing, preemption, status.
+
+No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
+buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.cache.slot_plan import MARGIN, ROWS, Grouping, capacity
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCost:
+    """All layers with the same window; `token` is the bytes of a slot in all of them together."""
+
+    window: int | None
+    token: int
+    layers: int = 0  # the number of layers; 0: copies are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModel:
+    attention: tuple[AttentionCost, ...] = ()
+    state: int = 0  # recurrent states of a row
+    fixed: int = 0  # other bytes of a row: sampling, pending pairs of the head
+    chunk_token: float = 0.0  # activations, per token of a prefill chunk
+    chunk_pair: float = 0.0  # and per pair of such a token and a token before it
+    decode_token: float = 0.0  # activations, per token of a decode step
+    patch: float = 0.0  # features that a row keeps until prefill has read them, per patch of its pictures
+    tower_patch: float = 0.0  # the vision tower's activations, per patch of the picture that it encodes
+    tower_pair: float = 0.0  # and per pair of its patches
+    grouping: Grouping = ROWS
+
+    def row(self, tokens: int) -> int:
+        """A row in buffers of its own."""
+        return self.state + self.fixed + self._slots_of(tokens)
+
+    def stretch(self, tokens: int, chunk: int) -> int:
+        """Additional bytes of the windows of a row of so many tokens while it is prefilled in such chunks."""
+        total = 0
+        for layer in self.attention:
+            if layer.window is not None:
+                kept = _window_tokens(layer.window)
+                wide = capacity(layer.window, min(tokens, kept + chunk))
+                total += layer.token * max(wide - capacity(layer.window, min(tokens, kept)), 0)
+        return total
+
+    def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
+        """Rows that decode together; `groups`: which share a buffer (see `groups`), if that is known."""
+        shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
+        slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
+        return (self.state + self.fixed) * len(lengths) + slots
+
+    def copying(
+        self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
+    ) -> int:
+        """Additional bytes while the largest group's buffers grow, or a row joins it: old and new buffers are in memory
+        together, of one layer at a time or, `at_once`, of all layers."""
+        shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
+        most = total = 0
+        for layer in self.attention:
+            if not layer.layers:
+                continue
+            largest = 0
+            for group in shared:
+                longest = max(lengths[place] for place in group)
+                if layer.window is not None:
+                    longest = min(longest, _window_tokens(layer.window))
+                largest = max(largest, len(group) * capacity(layer.window, longest) * layer.token)
+            most = max(most, largest // layer.layers)
+            total += largest
+        return total if at_once else most
+
+    def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
+        """Which rows share a buffer, by their index in `rows`. Rows of the batch stay in their group, whatever their
+        lengths become; the others will join the first group that accepts them.
+
+        Each row is (its group or None, its length, or the length that it will join with).
+        """
+        grouping = self.grouping
+        if grouping.skew == 0:
+            return [[place] for place in range(len(rows))]
+        if grouping.skew == float("inf"):
+            return [list(range(len(rows)))] if rows else []
+        known: dict[int, list[int]] = {}
+        for place, (group, _) in enumerate(rows):
+            if group is not None:
+                known.setdefault(group, []).append(place)
+        groups = list(known.values())
+        for place, (group, length) in enumerate(rows):
+            if group is None:
+                for members in groups:
+                    if grouping.accepts([rows[member][1] for member in members], length):
+                        members.append(place)
+                        break
+                else:
+                    groups.append([place])
+        return groups
+
+    def chunk(self, tokens: int, before: int) -> int:
+        """Activations of a prefill chunk of a row that has `before` tokens."""
+        return int(tokens * (self.chunk_token + self.chunk_pair * (before + tokens)))
+
+    def step(self, rows: int, width: int) -> int:
+        """Activations of a decode step."""
+        return int(rows * width * self.decode_token)
+
+    def pictures(self, sizes: Sequence[int]) -> int:
+        """Pictures of so many patches, encoded one after another."""
+        largest = max(sizes, default=0)
+        return int(sum(sizes) * self.patch + largest * (self.tower_patch + self.tower_pair * largest))
+
+    def _slots_of(self, tokens: int) -> int:
+        """Bytes of a decoding row's slots."""
+        total = 0
+        for layer in self.attention:
+            window = layer.window
+            total += layer.token * capacity(window, tokens if window is None else min(tokens, _window_tokens(window)))
+        return total
+
+
+def _window_tokens(window: int) -> int:
+    """Tokens in a window's buffer while a row decodes: those that it keeps (cache/slot_plan), and the new one."""
+    return window + MARGIN

@@ -1,0 +1,170 @@
+"""What is cut out of a batch and put into a fresh one is the same row: its next steps see what they would have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.cache import kv_snapshot, slot_plan
+from paceline.cache.batch import Batch
+from paceline.cache.kv_snapshot import Checkpoint, Segment
+from paceline.cache.layers import UnsupportedUse
+from paceline.cache.slot_plan import LAYOUTS
+from tests.cache.world import FOLDABLE, FULL, MODELS, STATE, Person, World, vectors
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_steps() -> Iterator[None]:
+    """As in test_batch: short scripts meet every border."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
+        patch.setattr(slot_plan, "SMALL", 6)
+        yield
+
+
+def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
+    """The row alone in a new world, restored from segments between `cuts`."""
+    length = world.batch.lengths[row]
+    bounds = [0, *sorted({cut for cut in cuts if 0 < cut < length}), length]
+    segments = [
+        kv_snapshot.cut_segment(world.batch, row, start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)
+    ]
+    checkpoint = kv_snapshot.Checkpoint(kv_snapshot.cut_checkpoint(world.batch, row, length))
+    made = World(world.plans, world.grouping)
+    kv_snapshot.fill(made.batch, length, segments, checkpoint, room)
+    person = world.people[row]
+    made.people = [Person(list(person.tokens), person.delta)]
+    made.batch.deltas[0] = person.delta
+    made.names = count(5000)
+    return made
+
+
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=4)
+@given(
+    chunks=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=1, max_size=4),
+    steps=st.integers(0, 12),
+    cuts=st.lists(st.integers(1, 30), max_size=3),
+    room=st.integers(0, 9),
+    data=st.data(),
+)
+def test_a_row_that_was_cut_out_goes_on_as_if_it_had_not_been(
+    layout: str,
+    model: str,
+    chunks: list[list[int]],
+    steps: int,
+    cuts: list[int],
+    room: int,
+    data: st.DataObject,
+) -> None:
+    world = World(MODELS[model], LAYOUTS[layout])
+    world.step(chunks[0][0])
+    for each in chunks[1:]:
+        world.join(each, delta=-1)
+    for _ in range(steps):
+        world.step(1)
+    if world.can_roll_back and data.draw(st.booleans()):  # the snapshot has the accepted tokens of a layer that defers
+        world.step(3, data.draw(st.lists(st.integers(0, 3), min_size=len(world.people), max_size=len(world.people))))
+    for row in range(len(world.people)):
+        made = again(world, row, cuts, room)
+        made.check_rest()
+        for width in (1, 3, 1):
+            made.step(width)
+        made.join(chunks[0])
+        made.step(1)
+    world.step(1)  # and whoever was copied has noticed nothing
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_row_restored_beside_others_joins_them(layout: str) -> None:
+    world = World(MODELS["list"], LAYOUTS[layout])
+    world.step(5)
+    world.join([9, 4])
+    made = again(world, 1, [3], 8)
+    world.batch.join(made.batch)
+    world.people.append(made.people[0])
+    if world.batch.lengths != [len(person.tokens) for person in world.people]:  # it found a place before others
+        place = world.batch.lengths.index(13)
+        world.people.insert(place, world.people.pop())
+    for _ in range(9):
+        world.step(1)
+
+
+def test_what_is_kept_is_a_copy_of_its_own() -> None:
+    world = World((FULL,), LAYOUTS["padded"])
+    world.step(3)
+    (keys, _) = kv_snapshot.cut_segment(world.batch, 0, 0, 3)
+    mx.eval(keys)
+    before = np.array(keys)
+    for _ in range(6):
+        world.step(1)
+    assert keys.shape[2] == 3 and np.array_equal(np.array(keys), before)
+
+
+def test_tokens_that_are_not_in_the_buffer_cannot_be_cut() -> None:
+    world = World(MODELS["windows"], LAYOUTS["rows"])
+    world.step(40)
+    world.step(4)
+    with pytest.raises(UnsupportedUse):
+        kv_snapshot.cut_checkpoint(world.batch, 0, 12)
+    with pytest.raises(UnsupportedUse):
+        kv_snapshot.cut_segment(world.batch, 0, 0, 400)
+    with pytest.raises(IndexError):
+        kv_snapshot.cut_segment(world.batch, 1, 0, 4)
+
+
+def test_a_state_without_a_checkpoint_is_refused() -> None:
+    with pytest.raises(UnsupportedUse):
+        kv_snapshot.fill(Batch((STATE,), LAYOUTS["rows"]), 3, [], None, 0)
+
+
+def test_only_a_model_that_remembers_all_its_tokens_needs_no_checkpoints() -> None:
+    needing = {name for name, plans in MODELS.items() if kv_snapshot.needs_checkpoints(Batch(plans, LAYOUTS["rows"]))}
+    assert needing == set(MODELS) - {"full"} and needing >= set(FOLDABLE)
+
+
+# -- segments and checkpoints
+
+
+def segment(tokens: Sequence[int], pairs: Sequence[int] = ()) -> Segment:
+    return Segment((vectors([tokens]), -vectors([tokens])), (vectors([pairs]),) if pairs else ())
+
+
+def said(part: Segment) -> list[list[int]]:
+    return [(np.abs(np.array(array))[0, 0, :, 0] / 100).astype(int).tolist() for array in part.all()]
+
+
+@given(size=st.integers(2, 12), data=st.data())
+def test_a_split_puts_every_token_on_its_side(size: int, data: st.DataObject) -> None:
+    at = data.draw(st.integers(1, size - 1))
+    tokens = list(range(1, size + 1))
+    whole = segment(tokens, tokens)
+    first, second = whole.split(at)
+    assert said(first) == [tokens[:at]] * 3 and said(second) == [tokens[at:]] * 3
+    assert first.nbytes + second.nbytes == whole.nbytes
+    start, stop = sorted((data.draw(st.integers(0, size)), data.draw(st.integers(0, size))))
+    taken = said(whole.take(start, stop))  # of no tokens there are no pairs
+    assert taken == [tokens[start:stop]] * len(taken) and len(taken) == (3 if stop > start else 2)
+
+
+def test_a_pair_stays_with_the_later_of_its_two_tokens() -> None:
+    """The first token of all has no pair: the pairs of a segment that begins with it belong to its last tokens."""
+    first, second = replace(segment([1, 2, 3, 4, 5], [2, 3, 4, 5]), unpaired=1).split(2)
+    assert said(first) == [[1, 2], [1, 2], [2]] and said(second) == [[3, 4, 5]] * 3
+
+
+def test_bytes_are_those_of_all_arrays() -> None:
+    states = (mx.zeros((1, 3)), mx.zeros((1, 5), mx.bfloat16))
+    checkpoint = Checkpoint((None, states, ()), mx.zeros((1, 1, 4)))
+    assert checkpoint.nbytes == 12 + 10 + 16 and len(checkpoint.all()) == 3
+    assert Checkpoint((None,)).nbytes == 0

@@ -1,0 +1,109 @@
+"""How many bytes rows take, by the memory model."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.slot_plan import LAYOUTS, MARGIN, PADDED, ROWS, SIMILAR, STEP, Group, SlotPlan, capacity
+
+PLAIN = MemoryModel((AttentionCost(None, 10),))
+
+
+def test_a_row_pays_for_the_slots_of_its_buffers_by_layer_kind() -> None:
+    memory_model = MemoryModel((AttentionCost(None, 10), AttentionCost(512, 3)), state=1000, fixed=7)
+    assert memory_model.row(100) == 1007 + 256 * 10 + capacity(512, 100) * 3
+    assert memory_model.row(100_000) == 1007 + capacity(None, 100_000) * 10 + capacity(512, 511 + MARGIN) * 3
+
+
+def test_a_window_bounds_what_a_long_row_pays() -> None:
+    memory_model = MemoryModel((AttentionCost(512, 3),))
+    assert memory_model.row(600) == memory_model.row(1_000_000)
+    assert memory_model.row(1_000_000) <= 3 * (512 + MARGIN + 2 * STEP)
+
+
+def test_a_state_costs_the_same_at_any_length() -> None:
+    memory_model = MemoryModel(state=1000)
+    assert memory_model.row(1) == memory_model.row(1_000_000) == 1000
+    assert memory_model.batch([1, 1_000_000]) == 2000
+
+
+@pytest.mark.parametrize("window", [100, 240, 241, 242, 497, 512])
+def test_a_window_costs_what_its_buffer_has(window: int) -> None:
+    slot_plan = SlotPlan(window, [Group(0, 1, 0, [0])])
+    for length in range(0, 1500):
+        slot_plan.reserve([length], 1)
+    assert MemoryModel((AttentionCost(window, 1),)).row(1500) == slot_plan.groups[0].capacity
+
+
+def test_a_chunk_leaves_more_in_a_window_and_nothing_elsewhere() -> None:
+    assert PLAIN.stretch(5000, 512) == 0
+    windowed = MemoryModel((AttentionCost(512, 3),))
+    assert windowed.stretch(5000, 512) == 3 * (capacity(512, 512 + MARGIN + 512) - capacity(512, 512 + MARGIN)) > 0
+    assert windowed.stretch(100, 512) == 0
+
+
+def test_rows_in_buffers_of_their_own_pay_each_for_itself() -> None:
+    lengths = [10, 300, 5000]
+    assert PLAIN.batch(lengths) == sum(map(PLAIN.row, lengths))
+
+
+def test_rows_of_one_group_all_pay_for_the_longest() -> None:
+    padded = MemoryModel((AttentionCost(None, 10),), state=5, grouping=PADDED)
+    assert padded.batch([10, 300, 5000]) == 3 * (5 + 10 * capacity(None, 5000))
+    assert padded.batch([]) == 0
+
+
+def test_rows_of_similar_length_share_a_group() -> None:
+    similar = MemoryModel((AttentionCost(None, 10),), grouping=SIMILAR)
+    assert similar.groups([(None, 10), (None, 500), (None, 5000), (None, 4000)]) == [[0, 1], [2, 3]]
+    assert similar.batch([10, 500, 5000, 4000]) == 20 * (capacity(None, 500) + capacity(None, 5000))
+
+
+def test_rows_that_have_joined_stay_in_their_group_whatever_they_have_become() -> None:
+    similar = MemoryModel((AttentionCost(None, 10),), grouping=SIMILAR)
+    together = [(7, 100), (7, 2000)]
+    assert similar.groups(together) == [[0, 1]]
+    assert similar.groups([(1, 1000), (2, 1000), (None, 1000)]) == [[0, 2], [1]]
+
+
+@pytest.mark.parametrize("grouping", LAYOUTS.values())
+def test_in_given_groups_longer_rows_never_cost_less(grouping: object) -> None:
+    dice = random.Random(1)
+    memory_model = MemoryModel((AttentionCost(None, 10), AttentionCost(100, 3)), state=3, grouping=grouping)  # type: ignore[arg-type]
+    for _ in range(300):
+        lengths = [dice.randint(1, 3000) for _ in range(dice.randint(1, 6))]
+        groups = memory_model.groups([(None, length) for length in lengths])
+        assert sorted(place for group in groups for place in group) == list(range(len(lengths)))
+        longer = [length + dice.randint(0, 500) for length in lengths]
+        assert memory_model.batch(longer, groups) >= memory_model.batch(lengths, groups)
+
+
+def test_a_chunk_pays_for_its_tokens_and_for_what_they_look_back_at() -> None:
+    memory_model = MemoryModel(chunk_token=2.0, chunk_pair=0.5)
+    assert memory_model.chunk(10, 0) == 10 * (2 + 5)
+    assert memory_model.chunk(10, 90) == 10 * (2 + 50)
+
+
+def test_a_step_pays_for_each_token_of_each_row() -> None:
+    assert MemoryModel(decode_token=3.0).step(4, 2) == 24
+
+
+def test_pictures_keep_their_features_and_the_largest_needs_the_tower() -> None:
+    memory_model = MemoryModel(patch=2.0, tower_patch=10.0, tower_pair=1.0)
+    assert memory_model.pictures([]) == 0
+    assert memory_model.pictures([3, 5]) == 8 * 2 + 5 * (10 + 5)
+
+
+def test_rows_are_priced_alone_unless_the_layout_says_otherwise() -> None:
+    assert PLAIN.grouping is ROWS
+
+
+def test_a_copy_of_the_largest_group_is_paid_for_one_layer_of_it() -> None:
+    memory_model = MemoryModel((AttentionCost(None, 8, 4), AttentionCost(32, 40, 2)), grouping=PADDED)
+    assert memory_model.copying([100, 200]) == 2 * 512 * 40 // 2  # a window is full-grown early
+    assert memory_model.copying([100, 9000]) == 2 * capacity(None, 9000) * 8 // 4
+    assert memory_model.copying([]) == 0
+    assert MemoryModel((AttentionCost(None, 8),)).copying([100]) == 0
