@@ -130,30 +130,7 @@ class Runtime:
         grammar: Compiled | None,
         cache_key: PrefixKey | None,
     ) -> None:
-        """Submit one sequence per choice to the engine."""
-        from paceline.engine.row import Company
-
-        rows = []
-        for index, choice_id in enumerate(ids):
-            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
-            sampling = _choice_sampling(request.sampling, index)
-            row = self._new_row(choice_id, prompt, sampling, stream.sink(index), matcher, request.keep_format_tokens)
-            row.tenant, row.priority, row.keys = request.tenant, request.priority, keys
-            rows.append(row)
-        company = Company(rows)
-        for row in rows:
-            row.company = company
-            self.engine.submit(row)
-
-    def _new_row(
-        self,
-        choice_id: RequestId,
-        prompt: Prompt,
-        sampling: Sampling,
-        sink: Callable[[Delta], None],
-        grammar: Grammar | None,
-        keep_format_tokens: bool,
-    ) -> Row:
+        """Submit one sequence per choice to the engine, which alone keeps them."""
         from paceline.conversation.text import TextStream
         from paceline.engine import sequence
 
