@@ -290,7 +290,7 @@ def overload_table(report: Report) -> Table:
     table.add_row("with MLX's pool / limit", _share(seen.held, report.limit))
     table.add_row("idle afterwards / limit", _share(after["memory"]["active_bytes"], report.limit))
     table.add_row("longest standstill", duration(seen.still))
-    table.add_row("generated tokens per second", f"{report.gained('generated_tokens') / report.seconds:,.0f}")
+    table.add_row("generated tokens per second", f"{report.gained('generation_tokens') / report.seconds:,.0f}")
     table.add_row("prompt tokens computed per second", f"{report.gained('prompt_tokens') / report.seconds:,.0f}")
     table.add_row("rules broken", "none" if not report.broken else f"[red]{len(report.broken)}[/red]")
     return table
