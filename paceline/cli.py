@@ -6,6 +6,7 @@ import difflib
 import inspect
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -243,6 +244,8 @@ def serve(
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
+    for each in (signal.SIGINT, signal.SIGTERM):  # until uvicorn has handlers of its own: imports take seconds
+        signal.signal(each, lambda *_: os._exit(0))
     if settings.port:
         preflight.listen(settings).close()  # reports a port in use before the imports, which take seconds
     _start(settings)

@@ -83,13 +83,11 @@ class MemoryStats:
     active_bytes: int
     peak_bytes: int
     cache_bytes: int  # freed, and not returned to the system
+    error_ratio: float  # 0.05: the estimate is 5% too high; -0.05: 5% too low
 
-    # A field, so that it is serialized: 0.05 is an estimate that is 5% too high, -0.05 one that is 5% too low.
-    error_ratio: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        error = (self.estimate_bytes - self.active_bytes) / self.active_bytes if self.active_bytes else 0.0
-        object.__setattr__(self, "error_ratio", round(error, 4))
+    @classmethod
+    def of(cls, estimate: int, active: int, peak: int, cache: int) -> MemoryStats:
+        return cls(estimate, active, peak, cache, round((estimate - active) / active, 4) if active else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     seen: list[Settings] = []
     monkeypatch.setattr(platform, "prepare", lambda blas, exact: None)
     monkeypatch.setattr(preflight, "check", lambda settings: None)
@@ -38,6 +40,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
     yield seen
+    for each, handler in handlers.items():  # `serve` sets its own
+        signal.signal(each, handler)
 
 
 def invoke(*arguments: str) -> Any:

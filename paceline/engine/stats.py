@@ -64,7 +64,7 @@ class Monitor:
         self._samples = (*self._samples[1 - MAX_SAMPLES :], (now, counters.prompt_tokens, counters.generation_tokens))
         if admission is not None:
             estimate = admission.held(seqs)
-            self.memory = MemoryStats(estimate, mx.get_active_memory(), mx.get_peak_memory(), mx.get_cache_memory())
+            self.memory = MemoryStats.of(estimate, mx.get_active_memory(), mx.get_peak_memory(), mx.get_cache_memory())
 
     def throughput(self, now: float, counters: Counters, requests_per_second: float | None = None) -> ThroughputStats:
         recent = [sample for sample in self._samples if now - sample[0] <= WINDOW_SECONDS]

@@ -71,9 +71,9 @@ def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
 
 
 def test_the_error_is_relative_and_says_in_which_direction() -> None:
-    assert MemoryStats(110, 100, 120, 5).error_ratio == pytest.approx(0.1)
-    assert MemoryStats(90, 100, 120, 5).error_ratio == pytest.approx(-0.1)
-    assert MemoryStats(90, 0, 0, 0).error_ratio == 0.0
+    assert MemoryStats.of(110, 100, 120, 5).error_ratio == pytest.approx(0.1)
+    assert MemoryStats.of(90, 100, 120, 5).error_ratio == pytest.approx(-0.1)
+    assert MemoryStats.of(90, 0, 0, 0).error_ratio == 0.0
 
 
 def test_a_sample_is_due_every_half_second() -> None:

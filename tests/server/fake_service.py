@@ -125,7 +125,7 @@ SCHEDULING = Stats(  # of sequences, memory and the scheduler
         kv_cache_usage=0.4,
         expected_output_tokens=256,
     ),
-    memory=MemoryStats(estimate_bytes=550, active_bytes=500, peak_bytes=700, cache_bytes=50),
+    memory=MemoryStats.of(550, active=500, peak=700, cache=50),
 )
 
 
