@@ -568,7 +568,7 @@ class Reuse:
         self.budget.hold("prefixes", self.cache.memory)
         room = self.budget.room("prefixes")
         if self.cache.memory > room:
-            self.cache.shrink(room)
+            self.cache.shrink(room, pinned=True)
             self.budget.hold("prefixes", self.cache.memory)
         if features.nbytes > self.budget.room("pictures"):
             features.shrink(self.budget.room("pictures"))
@@ -588,7 +588,7 @@ class Reuse:
 
     def evict(self) -> None:
         """Give back all of it: a step ran out of memory."""
-        self.cache.shrink(0)
+        self.cache.shrink(0, pinned=True)
         self.runner.features.shrink(0)
         if self.budget is not None:
             self.give_way()

@@ -143,12 +143,12 @@ class SparsePrefill:
         cache = self.draft.cache
         if cache is None:
             return
-        cache.shrink(0 if everything else None)
+        cache.shrink(0 if everything else None, pinned=everything)
         if self.budget is not None:
             self.budget.hold("draft prefixes", cache.memory)
             room = self.budget.room("draft prefixes")
             if cache.memory > room:
-                cache.shrink(room)
+                cache.shrink(room, pinned=True)
                 self.budget.hold("draft prefixes", cache.memory)
 
     def clear(self) -> None:
