@@ -84,7 +84,7 @@ clients: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
-	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/answers
+	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/parsing
 	OPENBLAS_NUM_THREADS=1 PACELINE_TEST_FUZZ=500 $(BIN)/python -m pytest -n 1 tests/server/http/test_openapi.py
 	PACELINE_TEST_LONG=1 $(BIN)/python -m pytest -n0 tests/hostile --ignore tests/hostile/test_fuzz.py
 	PACELINE_TEST_FUZZ=600 $(BIN)/python -m pytest -n0 -s tests/hostile/test_fuzz.py

@@ -9,19 +9,20 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks import specprefill_cli, tiny
-from paceline.bench.cli import Progress, run_offline
-from paceline.bench.options import (
+from paceline.bench.cli import (
     Counts,
     JsonFile,
     Layout,
     OutputTokens,
     Pairs,
+    Progress,
     PromptTokens,
     Together,
     TogetherTokens,
     Traces,
     numbers,
     option,
+    run_offline,
     write_json,
 )
 from paceline.errors import PacelineError

@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,12 +23,12 @@ from paceline.bench.offline import bench_row, random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
 from paceline.cache.prefix import PrefixCache
+from paceline.engine import sequence
 from paceline.engine.core import EngineCore
-from paceline.engine.pace import Pace
 from paceline.engine.policy import POLICIES, PolicyName
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
-from paceline.engine.row import Row
+from paceline.engine.prefill_budget import PrefillBudget
+from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.types import Delta, Prompt, RequestId, Sampling
 
 CACHE = 2 << 30  # bytes that prefixes may take
@@ -93,12 +93,12 @@ class Line:
 
 @dataclass(slots=True)
 class _Waits:
-    """When each row's first token came, and when all rows are over."""
+    """When each sequence's first token came, and when all sequences are over."""
 
     first: dict[str, float] = field(default_factory=dict)
     arrived: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
-    running: threading.Event = field(default_factory=threading.Event)  # so many rows have brought a token
+    running: threading.Event = field(default_factory=threading.Event)  # so many sequences have brought a token
     done: threading.Event = field(default_factory=threading.Event)
     open_rows: int = 0
     enough: int = 1
@@ -118,65 +118,66 @@ class _Waits:
 
 
 class FairnessBench(Bench):
-    """A bench whose engine has a prefix cache, few places for rows, and a policy that can be changed between runs."""
+    """A bench whose engine has a prefix cache, few places for sequences, and a policy that can be changed between
+    runs."""
 
     def __init__(self, source: str, max_rows: int, stall_target_ms: float | None) -> None:
         super().__init__(source)
-        self.scheduler.max_rows = max_rows
+        self.scheduler.max_num_seqs = max_rows
         self.stall = None if stall_target_ms is None else stall_target_ms / 1000
-        self.reuse: Reuse
+        self.reuse: PrefixManager
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         core = super()._build(wake)
-        self.scheduler.pace = Pace(self.stall, self.scheduler.pace.most)
-        core.reuse = self.reuse = Reuse(PrefixCache(lambda: CACHE), core.runner)
+        self.scheduler.prefill_budget = PrefillBudget(self.stall, self.scheduler.prefill_budget.max_chunk)
+        core.prefix = self.reuse = PrefixManager(PrefixCache(lambda: CACHE), core.runner)
         return core
 
     def begin(self, policy: PolicyName) -> None:
         """Nothing is known of earlier runs."""
         self.engine.call(self.reuse.clear).result(timeout=PATIENCE)
         self.scheduler.policy = POLICIES[policy]()
-        self.scheduler.setbacks["policy"] = 0
+        self.scheduler.preemptions["policy"] = 0
 
-    def submit(self, tenant: str, requests: Requests, waits: _Waits, seed: int) -> list[Row]:
+    def submit(self, tenant: str, requests: Requests, waits: _Waits, seed: int) -> list[sequence.Sequence]:
         """All of a user's requests, each when it is due."""
         sampling = Sampling(temperature=0, max_tokens=requests.output, ignore_eos=True, speculation="off")
         head = self.model.head
-        router = Router("off", head if isinstance(head, str) else None)
+        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
         prompts = random_prompts(requests.count, requests.prompt, self.model.language.vocab_size, seed)
         waits.open_rows += requests.count
-        rows = []
+        seqs = []
         begun = time.perf_counter()
         for place, prompt in enumerate(prompts):
             name = f"{tenant}-{place}"
             route = router.route(Prompt(prompt), sampling)
-            row = bench_row(place, prompt, sampling, requests.output, partial(waits.sink, name), route)
-            row.id, row.tenant = RequestId(name), tenant
-            row.cache_key = self.reuse.cache_key(row.prompt)
-            rows.append(row)
-        for place, row in enumerate(rows):
+            seq = bench_row(place, prompt, sampling, requests.output, partial(waits.sink, name), route)
+            seq.id, seq.request = RequestId(name), replace(seq.request, id=RequestId(name), tenant=tenant)
+            seq.prefix.key = self.reuse.cache_key(seq.prompt)
+            seqs.append(seq)
+        for place, seq in enumerate(seqs):
             time.sleep(max(begun + place * requests.gap - time.perf_counter(), 0.0))
-            waits.arrived[str(row.id)] = time.perf_counter()
-            self.engine.submit(row)
-        return rows
+            waits.arrived[str(seq.id)] = time.perf_counter()
+            self.engine.submit(seq)
+        return seqs
 
     def run(self, policy: PolicyName, guest: Requests, hog: Requests | None, seed: int) -> tuple[list[float], int]:
-        """The guest's waits in seconds, and how often a row was set back for the policy's sake."""
+        """The guest's waits in seconds, and how often a sequence was set back for the policy's sake."""
         self.begin(policy)
-        others, waits = _Waits(enough=min(self.scheduler.max_rows, 0 if hog is None else hog.count)), _Waits()
-        rows = [] if hog is None else self.submit("hog", hog, others, 2 * seed)
-        if rows and not others.running.wait(PATIENCE):
+        others, waits = _Waits(enough=min(self.scheduler.max_num_seqs, 0 if hog is None else hog.count)), _Waits()
+        seqs = [] if hog is None else self.submit("hog", hog, others, 2 * seed)
+        if seqs and not others.running.wait(PATIENCE):
             raise BenchError("The hog's requests did not start.")
         self.submit("guest", guest, waits, 2 * seed + 1)
         if not waits.done.wait(PATIENCE):
             raise BenchError(f"The guest's requests were not done after {PATIENCE:g} s.")
-        for row in rows:
-            self.engine.abort(row.id)
-        if rows and not others.done.wait(PATIENCE):
+        for seq in seqs:
+            self.engine.abort(seq.id)
+        if seqs and not others.done.wait(PATIENCE):
             raise BenchError("The hog's requests could not be cancelled.")
         if failures := waits.failures + others.failures:
             raise BenchError(f"{len(failures)} requests failed: {failures[0]}")
-        return [waits.first[name] - waits.arrived[name] for name in waits.arrived], self.scheduler.setbacks["policy"]
+        return [waits.first[name] - waits.arrived[name] for name in waits.arrived], self.scheduler.preemptions["policy"]
 
 
 def compare(
@@ -189,7 +190,7 @@ def compare(
 ) -> list[Line]:
     """Alone, then under each policy, in turns, after a short run that warms up."""
     watch("warming up")
-    few = bench.scheduler.max_rows
+    few = bench.scheduler.max_num_seqs
     bench.run("fair", Requests(2, guest.prompt, 4), Requests(few, hog.prompt, 4), 1_000_000)
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in (ALONE, *policies)}
     preempted: dict[str, int] = dict.fromkeys(found, 0)

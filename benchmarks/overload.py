@@ -84,15 +84,15 @@ class Sightings:
     def see(self, state: dict[str, Any], now: float) -> None:
         self.looks += 1
         self.last = state
-        self.running = max(self.running, state["running"])
-        self.waiting = max(self.waiting, state["waiting"])
-        for reason, count in state["waiting_by_reason"].items():
+        self.running = max(self.running, state["num_requests_running"])
+        self.waiting = max(self.waiting, state["num_requests_waiting"])
+        for reason, count in state["num_requests_waiting_by_reason"].items():
             self.reasons[reason] = max(self.reasons[reason], count)
         memory = state["memory"]
         self.held = max(self.held, memory["active_bytes"] + memory["cache_bytes"])
         self.peak = max(self.peak, memory["peak_bytes"])
-        progress = (state["steps"], sum(state["finished"].values()))
-        if progress != self._progress or not (state["running"] or state["waiting"]):
+        progress = (state["steps"], sum(state["requests_finished"].values()))
+        if progress != self._progress or not (state["num_requests_running"] or state["num_requests_waiting"]):
             self._progress, self._since = progress, now
         self.still = max(self.still, now - self._since)
 
@@ -122,7 +122,7 @@ class Report:
 
     @property
     def limit(self) -> int:
-        return int(self.after["budget"]["limit_bytes"])
+        return int(self.after["memory_budget"]["limit_bytes"])
 
     def gained(self, name: str) -> int:
         return int(self.after[name] - self.before[name])
@@ -143,9 +143,9 @@ class Report:
             "limit_bytes": self.limit,
             "peak_bytes": self.seen.peak,
             "held_bytes": self.seen.held,
-            "idle": {"memory": self.after["memory"], "budget": self.after["budget"]["parts"]},
+            "idle": {"memory": self.after["memory"], "budget": self.after["memory_budget"]["parts"]},
             "longest_standstill_s": self.seen.still,
-            "generated_tokens_per_s": self.gained("generated_tokens") / self.seconds,
+            "generated_tokens_per_s": self.gained("generation_tokens") / self.seconds,
             "prompt_tokens_per_s": self.gained("prompt_tokens") / self.seconds,
             "broken_rules": list(self.broken),
         }
@@ -195,8 +195,9 @@ async def _watch(
         state = seen.last
         if state:
             say(
-                f"{time.monotonic() - begun:.0f} s: {len(crowd.outcomes)} requests over, {state['running']} running, "
-                f"{state['waiting']} waiting, peak {seen.peak / 1e6:.0f} MB"
+                f"{time.monotonic() - begun:.0f} s: {len(crowd.outcomes)} requests over, "
+                f"{state['num_requests_running']} running, {state['num_requests_waiting']} waiting, "
+                f"peak {seen.peak / 1e6:.0f} MB"
             )
         await asyncio.sleep(LOOK)
 
@@ -208,7 +209,7 @@ async def _settled(client: httpx.AsyncClient, seen: Sightings) -> dict[str, Any]
         try:
             state = await status(client)
             seen.see(state, time.monotonic())
-            if not state["running"] and not state["waiting"]:
+            if not state["num_requests_running"] and not state["num_requests_waiting"]:
                 await asyncio.sleep(1.0)  # what the last step left behind is gone by then
                 return await status(client)
         except httpx.HTTPError:
@@ -241,9 +242,10 @@ def rules(report: Report) -> Iterator[str]:
 
 def idle(state: dict[str, Any]) -> Iterator[str]:
     """What a server that should be idle still holds."""
-    if state["running"] or state["waiting"]:
-        yield f"{state['running']} requests run and {state['waiting']} wait, though all clients have gone"
-    budget = state["budget"]
+    running, waiting = state["num_requests_running"], state["num_requests_waiting"]
+    if running or waiting:
+        yield f"{running} requests run and {waiting} wait, though all clients have gone"
+    budget = state["memory_budget"]
     parts: dict[str, int] = budget["parts"]
     kept = {name: parts[name] for name in IDLE_PARTS if parts.get(name)}
     if kept:

@@ -27,8 +27,8 @@ from paceline.cache.disk import Disk
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.core import EngineCore
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
+from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.errors import PacelineError
 from paceline.types import Delta, Prompt, Sampling, Speculation
 
@@ -107,7 +107,7 @@ class PrefixBench(Bench):
         super().__init__(source, layout, prefill_chunk, compile)
         self.folder = folder
         self.limit = self._room = int(gigabytes * 1e9)
-        self.reuse: Reuse
+        self.reuse: PrefixManager
         self.cache: PrefixCache
         self.tier: DiskTier
         self.disk: _PatientDisk
@@ -123,9 +123,9 @@ class PrefixBench(Bench):
         self.cache = PrefixCache(lambda: self.limit)
         self.disk = _PatientDisk(self.folder, "bench", self._room, on_done=wake)
         self.tier = DiskTier(self.cache, self.disk)
-        self.reuse = Reuse(self.cache, core.runner, feeds_head=self.speculation != "off", disk=self.tier)
+        self.reuse = PrefixManager(self.cache, core.runner, feeds_head=self.speculation != "off", disk=self.tier)
         self.tier.open()
-        core.reuse = self.reuse
+        core.prefix = self.reuse
         return core
 
     def between(self, work: Callable[[], Any]) -> Any:
@@ -152,7 +152,7 @@ class PrefixBench(Bench):
     def _settled(self) -> bool:
         """On the engine's thread: take in what was written, give out what is not."""
         self.tier.poll()
-        return not self.tier.busy and self.disk.stats()["pending"] == 0
+        return not self.tier.busy and self.disk.stats().pending == 0
 
     def drop_memory(self) -> None:
         """What is on disk stays known; it has to be read again, and from the disk itself."""
@@ -190,22 +190,22 @@ class PrefixBench(Bench):
         """Seconds on the engine's thread, until the device has what a row that goes on after `shared` needs."""
         sampling = Sampling(temperature=0, max_tokens=1, speculation=self.speculation)
         head = self.model.head
-        route = Router("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
+        route = SpeculationPolicy("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
 
         def run() -> float:
             row = bench_row(0, prompt, sampling, 1, _ignore, route, (shared,))
-            self.reuse.arrive(row)
+            self.reuse.on_arrival(row)
             mx.synchronize()
             begun = time.perf_counter()
-            self.reuse.enter(row)
-            batches = [batch for batch in (row.batch, row.head) if batch is not None]
+            self.reuse.on_admit(row)
+            batches = [batch for batch in (row.computed.batch, row.draft.batch) if batch is not None]
             mx.eval([array for batch in batches for array in batch.arrays()])
             mx.synchronize()
             seconds = time.perf_counter() - begun
             row.finished = "abort"
-            self.reuse.end(row, "abort")
-            if row.cached != shared:
-                raise PrefixBenchError(f"{row.cached} tokens were restored, not {shared}.")
+            self.reuse.on_finish(row, "abort")
+            if row.prefix.cached_tokens != shared:
+                raise PrefixBenchError(f"{row.prefix.cached_tokens} tokens were restored, not {shared}.")
             return seconds
 
         seconds: float = self.between(run)

@@ -14,7 +14,7 @@ from mlx.utils import tree_map_with_path
 
 from paceline.cache.slot_plan import PADDED
 from paceline.models.adapter import Adapted, adapt, wrap_layers
-from paceline.models.context import context_length
+from paceline.models.files import context_length
 from paceline.models.loader import LoadedModel
 from paceline.models.mtp import Head, MTPModule
 

@@ -24,20 +24,20 @@ from paceline import platform
 from paceline.bench.offline import Trace, bench_row, random_prompts
 from paceline.cache.budget import Budget
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.engine import sequence
 from paceline.engine.core import EngineCore
-from paceline.engine.duty import Duty
 from paceline.engine.forward import DEVICES
-from paceline.engine.rehearsal import rehearse
-from paceline.engine.routing import Router
-from paceline.engine.row import Row
+from paceline.engine.prefill_budget import SparseBudget
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
+from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.warmup import warm_up
 from paceline.errors import LoadError, PacelineError
 from paceline.models.loader import LoadedModel
 from paceline.sparse.rules import SHORTEST, Rules
 from paceline.types import Prompt, RequestId, Sampling
 
-EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")  # of which a prompt's tokens use a row each, or none
+EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")  # of which a prompt's tokens use a sequence each, or none
 CHARACTERS = 8  # a token of text has fewer, on average
 WARM_UP = 2048  # tokens of the prompts before the first turn
 PATIENCE = 1800.0  # seconds for one prompt
@@ -57,16 +57,16 @@ def silent(text: str) -> None:
     """Nobody watches."""
 
 
-class Timed(Duty):
+class Timed(SparseBudget):
     """The engine's own rule for chunks beside streams, which also remembers how long each chunk took."""
 
     def __init__(self) -> None:
         super().__init__()
         self.chunks: list[float] = []
 
-    def took(self, seconds: float, now: float) -> None:
+    def finished(self, seconds: float, now: float) -> None:
         self.chunks.append(seconds)
-        super().took(seconds, now)
+        super().finished(seconds, now)
 
 
 class SparseBench(Bench):
@@ -122,15 +122,14 @@ class SparseBench(Bench):
             window=self.draft_window,
             special=frozenset() if tokenizer is None else tokenizer.special_ids,
             caches=False,
-            about={},
         )
-        self.sparse.on_chosen = self._note_choice
-        self.scheduler.duty = self.duty
+        self.sparse.on_kept = self._note_choice
+        self.scheduler.sparse_budget = self.duty
         if platform.device_kind() in DEVICES:  # as a server does
-            rehearse(core.runner, draft=self.sparse.draft)
+            warm_up(core.runner, draft=self.sparse.draft)
         return core
 
-    def _note_choice(self, row: Row) -> None:
+    def _note_choice(self, seq: sequence.Sequence) -> None:
         self.chosen_at = time.perf_counter()
 
     @property
@@ -150,7 +149,9 @@ class SparseBench(Bench):
             characters *= 2
         return tuple(ids[:tokens])
 
-    def row(self, name: str, prompt: tuple[int, ...], limit: int, trace: Trace, keep: float | None) -> Row:
+    def seq(
+        self, name: str, prompt: tuple[int, ...], limit: int, trace: Trace, keep: float | None
+    ) -> sequence.Sequence:
         """`keep`: the share that is read; None: full prefill."""
         sampling = Sampling(
             temperature=0,
@@ -161,11 +162,11 @@ class SparseBench(Bench):
             specprefill_keep=keep,
         )
         head = self.model.head
-        route = Router("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
+        route = SpeculationPolicy("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
         place = len(trace.times)
-        row = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
-        row.id = RequestId(f"{name}-{place}")
-        return row
+        seq = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
+        seq.id = RequestId(f"{name}-{place}")
+        return seq
 
 
 def weights(model: LoadedModel) -> int:
@@ -196,9 +197,9 @@ def first_token(bench: SparseBench, prompt: tuple[int, ...], keep: float | None)
     trace = Trace()
     counts = bench.sparse.counts
     before = counts.select_seconds, counts.kept
-    row = bench.row("prompt", prompt, 1, trace, keep)
+    seq = bench.seq("prompt", prompt, 1, trace, keep)
     begun = time.perf_counter()
-    bench.engine.submit(row)
+    bench.engine.submit(seq)
     wait(trace)
     seconds = trace.times[0][0] - begun
     if keep is None:
@@ -211,7 +212,7 @@ def first_token(bench: SparseBench, prompt: tuple[int, ...], keep: float | None)
 
 
 def wait(trace: Trace) -> None:
-    """Until all its rows have ended; raises where one went wrong."""
+    """Until all its sequences have ended; raises where one went wrong."""
     if not trace.done.wait(PATIENCE):
         raise SparseBenchError(f"There was no answer in {PATIENCE:.0f} s.")
     if trace.failures:
@@ -260,7 +261,7 @@ def median(numbers: Any) -> float:
     return float(statistics.median(numbers))
 
 
-def warm_up(bench: SparseBench, keep: float, tokens: int = WARM_UP) -> None:
+def warm_up_both(bench: SparseBench, keep: float, tokens: int = WARM_UP) -> None:
     """Both ways once, on a short prompt: kernels are compiled, buffers are there."""
     prompt = bench.prompt(max(tokens, SHORTEST + 1), 1_000_000)
     for way in (None, keep):
@@ -355,7 +356,7 @@ def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, w
         counted = bench.sparse.counts.kept
         watch(f"{streams} streams and {length} tokens")
         arrived = time.perf_counter()
-        bench.engine.submit(bench.row("prompt", prompt, 1, reader, keep))
+        bench.engine.submit(bench.seq("prompt", prompt, 1, reader, keep))
         wait(reader)
         first = reader.times[0][0]
         chunks = list(bench.duty.chunks)
@@ -385,17 +386,17 @@ def beside_streams(bench: SparseBench, streams: int, length: int, keep: float, w
 
 @contextmanager
 def _streams(bench: SparseBench, count: int) -> Iterator[Trace]:
-    """Rows that go on until the block ends; it begins when each of them has said a few tokens."""
+    """Sequences that go on until the block ends; it begins when each of them has said a few tokens."""
     trace = Trace()
-    rows = [bench.row("stream", bench.prompt(STREAM_PROMPT, place + 1), ENDLESS, trace, None) for place in range(count)]
-    for row in rows:
-        bench.engine.submit(row)
+    seqs = [bench.seq("stream", bench.prompt(STREAM_PROMPT, place + 1), ENDLESS, trace, None) for place in range(count)]
+    for seq in seqs:
+        bench.engine.submit(seq)
     try:
         _until(lambda: all(len(times) >= STREAM_WARM for times in trace.times.values()))
         yield trace
     finally:
-        for row in rows:
-            bench.engine.abort(row.id)
+        for seq in seqs:
+            bench.engine.abort(seq.id)
         wait(trace)
 
 
@@ -427,12 +428,12 @@ def about(bench: SparseBench) -> dict[str, Any]:
         "relative_size": bench.relative_size,
         "draft_chunk": bench.sparse.chunk,
         "draft_window": bench.sparse.draft.window,
-        "prefill_chunk": bench.scheduler.pace.most,
+        "prefill_chunk": bench.scheduler.prefill_budget.max_chunk,
     }
 
 
 def whole_run(bench: SparseBench, lengths: Sequence[int], keep: float, turns: int, watch: Watch = silent) -> list[Line]:
     """All lengths, after a warm-up."""
     watch("warming up")
-    warm_up(bench, keep, min(WARM_UP, *lengths))
+    warm_up_both(bench, keep, min(WARM_UP, *lengths))
     return [compare(bench, length, keep, turns, watch) for length in lengths]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.bench.options import JsonFile, Layout, Traces, numbers, option, write_json
+from paceline.bench.cli import JsonFile, Layout, Traces, numbers, option, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,14 +118,14 @@ def specprefill(
 def shares(text: str) -> list[float]:
     """Of a prompt, from text like 0.5,0.3."""
     from paceline.bench.wire import BenchError
-    from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+    from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 
     try:
         found = [float(share) for share in text.split(",")]
     except ValueError:
         found = []
-    if not found or not all(LEAST_SHARE <= share <= MOST_SHARE for share in found):
-        raise BenchError(f"{text!r}: give shares from {LEAST_SHARE} to {MOST_SHARE}, like {KEEP}.")
+    if not found or not all(MIN_KEEP_RATIO <= share <= MAX_KEEP_RATIO for share in found):
+        raise BenchError(f"{text!r}: give shares from {MIN_KEEP_RATIO} to {MAX_KEEP_RATIO}, like {KEEP}.")
     return found
 
 
@@ -143,10 +143,10 @@ def _speed(
 def _streams(
     console: Console, bench: SparseBench, streams: int, length: int, keep: float, watch: Watch
 ) -> dict[str, Any]:
-    from benchmarks.specprefill import about, beside_streams, warm_up
+    from benchmarks.specprefill import about, beside_streams, warm_up_both
 
     watch("warming up")
-    warm_up(bench, keep)
+    warm_up_both(bench, keep)
     found = beside_streams(bench, streams, length, keep, watch)
     console.print(_headline(bench), markup=False, soft_wrap=True)
     console.print(streams_table(found))
@@ -182,7 +182,7 @@ def _headline(bench: SparseBench) -> str:
         f"{bench.source} with {bench.draft_source} on {platform.device_kind()}: the draft has "
         f"{bench.relative_size:.3f} of its parameters, embeddings not counted; it reads {bench.sparse.chunk} tokens a "
         f"step and looks back {'all of them' if window is None else f'{window} tokens more'}; the model reads "
-        f"{bench.scheduler.pace.most} a step."
+        f"{bench.scheduler.prefill_budget.max_chunk} a step."
     )
 
 

@@ -22,8 +22,8 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.text import TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.row import Row
-from paceline.sparse.scorer import Draft, Scout
+from paceline.engine import sequence
+from paceline.sparse.scorer import Draft, PromptScorer
 from paceline.types import Prompt, RequestId, Sampling
 
 Choice = Literal["draft", "random", "recency"]
@@ -38,10 +38,8 @@ Scores = NDArray[np.float32]
 # -- drafts that look at nothing
 
 
-class Known(Scout):
+class Known(PromptScorer):
     """Its scores come from elsewhere: it reads nothing."""
-
-    __slots__ = ("given",)
 
     def __init__(self, draft: Draft, tokens: Sequence[int], given: Scores) -> None:
         super().__init__(draft, tokens, (), None)
@@ -62,14 +60,12 @@ class Blind(Draft):
         super().__init__(draft.language)
         self.rule = rule
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         return Known(self, tokens, self.rule(tokens))
 
 
-class Noted(Scout):
+class Noted(PromptScorer):
     """Leaves its scores with its draft."""
-
-    __slots__ = ()
 
     def scores(self) -> Scores:
         found = super().scores()
@@ -85,7 +81,7 @@ class Remembering(Draft):
         super().__init__(draft.language)
         self.known: dict[bytes, Scores] = {}
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         given = self.known.get(key(tokens))
         return Noted(self, tokens, marks, None) if given is None else Known(self, tokens, given)
 
@@ -127,20 +123,16 @@ def answers(bench: SparseBench, prompts: Sequence[Prompt], keep: float) -> list[
         raise SparseBenchError("Shapes of random weights answer nothing: --quality needs a model with a tokenizer.")
     sampling = Sampling(temperature=0, max_tokens=ANSWER, speculation="off", specprefill=True, specprefill_keep=keep)
     heard = Trace()
-    rows = [
-        Row(
-            RequestId(f"question-{place}"),
-            prompt,
-            sampling,
-            ANSWER,
+    seqs = [
+        sequence.Sequence(
+            sequence.EngineRequest(RequestId(f"question-{place}"), prompt, sampling, ANSWER, eos_ids=tokenizer.eos_ids),
             TextStream(tokenizer.detokenizer()),
             heard.sink(place),
-            end_ids=tokenizer.eos_ids,
         )
         for place, prompt in enumerate(prompts)
     ]
-    for row in rows:
-        bench.engine.submit(row)
+    for seq in seqs:
+        bench.engine.submit(seq)
     wait(heard)
     return list(heard.texts.values())
 
@@ -183,7 +175,7 @@ def judge(
     """Every kind and length: whole, then every share by the draft, at random and by recency."""
     if bench.tokenizer is None:
         raise SparseBenchError("Shapes of random weights answer nothing: --quality needs a model with a tokenizer.")
-    bench.scheduler.max_rows = ROWS
+    bench.scheduler.max_num_seqs = ROWS
     true = bench.sparse.draft
     drafts: dict[Choice, Draft] = {
         "draft": Remembering(true),

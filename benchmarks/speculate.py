@@ -16,9 +16,9 @@ from pathlib import Path
 import mlx.core as mx
 
 from paceline.bench.offline import Bench, bench_row, random_prompts
-from paceline.engine.depth import bucket
-from paceline.engine.routing import Route
-from paceline.engine.runner import Launched, Runner
+from paceline.engine.draft_length import bucket
+from paceline.engine.runner import InFlightStep, Runner
+from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Delta, Sampling, Speculation
 
 # Operations that only look at an array another way, and run nothing.
@@ -103,10 +103,10 @@ def compare(
 
 
 def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
-    depths, counters = bench.scheduler.depths, bench.engine.core.counters
-    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    depths, counters = bench.scheduler.draft_lengths, bench.engine.core.counters
+    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
-    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generated_tokens
+    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     if counts:
         drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))
         mode.drafted += drafted
@@ -118,7 +118,7 @@ def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mo
 
 def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:
     """What the engine has learnt: milliseconds of a step by rows and depth."""
-    learnt = bench.scheduler.depths.stats()["cost_model"]["step_ms_by_rows_and_depth"]
+    learnt = bench.scheduler.draft_lengths.stats().cost_model.step_ms
     return {count: {int(d): ms for d, ms in learnt.get(str(bucket(count)), {}).items()} for count in rows}
 
 
@@ -127,7 +127,7 @@ class _Counting(Runner):
 
     launches = 0
 
-    def _unevaluated(self, launched: Launched) -> list[mx.array]:
+    def _unevaluated(self, launched: InFlightStep) -> list[mx.array]:
         arrays = super()._unevaluated(launched)
         self.launches = operations(arrays)
         return arrays
@@ -139,19 +139,19 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
     def run() -> dict[int, int]:
         runner = bench.runner
         counting = _Counting(runner.model, runner.grouping, traces=runner.forward.traces)
-        sampling, route = Sampling(temperature=0, ignore_eos=True), Route(None, "bench")
+        sampling, route = Sampling(temperature=0, ignore_eos=True), SpeculationMode(None, "bench")
         prompts = random_prompts(rows, 8, 100)
         riders = [bench_row(place, prompt, sampling, 1 << 20, _ignore, route) for place, prompt in enumerate(prompts)]
         for row in riders:
             counting._prefill(row, 0, 7)
-            row.prefilled = 7
+            row.computed.tokens = 7
         found = {}
         for depth in depths:
             for _ in range(8):  # past the steps that come before a trace
                 for row in riders:
-                    row.depth = depth
+                    row.draft.length = depth
                 launched = counting.decode(riders, depth)
-                if launched.unread:
+                if launched.result_pending:
                     counting.read(launched)
                 counting.collect(launched)
             found[depth] = counting.launches

@@ -19,9 +19,9 @@ from benchmarks.models import Bench
 from paceline.bench.offline import Trace, bench_row, random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
-from paceline.engine.pace import Pace
-from paceline.engine.routing import Router
-from paceline.engine.row import Row
+from paceline.engine import sequence
+from paceline.engine.prefill_budget import PrefillBudget
+from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.types import Prompt, RequestId, Sampling
 
 PATIENCE = 600.0  # seconds for streams to start, and to end
@@ -75,22 +75,22 @@ class StallBench(Bench):
     def run(self, target: float | None, plan: Plan, seed: int = 0) -> Line:
         """One target: streams, then prompts among them, then everybody goes."""
         scheduler = self.scheduler
-        scheduler.pace = Pace(target, scheduler.pace.most)
+        scheduler.prefill_budget = PrefillBudget(target, scheduler.prefill_budget.max_chunk)
         trace, readers = Trace(), Trace()
         vocab = self.model.language.vocab_size
         streams = self._rows("stream", random_prompts(plan.streams, SHORT, vocab, 2 * seed), ENDLESS, trace)
         prompts = self._rows("prompt", random_prompts(plan.prompts, plan.prompt, vocab, 2 * seed + 1), 1, readers)
-        for row in streams:
-            self.engine.submit(row)
+        for seq in streams:
+            self.engine.submit(seq)
         self._until(lambda: all(len(times) >= WARM for times in trace.times.values()), PATIENCE)
         begun, computed = time.perf_counter(), self.engine.core.counters.prompt_tokens
-        for row in prompts:
-            self.engine.submit(row)
+        for seq in prompts:
+            self.engine.submit(seq)
         self._until(readers.done.is_set, plan.seconds)
         ended, computed = time.perf_counter(), self.engine.core.counters.prompt_tokens - computed
-        chunk = scheduler.pace.chunk(decoding=True)
-        for row in (*streams, *prompts):
-            self.engine.abort(row.id)
+        chunk = scheduler.prefill_budget.chunk(decoding=True)
+        for seq in (*streams, *prompts):
+            self.engine.abort(seq.id)
         if not trace.done.wait(PATIENCE) or not readers.done.wait(PATIENCE):
             raise BenchError("The streams could not be cancelled.")
         if failures := trace.failures + readers.failures:
@@ -102,17 +102,17 @@ class StallBench(Bench):
             raise BenchError("The streams brought no tokens while the prompts were read.")
         return Line(target, before, during, computed / (ended - begun), chunk)
 
-    def _rows(self, name: str, prompts: Sequence[tuple[int, ...]], limit: int, trace: Trace) -> list[Row]:
+    def _rows(self, name: str, prompts: Sequence[tuple[int, ...]], limit: int, trace: Trace) -> list[sequence.Sequence]:
         sampling = Sampling(temperature=0, max_tokens=limit, ignore_eos=True, speculation="off")
         head = self.model.head
-        router = Router("off", head if isinstance(head, str) else None)
-        rows = []
+        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
+        seqs = []
         for place, prompt in enumerate(prompts):
             route = router.route(Prompt(prompt), sampling)
-            row = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
-            row.id = RequestId(f"{name}-{place}")
-            rows.append(row)
-        return rows
+            seq = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
+            seq.id = RequestId(f"{name}-{place}")
+            seqs.append(seq)
+        return seqs
 
     def _until(self, done: Callable[[], bool], seconds: float) -> None:
         deadline = time.perf_counter() + seconds

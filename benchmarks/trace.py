@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from paceline.bench.load import Outcome, Recording, read_outcome
-from paceline.bench.probe import SAMPLE_WORDS, find_model, probe
 from paceline.bench.prompts import PATHS, WORDS, Calibration, Lengths, Workload
 from paceline.bench.report import Report, report
-from paceline.bench.serve import Watch
+from paceline.bench.serve import SAMPLE_WORDS, Watch, find_model, probe
 from paceline.bench.wire import Address, BenchError, call, exchange
 from paceline.errors import PacelineError
 
@@ -271,7 +270,7 @@ class InProcess:
         return Calibration((long - short) / (SAMPLE_WORDS[1] - SAMPLE_WORDS[0]), 0.0, "the tokenizer")
 
     async def ask(self, messages: Sequence[Message], max_tokens: int) -> Outcome:
-        from paceline.service import ChatRequest
+        from paceline.requests import ChatRequest
         from paceline.types import Sampling
 
         sampling = Sampling(temperature=0, max_tokens=max_tokens, ignore_eos=True)
@@ -299,8 +298,7 @@ class InProcess:
         return replace(outcome, ended=time.perf_counter(), chunk_times=tuple(times), text="".join(texts))
 
     async def prefilled(self) -> int | None:
-        count: int = self.service.stats()["prompt_tokens"]
-        return count
+        return self.service.stats().prompt_tokens
 
     async def tokens(self, messages: Sequence[Message]) -> list[int] | None:
         return await asyncio.to_thread(self.service.render, messages)

@@ -6,7 +6,8 @@ python examples/chat.py [MODEL]
 import asyncio
 import sys
 
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 

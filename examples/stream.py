@@ -7,7 +7,8 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 

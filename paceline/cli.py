@@ -19,99 +19,16 @@ from paceline import __version__, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.errors import EngineFailed, PacelineError, SettingsError
-from paceline.settings import Settings, flag_name
+from paceline.settings import ALIASES, Settings, flag_name
 
 logger = logging.getLogger("paceline")
 
-# What `--help` groups together, and the word it shows for each flag's value; a switch has none.
-PANELS: Mapping[str, Mapping[str, str]] = {
-    "Server": {
-        "host": "ADDRESS",
-        "port": "N",
-        "served_model_name": "NAME",
-        "drain_seconds": "SECONDS",
-        "log_level": "LEVEL",
-    },
-    "Who may use it": {
-        "api_key": "KEY",
-        "api_key_file": "FILE",
-        "admin_key": "KEY",
-        "admin_key_file": "FILE",
-        "cors_origin": "ORIGIN",
-        "allowed_host": "HOST",
-    },
-    "Engine": {
-        "max_rows": "N",
-        "prefill_chunk": "N|auto",
-        "kv_layout": "LAYOUT",
-        "dtype": "TYPE",
-        "speculation": "MODE",
-        "max_draft": "N",
-        "context_length": "N|auto",
-        "tool_parser": "NAME",
-        "reasoning_parser": "NAME",
-        "chat_template": "FILE",
-        "embedding_pooling": "KIND",
-        "blas": "PATH|none",
-    },
-    "Memory": {
-        "memory_limit_gb": "GB|auto",
-        "scheduler_headroom_gb": "GB|auto",
-    },
-    "Scheduling": {
-        "scheduler_policy": "POLICY",
-        "starvation_seconds": "SECONDS",
-        "max_queue": "N",
-        "queue_timeout": "SECONDS|none",
-        "first_token_timeout": "SECONDS|none",
-        "request_timeout": "SECONDS|none",
-        "max_unread_tokens": "N",
-        "stall_target_ms": "MS|none",
-    },
-    "Prefix cache": {
-        "prefix_cache": "",
-        "cache_memory_gb": "GB|auto",
-        "cache_dir": "FOLDER",
-        "cache_disk_gb": "GB",
-        "vision_cache_mb": "MB",
-    },
-    "Sparse prefill (SpecPrefill)": {
-        "specprefill": "MODE",
-        "specprefill_draft_model": "MODEL",
-        "specprefill_threshold": "N",
-        "specprefill_keep_pct": "SHARE",
-        "specprefill_max_tokens": "N",
-        "specprefill_chunk": "N|auto",
-        "specprefill_window": "N|auto",
-    },
-    "Limits of a request": {
-        "max_choices": "N",
-        "max_stop_strings": "N",
-        "max_logprobs": "N",
-        "max_body_mb": "N",
-        "body_timeout_seconds": "SECONDS",
-        "max_connections": "N",
-        "max_images": "N",
-        "max_image_pixels": "N",
-        "max_videos": "N",
-        "max_video_seconds": "SECONDS",
-        "video_fps": "N",
-        "video_max_frames": "N",
-    },
-    "Pictures by address": {
-        "allow_remote_media": "",
-        "media_allowed_host": "HOST",
-        "media_timeout_seconds": "SECONDS",
-        "media_dir": "FOLDER",
-    },
-}
 ACCEPTED = "accepted for vllm-mlx command lines; Paceline needs no flag for this"
 VLLM_MLX_FLAGS = ("--continuous-batching", "--enable-mtp", "--mllm")
 VLLM_MLX: Mapping[str, Any] = {"help": ACCEPTED.capitalize() + ".", "rich_help_panel": "From vllm-mlx"}
 ELSEWHERE: Mapping[str, str] = {  # what the options of other servers are called here
     "--max-model-len": "--context-length",
     "--ctx-size": "--context-length",
-    "--max-num-seqs": "--max-rows",
     "--max-num-batched-tokens": "--prefill-chunk",
     "--tool-call-parser": "--tool-parser",
     "--enable-prefix-caching": "--prefix-cache",
@@ -122,9 +39,9 @@ ELSEWHERE: Mapping[str, str] = {  # what the options of other servers are called
 # click's, or that of the copy which newer releases of Typer carry
 USAGE_ERROR = cast(type[Exception], typer.BadParameter.__bases__[0])
 SETTINGS_HELP = (
-    "Every flag is also a key of the --config file and a variable: --max-rows 8, max_rows = 8, "
-    "PACELINE_MAX_ROWS=8. A flag beats the file, the file beats the variable. A flag that may be repeated is a list "
-    "in the file, and commas separate its values in the variable."
+    "Every flag is also a key of the --config file and a variable: --max-num-seqs 8, max_num_seqs = 8, "
+    "PACELINE_MAX_NUM_SEQS=8. A flag beats the file, the file beats the variable. A flag that may be repeated is a "
+    "list in the file, and commas separate its values in the variable."
 )
 
 
@@ -213,6 +130,21 @@ def paceline(
     """
 
 
+def _panels() -> dict[str, dict[str, str]]:
+    """What `--help` groups together, and the word it shows for each flag's value."""
+    panels: dict[str, dict[str, str]] = {}
+    for field, setting in Settings.model_fields.items():
+        shown = cast(dict[str, str], setting.json_schema_extra)
+        if shown["panel"]:
+            flags = panels.setdefault(shown["panel"], {})
+        if field != "model":  # an argument
+            flags[field] = shown["metavar"]
+    return panels
+
+
+PANELS = _panels()
+
+
 def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command MODEL, --config and a flag for every setting of these panels.
 
@@ -273,8 +205,10 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     notes = [" | ".join(choices)] if choices else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
+    aliases = [flag_name(alias) for alias, name in ALIASES.items() if name == field]
     info = typer.Option(
         f"{flag_name(field)}/{flag_name(f'no_{field}')}" if switch else flag_name(field),
+        *aliases,
         metavar=metavar or None,
         help=f"{setting.description}{shown}",
         show_default=False,
@@ -305,7 +239,7 @@ def serve(
 
     [cyan]paceline serve mlx-community/Qwen3-4B-4bit[/cyan]   download from Hugging Face, then serve
 
-    [cyan]paceline serve ~/models/qwen --port 9000 --max-rows 16[/cyan]   a folder, another port, fewer rows
+    [cyan]paceline serve ~/models/qwen --port 9000 --max-num-seqs 16[/cyan]   a folder, another port, fewer at a time
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """

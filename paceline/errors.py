@@ -10,10 +10,17 @@ class PacelineError(Exception):
 class InvalidRequest(PacelineError):
     """The request cannot be served as written; `field` names the part that is wrong."""
 
+    code: str | None = None
+
     def __init__(self, message: str, *, field: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.field = field
-        self.code = code
+        self.code = code or self.code
+
+    @staticmethod
+    def at(field: str, problem: str, *, code: str | None = None) -> InvalidRequest:
+        """The field's name, then what is wrong with it: "must be text." or ": this model takes no images."."""
+        return InvalidRequest(f"{field}{'' if problem.startswith(':') else ' '}{problem}", field=field, code=code)
 
 
 class PromptTooLong(InvalidRequest):

@@ -19,6 +19,7 @@ from typing import Any
 from paceline.cache.budget import REQUEST_PARTS, Budget
 from paceline.errors import InvalidRequest, QueueTimeout
 from paceline.platform import trim_host_memory
+from paceline.stats import RequestMemoryStats
 
 SHARE = 4  # at most one part in so many of what the model leaves
 MOST = 4 << 30
@@ -151,10 +152,6 @@ class RequestMemory:
         limit = min(limit // SHARE, MOST)
         return cls(HostMemory(limit, timeout=timeout), HostMemory(limit, timeout=timeout))
 
-    def stats(self) -> dict[str, int]:
-        return {
-            "limit_bytes": self.work.limit,
-            "media_bytes": self.media.held,
-            "work_bytes": self.work.held,
-            "waiting": self.media.waiting + self.work.waiting,
-        }
+    def stats(self) -> RequestMemoryStats:
+        waiting = self.media.waiting + self.work.waiting
+        return RequestMemoryStats(self.work.limit, self.media.held, self.work.held, waiting)

@@ -7,12 +7,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from paceline.conversation.answers.formats import check_parsers
+from paceline.conversation.parsing.formats import check_parsers
 from paceline.conversation.template import check_template
 from paceline.errors import PacelineError, SettingsError
-from paceline.models import default
-from paceline.models.context import longest_context
-from paceline.models.files import check_draft_files, check_weights, find, read_config
+from paceline.models.files import DEFAULT_FOLDER, check_draft_files, check_weights, find, longest_context, read_config
 from paceline.settings import Settings
 
 SURELY_LOADED = 0.5  # of the weights: what no --dtype and no part that is left out can go below
@@ -27,7 +25,7 @@ def check(settings: Settings) -> None:
         raise SettingsError(f"--media-dir: there is no folder {settings.media_dir}.")
     if settings.cache_dir is not None and settings.prefix_cache:
         _check_writable(settings.cache_dir)
-    folder = find(settings.model or str(default.FOLDER))
+    folder = find(settings.model or str(DEFAULT_FOLDER))
     if folder is not None:
         check_checkpoint(folder, settings)
     if settings.specprefill_draft_model is not None:

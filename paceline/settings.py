@@ -1,4 +1,9 @@
-"""One frozen settings object, and where each of its values may come from."""
+"""One frozen settings object, and where each of its values may come from.
+
+The three sources are read by hand, not by pydantic-settings: an error names the source as the user wrote it
+(`--port`, `PACELINE_PORT`, `port in FILE`), an unknown name suggests the nearest one, and every source is checked in
+full. pydantic-settings validates the merged values only, so all of that would be written on top of it.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,8 @@ TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
 SECRETS = ("api_key", "admin_key")  # never quoted in an error
 
+ALIASES = {"max_rows": "max_num_seqs"}  # other names, which every source takes too
+
 ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
@@ -49,7 +56,7 @@ def _none_if_none(value: object) -> object:
     return None if value == "none" else value
 
 
-def _named_whole(value: object, check: ValidatorFunctionWrapHandler) -> object:
+def _check_speculation(value: object, check: ValidatorFunctionWrapHandler) -> object:
     """One message for the union: pydantic's first would name "off" and "auto" only."""
     try:
         return check(value)
@@ -69,11 +76,11 @@ def _folder(value: object) -> object:
         raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
 
 
-def _lowered(value: object) -> object:
+def _lowercase(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _several(value: object) -> object:
+def _as_tuple(value: object) -> object:
     """One text with commas (a variable), a flag given more than once, or a list in the file: always a tuple."""
     items = value if isinstance(value, list | tuple) else (value,)
     pieces: list[object] = []
@@ -118,213 +125,224 @@ AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
-Keys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_several)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_several)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_several)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_several)]
-SpeculationMode = Annotated[Literal["off", "auto"] | Annotated[int, Field(ge=1, le=8)], WrapValidator(_named_whole)]
+ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
+DraftLength = Annotated[int, Field(ge=1, le=8)]
+SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
+
+
+def setting(metavar: str, default: Any, description: str, *, panel: str | None = None, **limits: Any) -> Any:
+    """A field, and how `--help` shows its flag. `metavar`: the word for its value, "" for a switch. `panel` begins a
+    group of flags."""
+    shown: dict[str, Any] = {"panel": panel, "metavar": metavar}
+    return Field(default=default, description=description, json_schema_extra=shown, **limits)
 
 
 class Settings(BaseModel):
-    """Everything that can be set. Each field's description is what `--help` shows for its flag."""
+    """Everything that can be set."""
 
     # hide_input_in_errors: a traceback must not show a key that was mistyped.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
 
-    model: str | None = Field(
-        default=None,
-        description="A folder or a Hugging Face id. Default: paceline-mini, the small demonstration model inside.",
-    )
-    served_model_name: str | None = Field(
-        default=None, description="The name clients use for the model. Default: MODEL as you gave it."
+    model: str | None = setting(
+        "MODEL", None, "A folder or a Hugging Face id. Default: paceline-mini, the small demonstration model inside."
     )
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
-    drain_seconds: float = Field(
-        default=30.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="On SIGTERM, how long running requests may go on.",
+    served_model_name: str | None = setting(
+        "NAME", None, "The name clients use for the model. Default: MODEL as you gave it.", panel="Server"
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = Field(
-        default="info", description="The least important line that is logged."
+    host: str = setting("ADDRESS", "127.0.0.1", "Address to listen on.", min_length=1)
+    port: int = setting("N", 8000, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
+    drain_seconds: float = setting(
+        "SECONDS", 30.0, "On SIGTERM, how long running requests may go on.", ge=0, allow_inf_nan=False
+    )
+    log_level: Annotated[LogLevel, BeforeValidator(_lowercase)] = setting(
+        "LEVEL", "info", "The least important line that is logged."
     )
 
-    api_key: Keys = Field(
-        default=(),
-        description="Key that clients must send; may be repeated. Other users see it in the process list: "
+    api_key: ApiKeys = setting(
+        "KEY",
+        (),
+        "Key that clients must send; may be repeated. Other users see it in the process list: "
         "the file and the variable are more private.",
+        panel="Who may use it",
     )
-    api_key_file: Folder = Field(default=None, description="File with one such key a line.")
-    admin_key: Keys = Field(
-        default=(),
-        description="Key for what changes the server, as clearing the cache does; may be repeated. "
+    api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
+    admin_key: ApiKeys = setting(
+        "KEY",
+        (),
+        "Key for what changes the server, as clearing the cache does; may be repeated. "
         "Default: only from this machine.",
     )
-    admin_key_file: Folder = Field(default=None, description="File with one such key a line.")
-    cors_origin: Origins = Field(
-        default=(),
-        description="Origin whose web pages may use the server, as https://chat.example.org; may be repeated. "
-        "Default: none.",
+    admin_key_file: Folder = setting("FILE", None, "File with one such key a line.")
+    cors_origin: Origins = setting(
+        "ORIGIN",
+        (),
+        "Origin whose web pages may use the server, as https://chat.example.org; may be repeated. Default: none.",
     )
-    allowed_host: Names = Field(
-        default=(),
-        description="Name by which clients may reach a server without keys on this machine, as my-laptop.local; may be "
+    allowed_host: Names = setting(
+        "HOST",
+        (),
+        "Name by which clients may reach a server without keys on this machine, as my-laptop.local; may be "
         "repeated. Default: names of this machine's own addresses only.",
     )
 
-    max_rows: Count = Field(default=64, description="Requests that run together; later ones wait for their turn.")
-    scheduler_policy: SchedulerPolicy = Field(
-        default="fifo",
-        description="Who comes next: fifo (in order of arrival), shortest_first (fewest prompt tokens to compute), "
+    max_num_seqs: Count = setting(
+        "N", 64, "Requests that run together; later ones wait for their turn.", panel="Engine"
+    )
+    prefill_chunk: AutoCount = setting(
+        "N|auto", None, "Prompt tokens a step may take beside decoding; auto: the engine chooses."
+    )
+    kv_layout: KVLayout = setting(
+        "LAYOUT", "auto", "How the rows' keys and values lie in memory; auto: what is faster on this device."
+    )
+    dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
+    speculation: SpeculationMode = setting(
+        "MODE", "auto", "Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens."
+    )
+    max_draft: int = setting("N", 8, "Most tokens a row may draft in one step.", ge=1, le=8)
+    context_length: AutoCount = setting(
+        "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
+    )
+    tool_parser: str = setting(
+        "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
+    )
+    reasoning_parser: str = setting(
+        "NAME", "auto", "How the model marks its reasoning: auto (from its template), none, or a name."
+    )
+    chat_template: Folder = setting("FILE", None, "A Jinja file to use instead of the model's own chat template.")
+    embedding_pooling: Pooling = setting(
+        "KIND", "mean", "What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
+    )
+    blas: str | None = setting(
+        "PATH|none",
+        None,
+        "Linux CPU: path of the BLAS library to load, or 'none'. Default: search for a fast one.",
+        min_length=1,
+    )
+
+    memory_limit_gb: AutoGigabytes = setting(
+        "GB|auto", None, "Memory that the server may use in all; auto: what the device recommends.", panel="Memory"
+    )
+    scheduler_headroom_gb: AutoRoom = setting(
+        "GB|auto", None, "Of that, what stays free for what nobody can count; auto: a tenth."
+    )
+
+    scheduler_policy: SchedulerPolicy = setting(
+        "POLICY",
+        "fifo",
+        "Who comes next: fifo (in order of arrival), shortest_first (fewest prompt tokens to compute), "
         "priority (the request's own number, lower first), fair (whoever was served least, by key or address).",
+        panel="Scheduling",
     )
-    starvation_seconds: Seconds = Field(
-        default=30.0, description="Whoever has waited this long comes first, whatever the policy says."
+    starvation_seconds: Seconds = setting(
+        "SECONDS", 30.0, "Whoever has waited this long comes first, whatever the policy says."
     )
-    max_queue: int = Field(
-        default=256, ge=0, description="Requests that may wait for their turn; more are refused (429, Retry-After)."
+    max_queue: int = setting(
+        "N", 256, "Requests that may wait for their turn; more are refused (429, Retry-After).", ge=0
     )
-    queue_timeout: AutoSeconds = Field(
-        default=300.0, description="Seconds a request may wait for its turn, then 503 with Retry-After; none: no limit."
+    queue_timeout: AutoSeconds = setting(
+        "SECONDS|none", 300.0, "Seconds a request may wait for its turn, then 503 with Retry-After; none: no limit."
     )
-    first_token_timeout: AutoSeconds = Field(
-        default=None, description="Seconds until a request's first token must have come; none: no limit."
+    first_token_timeout: AutoSeconds = setting(
+        "SECONDS|none", None, "Seconds until a request's first token must have come; none: no limit."
     )
-    request_timeout: AutoSeconds = Field(
-        default=None, description="Seconds a request may take from its arrival to its end; none: no limit."
+    request_timeout: AutoSeconds = setting(
+        "SECONDS|none", None, "Seconds a request may take from its arrival to its end; none: no limit."
     )
-    max_unread_tokens: Count = Field(
-        default=16384, description="Tokens of an answer that may wait for a slow reader, before it is cut off."
+    max_unread_tokens: Count = setting(
+        "N", 16384, "Tokens of an answer that may wait for a slow reader, before it is cut off."
     )
-    stall_target_ms: AutoMilliseconds = Field(
-        default=250.0,
-        description="Longest pause between two tokens of a running stream that prompts of others should cause; prefill "
+    stall_target_ms: AutoMilliseconds = setting(
+        "MS|none",
+        250.0,
+        "Longest pause between two tokens of a running stream that prompts of others should cause; prefill "
         "chunks shrink and grow to keep it. none: chunks are always as large as they may be.",
     )
-    memory_limit_gb: AutoGigabytes = Field(
-        default=None, description="Memory that the server may use in all; auto: what the device recommends."
-    )
-    scheduler_headroom_gb: AutoRoom = Field(
-        default=None, description="Of that, what stays free for what nobody can count; auto: a tenth."
-    )
-    prefill_chunk: AutoCount = Field(
-        default=None, description="Prompt tokens a step may take beside decoding; auto: the engine chooses."
-    )
-    kv_layout: KVLayout = Field(
-        default="auto",
-        description="How the rows' keys and values lie in memory; auto: what is faster on this device.",
-    )
-    dtype: DType = Field(
-        default="auto",
-        description="Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.",
-    )
-    speculation: SpeculationMode = Field(
-        default="auto",
-        description="Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens.",
-    )
-    max_draft: int = Field(default=8, ge=1, le=8, description="Most tokens a row may draft in one step.")
-    context_length: AutoCount = Field(
-        default=None, description="Longest prompt plus answer, in tokens; auto: what the model was made for."
-    )
-    tool_parser: str = Field(
-        default="auto", description="How the model writes tool calls: auto (from its template), none, or a name."
-    )
-    reasoning_parser: str = Field(
-        default="auto", description="How the model marks its reasoning: auto (from its template), none, or a name."
-    )
-    chat_template: Annotated[Path | None, BeforeValidator(_folder)] = Field(
-        default=None, description="A Jinja file to use instead of the model's own chat template."
-    )
-    embedding_pooling: Pooling = Field(
-        default="mean", description="What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
-    )
-    blas: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Linux CPU: path of the BLAS library to load, or 'none'. Default: search for a fast one.",
-    )
 
-    prefix_cache: bool = Field(
-        default=True, description="Keep what was computed for prompts, for prompts that begin alike."
+    prefix_cache: bool = setting(
+        "", True, "Keep what was computed for prompts, for prompts that begin alike.", panel="Prefix cache"
     )
-    cache_memory_gb: AutoGigabytes = Field(
-        default=None, description="Memory for cached prefixes; auto: half of what the weights leave."
+    cache_memory_gb: AutoGigabytes = setting(
+        "GB|auto", None, "Memory for cached prefixes; auto: half of what the weights leave."
     )
-    cache_dir: Folder = Field(
-        default=None, description="Folder where prefixes are kept across restarts. Default: memory only."
-    )
-    cache_disk_gb: float = Field(default=20.0, gt=0, allow_inf_nan=False, description="Most that the folder may hold.")
-    vision_cache_mb: int = Field(default=256, ge=0, description="Memory for features of pictures seen before; 0: none.")
+    cache_dir: Folder = setting("FOLDER", None, "Folder where prefixes are kept across restarts. Default: memory only.")
+    cache_disk_gb: float = setting("GB", 20.0, "Most that the folder may hold.", gt=0, allow_inf_nan=False)
+    vision_cache_mb: int = setting("MB", 256, "Memory for features of pictures seen before; 0: none.", ge=0)
 
-    specprefill: SparsePrefill = Field(
-        default="off",
-        description="Read long prompts sparsely: a draft model finds the parts that matter, and only those are read. "
+    specprefill: SparsePrefill = setting(
+        "MODE",
+        "off",
+        "Read long prompts sparsely: a draft model finds the parts that matter, and only those are read. "
         "An approximation. auto: wherever enough is left to compute; off: only for requests that ask for it.",
+        panel="Sparse prefill (SpecPrefill)",
     )
-    specprefill_draft_model: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The draft: a small model with the same tokenizer, loaded beside the model; a folder or an id, as "
+    specprefill_draft_model: str | None = setting(
+        "MODEL",
+        None,
+        "The draft: a small model with the same tokenizer, loaded beside the model; a folder or an id, as "
         "MODEL. Default: none, and no request can ask for sparse reading.",
+        min_length=1,
     )
-    specprefill_threshold: Count = Field(
-        default=8192,
-        description="Prompt tokens that must be left to compute, behind the instructions, before auto reads sparsely.",
+    specprefill_threshold: Count = setting(
+        "N", 8192, "Prompt tokens that must be left to compute, behind the instructions, before auto reads sparsely."
     )
-    specprefill_keep_pct: float = Field(
-        default=0.3,
+    specprefill_keep_pct: float = setting(
+        "SHARE",
+        0.3,
+        "Share of them that is read, from 0.1 to 1.0, unless a request says another; 1.0: all.",
         ge=0.1,
         le=1.0,
         allow_inf_nan=False,
-        description="Share of them that is read, from 0.1 to 1.0, unless a request says another; 1.0: all.",
     )
-    specprefill_max_tokens: Count = Field(
-        default=196_608, description="With more left to compute than this, a prompt is read whole, and counted."
+    specprefill_max_tokens: Count = setting(
+        "N", 196_608, "With more left to compute than this, a prompt is read whole, and counted."
     )
-    specprefill_chunk: AutoCount = Field(
-        default=None, description="Prompt tokens that the draft reads in one step; auto: measured at start."
+    specprefill_chunk: AutoCount = setting(
+        "N|auto", None, "Prompt tokens that the draft reads in one step; auto: measured at start."
     )
-    specprefill_window: AutoWindow = Field(
-        default=None,
-        description="Tokens that the draft looks back while it reads, like 512: far cheaper for long prompts. "
+    specprefill_window: AutoWindow = setting(
+        "N|auto",
+        None,
+        "Tokens that the draft looks back while it reads, like 512: far cheaper for long prompts. "
         "0: all, as published; auto: what the draft's config.json says, or all. What it scores with sees all.",
     )
 
-    max_choices: Count = Field(default=16, description="Most choices (n) a request may ask for.")
-    max_stop_strings: Count = Field(default=16, description="Most stop strings a request may have.")
-    max_logprobs: int = Field(default=20, ge=0, description="Most top_logprobs a request may ask for.")
-    max_body_mb: Count = Field(default=32, description="Largest request body, in MiB.")
-    body_timeout_seconds: Seconds = Field(
-        default=30.0,
-        description="How long a client may pause while it sends a request, before it is cut off.",
+    max_choices: Count = setting("N", 16, "Most choices (n) a request may ask for.", panel="Limits of a request")
+    max_stop_strings: Count = setting("N", 16, "Most stop strings a request may have.")
+    max_logprobs: int = setting("N", 20, "Most top_logprobs a request may ask for.", ge=0)
+    max_body_mb: Count = setting("N", 32, "Largest request body, in MiB.")
+    body_timeout_seconds: Seconds = setting(
+        "SECONDS", 30.0, "How long a client may pause while it sends a request, before it is cut off."
     )
-    max_connections: Count = Field(default=1000, description="Most connections at a time, idle ones included.")
-    max_images: Count = Field(default=64, description="Most images a request may carry.")
-    max_image_pixels: Count = Field(default=64_000_000, description="Most pixels an image may have.")
-    max_videos: Count = Field(default=4, description="Most videos a request may carry.")
-    max_video_seconds: Seconds = Field(default=300.0, description="Longest video, in seconds.")
-    video_fps: Annotated[float, Field(gt=0, le=240)] = Field(
-        default=2.0, description="Frames taken of a video's second, where a request does not say."
+    max_connections: Count = setting("N", 1000, "Most connections at a time, idle ones included.")
+    max_images: Count = setting("N", 64, "Most images a request may carry.")
+    max_image_pixels: Count = setting("N", 64_000_000, "Most pixels an image may have.")
+    max_videos: Count = setting("N", 4, "Most videos a request may carry.")
+    max_video_seconds: Seconds = setting("SECONDS", 300.0, "Longest video, in seconds.")
+    video_fps: Annotated[float, Field(gt=0, le=240)] = setting(
+        "N", 2.0, "Frames taken of a video's second, where a request does not say."
     )
-    video_max_frames: Count = Field(
-        default=64, description="Most frames taken of a video; of a longer one they are taken further apart."
+    video_max_frames: Count = setting(
+        "N", 64, "Most frames taken of a video; of a longer one they are taken further apart."
     )
 
-    allow_remote_media: bool = Field(
-        default=False, description="Fetch pictures from http(s) addresses; never from private networks."
+    allow_remote_media: bool = setting(
+        "", False, "Fetch pictures from http(s) addresses; never from private networks.", panel="Pictures by address"
     )
-    media_allowed_host: Hosts = Field(
-        default=(),
-        description="Fetch from this host only, as in example.org, *.example.org or example.org:8443; may be repeated. "
+    media_allowed_host: Hosts = setting(
+        "HOST",
+        (),
+        "Fetch from this host only, as in example.org, *.example.org or example.org:8443; may be repeated. "
         "Default: any public host, ports 80 and 443.",
     )
-    media_timeout_seconds: Seconds = Field(
-        default=10.0, description="How long fetching the pictures of one request may take in all."
+    media_timeout_seconds: Seconds = setting(
+        "SECONDS", 10.0, "How long fetching the pictures of one request may take in all."
     )
-    media_dir: Folder = Field(
-        default=None, description="Read pictures from file: addresses under this folder. Default: from none."
+    media_dir: Folder = setting(
+        "FOLDER", None, "Read pictures from file: addresses under this folder. Default: from none."
     )
 
     @classmethod
@@ -392,25 +410,25 @@ def variable_name(field: str) -> str:
 
 
 def _from_flags(cls: type[Settings], flags: Mapping[str, Any]) -> dict[str, Any]:
-    for field in flags:
-        if field not in cls.model_fields:
-            raise SettingsError(f"unknown flag {flag_name(field)}{_suggestion(field, cls, flag_name)}")
-    values = {field: value for field, value in flags.items() if value is not None}
-    return _checked(cls, values, names={field: flag_name(field) for field in values})
+    for name in flags:
+        if name not in cls.model_fields and name not in ALIASES:
+            raise SettingsError(f"unknown flag {flag_name(name)}{_suggestion(name, cls, flag_name)}")
+    values = {name: value for name, value in flags.items() if value is not None}
+    return _checked(cls, values, flag_name)
 
 
 def _from_env(cls: type[Settings], env: Mapping[str, str]) -> dict[str, Any]:
-    fields = {variable_name(field): field for field in cls.model_fields}
+    known = {variable_name(name): name for name in (*cls.model_fields, *ALIASES)}
     values = {}
     for variable, text in env.items():
         if not variable.startswith(PREFIX) or variable.startswith(TEST_PREFIX):
             continue
-        if variable not in fields:
+        if variable not in known:
             near = _suggestion(variable.removeprefix(PREFIX), cls, variable_name)
             raise SettingsError(f"unknown variable {variable}{near}")
         if text:
-            values[fields[variable]] = text
-    return _checked(cls, values, names={field: variable for variable, field in fields.items()})
+            values[known[variable]] = text
+    return _checked(cls, values, variable_name)
 
 
 def _from_toml(cls: type[Settings], path: Path) -> dict[str, Any]:
@@ -421,25 +439,30 @@ def _from_toml(cls: type[Settings], path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     for key in values:
-        if key not in cls.model_fields:
+        if key not in cls.model_fields and key not in ALIASES:
             raise SettingsError(f"unknown key {key!r} in {path}{_suggestion(key, cls, str)}")
     # TOML has types: the string "8000" or `true` for a number is a slip, not a spelling.
-    return _checked(cls, values, names={key: f"{key} in {path}" for key in values}, strict=True)
+    return _checked(cls, values, lambda key: f"{key} in {path}", strict=True)
 
 
 def _checked(
-    cls: type[Settings], values: Mapping[str, Any], *, names: Mapping[str, str], strict: bool = False
+    cls: type[Settings], given: Mapping[str, Any], spell: Callable[[str], str], *, strict: bool = False
 ) -> dict[str, Any]:
-    """The values of one source, converted; `names` says what the user wrote for each field."""
+    """The values of one source, converted; `spell` writes a name as that source does."""
+    names = {ALIASES.get(name, name): name for name in given}
+    if len(names) < len(given):
+        twice = next(name for name in ALIASES if name in given and ALIASES[name] in given)
+        raise SettingsError(f"{spell(twice)} is the same as {spell(ALIASES[twice])}; give one of them")
+    values = {field: given[name] for field, name in names.items()}
     try:
         settings = cls.model_validate(values, strict=strict, context=ONE_SOURCE)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        message = first["msg"][0].lower() + first["msg"][1:]
+        message = f"{spell(names.get(field, field))}: {first['msg'][0].lower()}{first['msg'][1:]}"
         if field in SECRETS:
-            raise SettingsError(f"{names.get(field, field)}: {message}") from None
-        raise SettingsError(f"{names.get(field, field)}: {message}, got {values.get(field)!r}") from error
+            raise SettingsError(message) from None
+        raise SettingsError(f"{message}, got {values.get(field)!r}") from error
     return {field: getattr(settings, field) for field in values}
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.errors import InvalidRequest, LoadError, RequestFailed
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.types import RequestId, Sampling
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."

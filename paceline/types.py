@@ -105,7 +105,7 @@ class PromptInfo:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first token has none
-    route: str = ""  # how it decodes, and why (engine/routing)
+    route: str = ""  # how it decodes, and why (engine/speculation_policy)
     cached_tokens: int = 0  # of the prompt, restored and not computed
     tail: str = ""  # the prompt's last words
     queued: float = 0.0  # seconds that it waited for its turn

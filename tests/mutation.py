@@ -118,7 +118,8 @@ def _short(node: ast.AST) -> str:
 
 
 def own_tests(module: Path) -> list[str]:
-    """`tests/engine/test_pace.py` for `paceline/engine/pace.py`; a few modules have none (tests/test_mirror.py)."""
+    """`tests/engine/test_prefill_budget.py` for `paceline/engine/prefill_budget.py`; a few modules have none
+    (tests/test_mirror.py)."""
     path = Path("tests", *module.parts[1:-1], f"test_{module.name}")
     return [str(path)] if (ROOT / path).exists() else []
 

@@ -27,7 +27,8 @@ from paceline.cache.disk import Disk  # noqa: E402
 from paceline.cache.disk_files import Stage  # noqa: E402
 from paceline.engine import memory  # noqa: E402
 from paceline.models import check  # noqa: E402
-from paceline.service import ChatRequest, Service  # noqa: E402
+from paceline.requests import ChatRequest  # noqa: E402
+from paceline.service import Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
 from tests.prefixes import ANSWER, says, words  # noqa: E402
 
@@ -60,9 +61,10 @@ def request_of(service: Service, seed: int) -> ChatRequest:
 
 async def live(model: str, folder: str, known: list[int], new: list[int], fate: Fate) -> None:
     """Ask what was asked in earlier lives, then something new; dies on the way, or stops in order."""
-    settings = Settings(model=model, cache_dir=Path(folder), max_rows=4, prefill_chunk=256, speculation="off")
+    settings = Settings(model=model, cache_dir=Path(folder), max_num_seqs=4, prefill_chunk=256, speculation="off")
     async with Service(settings) as service:
-        say(found=service.stats()["prefix_cache"]["disk"]["entries"])
+        disk = service.stats().prefix_cache.disk
+        say(found=0 if disk is None else disk.entries)
         for seed in known:
             request = request_of(service, seed)
             cached = await service.chat(request)
@@ -84,14 +86,14 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
 
 async def written(service: Service) -> None:
     """Wait until all nodes are on disk. Asked between steps, on the engine's thread, where no step is half done."""
-    engine = service._live().engine
+    engine = service._get_runtime().engine
     core = engine.core
-    assert core.reuse is not None and core.reuse.disk is not None
-    tier, runner = core.reuse.disk, core.runner
+    assert core.prefix is not None and core.prefix.disk is not None
+    tier, runner = core.prefix.disk, core.runner
 
     def rests() -> bool:
         waits = tier._outgoing, tier._unsaved, tier._writing
-        return not (core.rows or runner.rows or any(waits) or tier.disk.stats()["pending"])
+        return not (core.seqs or runner.seqs or any(waits) or tier.disk.stats().pending)
 
     while not await asyncio.wrap_future(engine.call(rests)):
         await asyncio.sleep(0.002)

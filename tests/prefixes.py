@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.service import ChatRequest, Choice, Completion, GenerateRequest, Service
+from paceline.requests import ChatRequest, Choice, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.types import Sampling
 from tests.synthetic.tokenizer import CHAT_TEMPLATE, TRAINING_TEXT
 

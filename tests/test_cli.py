@@ -61,7 +61,7 @@ def test_the_help_of_serve_has_every_setting_with_its_description_and_default() 
     assert "auto | rows | similar | padded" in output
     assert "--prefix-cache --no-prefix-cache" in output and "[default: on]" in output
     assert "--speculation MODE" in output and "--max-draft N" in output
-    assert "PACELINE_MAX_ROWS=8" in output
+    assert "PACELINE_MAX_NUM_SEQS=8" in output
     assert "paceline serve --config paceline.toml" in output
 
 
@@ -92,21 +92,21 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
     started: list[Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = tmp_path / "paceline.toml"
-    config.write_text("port = 2\nmax_rows = 2\n")
+    config.write_text("port = 2\nmax_num_seqs = 2\n")
     monkeypatch.setenv("PACELINE_PORT", "1")
     monkeypatch.setenv("PACELINE_HOST", "0.0.0.0")
 
     result = invoke("serve", "folder", "--config", str(config), "--port", "3")
 
     assert result.exit_code == 0, result.output
-    assert started == [Settings(model="folder", host="0.0.0.0", port=3, max_rows=2)]
+    assert started == [Settings(model="folder", host="0.0.0.0", port=3, max_num_seqs=2)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["serve", "--port", "x"], "--port: input should be a valid integer"),
-        (["serve", "--max-rows", "0"], "--max-rows: input should be greater than or equal to 1, got '0'"),
+        (["serve", "--max-num-seqs", "0"], "--max-num-seqs: input should be greater than or equal to 1, got '0'"),
         (["serve", "--config", "/no/such.toml"], "cannot read /no/such.toml: No such file or directory"),
         (["serve", "--speculation", "on"], "--speculation: input should be 'off'"),
         (["chat", "--speculation", "9"], "--speculation: input should be 'off'"),
@@ -125,6 +125,11 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], argu
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert started == []
+
+
+def test_an_older_flag_is_taken(started: list[Settings]) -> None:
+    assert invoke("serve", "--max-rows", "3").exit_code == 0
+    assert started == [Settings(max_num_seqs=3)]
 
 
 @pytest.mark.parametrize(("written", "mode"), [("off", "off"), ("auto", "auto"), ("3", 3)])

@@ -11,6 +11,7 @@ import pytest
 from paceline.cache.budget import Budget
 from paceline.errors import InvalidRequest, QueueTimeout
 from paceline.host_memory import HostMemory, RequestMemory
+from paceline.stats import RequestMemoryStats
 
 WAIT = 60.0
 
@@ -89,4 +90,4 @@ def test_requests_and_sequences_share_one_budget() -> None:
     memory.work.give_back(20)
     budget.hold("rows", 100)
     assert memory.media.try_take(20)
-    assert memory.stats() == {"limit_bytes": 200, "media_bytes": 170, "work_bytes": 0, "waiting": 0}
+    assert memory.stats() == RequestMemoryStats(limit_bytes=200, media_bytes=170, work_bytes=0, waiting=0)

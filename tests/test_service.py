@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import io
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -19,18 +17,10 @@ import pytest
 from PIL import Image
 
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, PromptTooLong
-from paceline.service import (
-    AT_ONCE,
-    ChatRequest,
-    Choice,
-    Completion,
-    GenerateRequest,
-    Service,
-    _Post,
-    forget,
-    sparse_stats,
-)
+from paceline.requests import ChatRequest, Choice, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
+from paceline.stats import Stats
 from paceline.types import Delta, RequestId, Sampling
 from tests.memory import held
 from tests.reference import greedy_text
@@ -51,7 +41,7 @@ SAMPLINGS = {
 @pytest.fixture(scope="module")
 def service(llama: Path) -> Iterator[Service]:
     """Started on one event loop, used on each test's own."""
-    service = Service(Settings(model=str(llama), max_rows=4, context_length=CONTEXT, prefill_chunk=64))
+    service = Service(Settings(model=str(llama), max_num_seqs=4, context_length=CONTEXT, prefill_chunk=64))
     asyncio.run(service.start())
     yield service
     asyncio.run(service.stop())
@@ -59,7 +49,12 @@ def service(llama: Path) -> Iterator[Service]:
 
 async def until_running(service: Service, rows: int) -> None:
     """Rows enter and leave at the engine's next step, of which nobody tells the caller."""
-    await until_async(lambda: service.stats()["running"] == rows and (rows or not service.stats()["waiting"]))
+
+    def reached() -> bool:
+        stats = service.stats()
+        return stats.num_requests_running == rows and (rows > 0 or not stats.num_requests_waiting)
+
+    await until_async(reached)
 
 
 async def until_idle(service: Service) -> None:
@@ -214,7 +209,7 @@ async def test_an_aborted_stream_ends_and_frees_its_row(service: Service) -> Non
     async for delta in service.stream_generate(endless(request_id=name)):
         deltas.append(delta)
         if len(deltas) == 3:
-            assert service.stats()["running"] == 1
+            assert service.stats().num_requests_running == 1
             service.abort(name)
     choice = summed(deltas)
     assert choice.finish_reason == "abort"
@@ -258,7 +253,7 @@ async def test_a_caller_that_is_cancelled_frees_its_row_even_while_it_waits(serv
 async def test_a_stream_that_was_never_read_costs_nothing(service: Service) -> None:
     stream = service.stream_generate(endless())
     await stream.aclose()
-    assert service.stats()["running"] == 0
+    assert service.stats().num_requests_running == 0
 
 
 # -- what is refused
@@ -313,7 +308,7 @@ async def test_a_bad_request_is_refused_by_both_kinds_of_calls_before_anything_r
             else:
                 await (read(service.stream_generate(request_)) if streams else service.generate(request_))
         assert caught.value.field == field
-    assert service.stats()["running"] == 0
+    assert service.stats().num_requests_running == 0
 
 
 async def test_rules_at_the_edge_of_their_range_harm_nobody(service: Service) -> None:
@@ -421,7 +416,7 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     deltas += await read(stream)
     assert summed(deltas).finish_reason == "abort"
     await service.stop()  # twice is once
-    assert service.stats() == {"running": 0, "waiting": 0, "state": "stopped"}
+    assert service.stats() == Stats(state="stopped")
     assert not service.ready
     with pytest.raises(EngineUnavailable):
         await service.generate(GenerateRequest("x", GREEDY))
@@ -432,52 +427,15 @@ async def test_to_stop_aborts_what_runs_and_to_start_again_serves(llama: Path) -
     await service.stop()
 
 
-async def test_whoever_reads_a_long_backlog_lets_others_have_their_turn() -> None:
-    mailbox = _Post().mailbox(10**6, lambda: None)
-    for _ in range(AT_ONCE * 10):
-        mailbox.deliver(Delta(token_ids=(1,)))
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(other())
-    for _ in range(AT_ONCE * 10):
-        await mailbox.get()
-    beside.cancel()
-    assert turns >= 9
-
-
-@pytest.mark.slow
-@pytest.mark.own_process
-async def test_an_idle_service_tells_what_it_holds_now(hybrid: Path) -> None:
-    """Not what it held a moment ago, while the last work that it had submitted was under way."""
-
-    def work() -> None:
-        product = mx.ones((1500, 1500))
-        for _ in range(12):
-            product = product @ product * 1e-4
-        mx.async_eval(product)
-        gc.collect()
-
-    async with Service(Settings(model=str(hybrid))) as service:
-        engine = service._live().engine
-        await asyncio.wrap_future(engine.call(work))
-        await until_async(lambda: service.stats()["memory"]["active_bytes"] == mx.get_active_memory())
-
-
 async def test_a_service_says_that_it_is_loading(llama: Path) -> None:
     service = Service(Settings(model=str(llama)))
     starting = asyncio.create_task(service.start())
     states = set()
     while not starting.done():
-        states.add(service.stats().get("state"))
+        states.add(service.stats().state)
         await asyncio.sleep(0)
     await starting
-    assert "loading" in states and service.stats()["state"] == "ready"
+    assert "loading" in states and service.stats().state == "ready"
     await service.stop()
 
 
@@ -486,54 +444,8 @@ async def test_a_model_that_cannot_be_loaded_leaves_a_service_that_can_be_asked_
     with pytest.raises(LoadError):
         await service.start()
     assert not service.ready
-    assert service.stats()["state"] == "stopped"
+    assert service.stats().state == "stopped"
     await service.stop()
-
-
-async def test_stats_tell_what_the_engine_does(service: Service) -> None:
-    before = service.stats()
-    assert before["state"] == "ready"
-    assert (before["running"], before["waiting"]) == (0, 0)
-    assert before["context_length"] == CONTEXT
-    await service.generate(GenerateRequest("x", GREEDY))
-    after = service.stats()
-    assert after["generated_tokens"] - before["generated_tokens"] == 12
-    assert after["finished"]["length"] == before["finished"].get("length", 0) + 1
-
-
-async def test_without_a_draft_stats_say_why_prompts_are_read_whole(service: Service) -> None:
-    said = service.stats()["specprefill"]
-    assert said["enabled"] is False and said["reason"]
-    with pytest.raises(InvalidRequest) as caught:
-        await service.generate(GenerateRequest("x", Sampling(specprefill=True)))
-    assert said["reason"] in str(caught.value)
-    completion = await service.generate(GenerateRequest("x", replace(GREEDY, specprefill=False)))
-    assert completion.usage.kept_tokens is None
-
-
-def test_an_engine_with_a_draft_speaks_for_itself() -> None:
-    sparse: Any = SimpleNamespace(stats=lambda: {"enabled": True, "draft": "small"})
-    assert sparse_stats(sparse, None) == {"enabled": True, "draft": "small"}
-    assert sparse_stats(None, "a window") == {"enabled": False, "reason": "a window"}
-
-
-def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
-    cleared: list[str] = []
-    found = {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
-
-    def clear() -> dict[str, int]:
-        cleared.append("prefixes")
-        return found
-
-    reuse = SimpleNamespace(clear=clear)
-    sparse = SimpleNamespace(stats=lambda: {"draft_cache_bytes": 50}, clear=lambda: cleared.append("draft"))
-    engine: Any = SimpleNamespace(reuse=reuse, sparse=sparse)
-    assert forget(engine) == {**found, "bytes": 350} and cleared == ["prefixes", "draft"]
-    assert found["bytes"] == 300
-    engine.reuse = None
-    assert forget(engine) == {"entries": 0, "bytes": 50, "disk_entries": 0, "disk_bytes": 0}
-    engine.sparse = None
-    assert forget(engine) == {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
 
 
 # -- as in the documentation

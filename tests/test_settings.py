@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from paceline.settings import Settings, SettingsError, flag_name, variable_name
-from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -29,16 +29,16 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert Settings.load({}, None, {}) == Settings()
     assert Settings().host == "127.0.0.1"
     assert Settings().port == 8000
-    assert Settings().max_rows == 64
+    assert Settings().max_num_seqs == 64
 
 
 def test_a_flag_beats_the_file_and_the_file_beats_the_variable(tmp_path: Path) -> None:
-    config = toml(tmp_path, "port = 2\nmax_rows = 20\n")
-    env = {"PACELINE_PORT": "1", "PACELINE_MAX_ROWS": "10", "PACELINE_DRAIN_SECONDS": "2.5"}
+    config = toml(tmp_path, "port = 2\nmax_num_seqs = 20\n")
+    env = {"PACELINE_PORT": "1", "PACELINE_MAX_NUM_SEQS": "10", "PACELINE_DRAIN_SECONDS": "2.5"}
 
     settings = Settings.load({"port": "3"}, config, env)
 
-    assert (settings.port, settings.max_rows, settings.drain_seconds) == (3, 20, 2.5)
+    assert (settings.port, settings.max_num_seqs, settings.drain_seconds) == (3, 20, 2.5)
 
 
 def test_a_flag_that_was_not_given_and_an_empty_variable_leave_the_weaker_source_alone(
@@ -95,13 +95,13 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_in_the_file_is_an_error_that_suggests_the_nearest(tmp_path: Path) -> None:
-    config = toml(tmp_path, "max-row = 3")
-    assert complaint(config=config) == f"unknown key 'max-row' in {config}; did you mean max_rows?"
+    config = toml(tmp_path, "max-num-seq = 3")
+    assert complaint(config=config) == f"unknown key 'max-num-seq' in {config}; did you mean max_num_seqs?"
 
 
 def test_an_unknown_variable_is_an_error_that_suggests_the_nearest() -> None:
-    assert complaint(env={"PACELINE_MAXROWS": "3"}) == (
-        "unknown variable PACELINE_MAXROWS; did you mean PACELINE_MAX_ROWS?"
+    assert complaint(env={"PACELINE_MAXNUMSEQS": "3"}) == (
+        "unknown variable PACELINE_MAXNUMSEQS; did you mean PACELINE_MAX_NUM_SEQS?"
     )
 
 
@@ -110,7 +110,23 @@ def test_an_unknown_name_that_resembles_nothing_lists_what_there_is() -> None:
 
 
 def test_an_unknown_flag_is_an_error() -> None:
-    assert complaint({"max_row": 3}) == "unknown flag --max-row; did you mean --max-rows?"
+    assert complaint({"max_num_seq": 3}) == "unknown flag --max-num-seq; did you mean --max-num-seqs?"
+
+
+def test_an_older_name_is_taken_in_every_source(tmp_path: Path) -> None:
+    expected = Settings(max_num_seqs=3)
+    assert Settings.load({"max_rows": "3"}, None, {}) == expected
+    assert Settings.load({}, toml(tmp_path, "max_rows = 3"), {}) == expected
+    assert Settings.load({}, None, {"PACELINE_MAX_ROWS": "3"}) == expected
+    assert Settings.load({"max_rows": "3"}, toml(tmp_path, "max_num_seqs = 5"), {}) == expected
+
+
+def test_an_error_has_the_name_that_was_written_and_two_names_of_one_setting_are_a_mistake(tmp_path: Path) -> None:
+    assert complaint(env={"PACELINE_MAX_ROWS": "0"}).startswith("PACELINE_MAX_ROWS: ")
+    config = toml(tmp_path, "max_rows = 3\nmax_num_seqs = 3")
+    assert complaint(config=config) == (
+        f"max_rows in {config} is the same as max_num_seqs in {config}; give one of them"
+    )
 
 
 def test_the_test_suites_own_variables_are_no_settings() -> None:
@@ -118,10 +134,10 @@ def test_the_test_suites_own_variables_are_no_settings() -> None:
 
 
 def test_a_bad_value_names_the_source_it_came_from(tmp_path: Path) -> None:
-    config = toml(tmp_path, "max_rows = 0")
+    config = toml(tmp_path, "max_num_seqs = 0")
     assert complaint({"port": "x"}).startswith("--port: ")
     assert complaint(env={"PACELINE_PORT": "70000"}).startswith("PACELINE_PORT: ")
-    assert complaint(config=config).startswith(f"max_rows in {config}: ")
+    assert complaint(config=config).startswith(f"max_num_seqs in {config}: ")
 
 
 def test_a_bad_value_is_quoted_beside_what_was_expected() -> None:
@@ -153,7 +169,7 @@ def test_a_speculation_in_the_file_is_a_word_or_an_integer(tmp_path: Path, value
     assert complaint(config=config).startswith(f"speculation in {config}: input should be 'off'")
 
 
-@pytest.mark.parametrize("line", ["port = '8000'", "max_rows = true", "model = 3", "drain_seconds = nan"])
+@pytest.mark.parametrize("line", ["port = '8000'", "max_num_seqs = true", "model = 3", "drain_seconds = nan"])
 def test_the_file_has_types_and_a_value_of_another_type_is_an_error(tmp_path: Path, line: str) -> None:
     assert line.split(" ")[0] in complaint(config=toml(tmp_path, line))
 
@@ -306,7 +322,7 @@ def test_a_draft_without_a_name_is_refused() -> None:
 
 
 def test_the_shares_that_a_server_may_keep_are_those_that_a_request_may_ask_for() -> None:
-    for share in (LEAST_SHARE, MOST_SHARE):
+    for share in (MIN_KEEP_RATIO, MAX_KEEP_RATIO):
         assert Settings(specprefill_keep_pct=share, specprefill_draft_model="small").specprefill_keep_pct == share
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from paceline import terminal
 from paceline.errors import InvalidRequest, LoadError
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.types import Delta, RequestId, Sampling
 
 

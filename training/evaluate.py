@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from paceline import platform
-from paceline.conversation.answers import Answer, parse_whole
-from paceline.service import ChatRequest, Completion, GenerateRequest, Service
+from paceline.conversation.parsing.events import ParsedOutput
+from paceline.conversation.parsing.parser import parse_output
+from paceline.requests import ChatRequest, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling, Speculation
 from training import heldout, tokenizer
@@ -85,7 +87,9 @@ class Judge:
         sampling = Sampling(temperature=0.0, max_tokens=LONGEST, speculation=speculation)
         options = {"enable_thinking": True} if prompt.thinks else {}
         tools = list(prompt.chat.tools) or None
-        request = ChatRequest(_sendable(prompt), sampling, template_options=options, tools=tools, shows_marks=True)
+        request = ChatRequest(
+            _sendable(prompt), sampling, template_options=options, tools=tools, keep_format_tokens=True
+        )
         return await self.service.chat(request)
 
     async def completions(self, prompts: Sequence[Prompt], speculation: Speculation) -> list[Completion]:
@@ -96,12 +100,12 @@ class Judge:
             done += await asyncio.gather(*wave)
         return done
 
-    def parse(self, prompt: Prompt, completion: Completion) -> Answer:
+    def parse(self, prompt: Prompt, completion: Completion) -> ParsedOutput:
         text = completion.choices[0].text
         tools = list(prompt.chat.tools) or None
-        return parse_whole(text, self.service.answer_format, tools, starts_in_reasoning=prompt.thinks)
+        return parse_output(text, self.service.answer_format, tools, starts_in_reasoning=prompt.thinks)
 
-    async def answers(self, prompts: Sequence[Prompt], speculation: Speculation = "off") -> list[Answer]:
+    async def answers(self, prompts: Sequence[Prompt], speculation: Speculation = "off") -> list[ParsedOutput]:
         """In order; prompts over one text come one behind the other, so that its prefix is computed once."""
         done = await self.completions(prompts, speculation)
         return [self.parse(prompt, completion) for prompt, completion in zip(prompts, done, strict=True)]
@@ -135,7 +139,7 @@ def _sendable(prompt: Prompt) -> list[dict[str, Any]]:
     return messages
 
 
-def _call_fits(prompt: Prompt, answer: Answer) -> tuple[bool, bool]:
+def _call_fits(prompt: Prompt, answer: ParsedOutput) -> tuple[bool, bool]:
     """(the call parses and matches its tool's schema, it is the right call)."""
     import jsonschema
 
@@ -230,7 +234,7 @@ async def samples(judge: Judge, report: Report, out: Path) -> None:
     for user in SAMPLES:
         sampling = Sampling(temperature=0.0, max_tokens=LONGEST)
         done = await judge.service.chat(ChatRequest([{"role": "user", "content": user}], sampling))
-        answer = parse_whole(done.choices[0].text, judge.service.answer_format)
+        answer = parse_output(done.choices[0].text, judge.service.answer_format)
         report.samples += [f"> **{user}**", ">", *(f"> {line}" for line in answer.content.strip().splitlines()), ""]
 
 
@@ -295,7 +299,12 @@ FIGURES: dict[str, Callable[[Judge, Report, Path], Awaitable[None]]] = {
 
 async def run(folder: Path, names: Sequence[str], out: Path, report: Report) -> None:
     settings = Settings(
-        model=str(folder), dtype="float32", max_rows=ROWS, queue_timeout=None, speculation="off", log_level="warning"
+        model=str(folder),
+        dtype="float32",
+        max_num_seqs=ROWS,
+        queue_timeout=None,
+        speculation="off",
+        log_level="warning",
     )
     async with Service(settings) as service:
         judge = Judge(service)

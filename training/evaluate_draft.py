@@ -11,7 +11,7 @@ import numpy as np
 from paceline.cache.prefix import PrefixCache
 from paceline.models import loader
 from paceline.sparse import scorer
-from paceline.sparse.select import CHUNK, select
+from paceline.sparse.rules import CHUNK, select
 
 KEPT = 0.2
 STEP = 1024  # prompt tokens a forward pass
@@ -24,10 +24,10 @@ class Draft:
 
     def kept(self, prompt: Sequence[int]) -> set[int]:
         """The chunks of the prompt that are among the best fifth, by score alone: nothing is kept by force."""
-        scout = self.draft.scout(prompt, (len(prompt) - 256,))  # its question is what differs
-        while scout.left:
-            mx.eval(scout.read(STEP))
-        chosen = select(scout.scores(), np.zeros(len(prompt), np.bool_), KEPT)
+        scorer = self.draft.scorer(prompt, (len(prompt) - 256,))  # its question is what differs
+        while scorer.left:
+            mx.eval(scorer.read(STEP))
+        chosen = select(scorer.scores(), np.zeros(len(prompt), np.bool_), KEPT)
         return set((chosen // CHUNK).tolist())
 
 

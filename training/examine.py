@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training import model as models
+from training import layers
 from training.batches import Inputs, Pool
 from training.model import Rows, counting, positions_of
 
@@ -26,13 +26,13 @@ DEEP = 2048  # rows longer than this are not examined at depth 2 and 3, whose ma
 def examine(trainer: Trainer, pool: Pool, most: int = 384) -> dict[str, dict[str, float]]:
     """By kind: the loss of predicted tokens, the share of answers (runs of predicted tokens) that greedy decoding
     would give exactly, and how often the MTP head guesses what the model says, at depth 1 to 3."""
-    sizes, models.SIZES = models.SIZES, set()  # nothing is compiled for this
+    sizes, layers.SIZES = layers.SIZES, set()  # nothing is compiled for this
     sums: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(9))
     step = max(1, TOKENS // pool.length)
     for start in range(0, min(most, len(pool.tokens)), step):
         rows = np.arange(start, min(start + step, len(pool.tokens)))
         _count(trainer, pool, rows, sums)
-    models.SIZES = sizes
+    layers.SIZES = sizes
     result = {}
     for kind, (loss, tokens, right, spans, *agreed) in sorted(sums.items()):
         shares = {"loss": loss / max(tokens, 1), "exact": right / max(spans, 1), "answers": spans}

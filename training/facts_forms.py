@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from training import facts, facts_talk
+from training import facts, facts_questions, facts_talk
 from training.data_chat import Chat, Phrases, Split, Turn, held
 from training.facts_find import draw_facts
 from training.facts_talk import SYSTEMS
@@ -346,7 +346,7 @@ _generic = Phrases(
 )  # fmt: skip
 
 
-NO_TOOL = (facts_talk.small_talk, facts_talk.explain, facts_talk.opposite, facts_talk.introduction)
+NO_TOOL = (facts_talk.small_talk, facts_questions.explain, facts_questions.opposite, facts_talk.introduction)
 
 
 def _generic_tool(rng: Random) -> Tool:

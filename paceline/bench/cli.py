@@ -9,26 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from paceline.bench.options import (
-    Counts,
-    JsonFile,
-    Layout,
-    OutputTokens,
-    Pairs,
-    PromptTokens,
-    Together,
-    TogetherTokens,
-    Traces,
-    numbers,
-    option,
-    write_json,
-)
-
 if TYPE_CHECKING:
     from rich.console import Console
 
     from paceline.bench.offline import Bench
     from paceline.bench.report import Ratio, Report
+
+
+def option(panel: str, metavar: str, text: str, *, default: int | str | None = None, **more: Any) -> Any:
+    """An option in its panel; `default` is one that the command works out, shown but not set."""
+    shown = "" if default is None else f" [dim]\\[default: {default}][/dim]"
+    return typer.Option(metavar=metavar, help=text + shown, rich_help_panel=panel, **more)
+
+
+# What the benches of the engine share.
+Counts = Annotated[str, option("Load", "N,N,...", "Numbers of rows to measure.")]
+PromptTokens = Annotated[int, option("Load", "N", "Tokens of each prompt.", min=1)]
+OutputTokens = Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=8)]
+Pairs = Annotated[int, option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)]
+Together = Annotated[
+    int, option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
+]
+TogetherTokens = Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)]
+Layout = Annotated[str, option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
+Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+]
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -202,8 +210,7 @@ def _fields(text: str | None) -> dict[str, Any]:
 
 
 def _show(console: Console, runs: list[Report], compared: list[Ratio] | None) -> None:
-    from paceline.bench.report import unequal_work
-    from paceline.bench.tables import compare_table, latency_table, long_prompt_line, summary_table
+    from paceline.bench.report import compare_table, latency_table, long_prompt_line, summary_table, unequal_work
 
     for run in runs if compared is None else runs[-2:]:
         console.print(summary_table(run))
@@ -275,11 +282,11 @@ def offline(
 
     platform.prepare()
     from paceline.bench.offline import Bench
-    from paceline.models import default
+    from paceline.models.files import DEFAULT_FOLDER, DEFAULT_MODEL
 
-    bench = Bench(model or str(default.FOLDER), layout, compile=compile)
+    bench = Bench(model or str(DEFAULT_FOLDER), layout, compile=compile)
     run_offline(
-        bench, model or default.NAME, rows, prompt_tokens, output_tokens, pairs, together, together_tokens, output
+        bench, model or DEFAULT_MODEL, rows, prompt_tokens, output_tokens, pairs, together, together_tokens, output
     )
 
 
@@ -328,3 +335,23 @@ def run_offline(
     if apart is not None:
         figures["together"] = dataclasses.asdict(apart)
     write_json(output, figures)
+
+
+def numbers(text: str) -> list[int]:
+    from paceline.bench.wire import BenchError
+
+    try:
+        return [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as error:
+        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
+
+
+def write_json(output: Path | None, figures: dict[str, Any]) -> None:
+    import json
+
+    if output is not None:
+        text = json.dumps(figures, indent=1)
+        if output == Path("-"):
+            print(text)
+        else:
+            output.write_text(text + "\n")

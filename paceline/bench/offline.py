@@ -1,4 +1,4 @@
-"""`paceline bench offline`: the engine against the bare loop, and rows together against one after another.
+"""`paceline bench offline`: the engine against the bare loop, and sequences together against one after another.
 
 The bare loop is the same module over mlx-lm's own caches on the same batch, argmax, the next step submitted before
 the last is read: what nobody can beat without changing the model. Both run in one process, in turns.
@@ -20,23 +20,22 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
 from paceline.cache.slot_plan import AUTO, LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine import sequence
 from paceline.engine.core import EngineCore
-from paceline.engine.routing import Route, Router
-from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
-from paceline.engine.steps import prepare_steps
+from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
 from paceline.engine.thread import EngineThread
+from paceline.engine.warmup import check_steps
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 
 
-def random_prompts(rows: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
+def random_prompts(count: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
     rng = np.random.default_rng(seed)
-    return [tuple(rng.integers(0, vocab, tokens).tolist()) for _ in range(rows)]
+    return [tuple(rng.integers(0, vocab, tokens).tolist()) for _ in range(count)]
 
 
 def bench_row(
@@ -45,19 +44,23 @@ def bench_row(
     sampling: Sampling,
     limit: int,
     sink: Callable[[Delta], None],
-    route: Route,
+    route: SpeculationMode,
     marks: tuple[int, ...] = (),
-) -> Row:
-    """A row without a tokenizer: every token is an x."""
+) -> sequence.Sequence:
+    """A sequence without a tokenizer: every token is an x."""
     text = TextStream(ByteDetokenizer(lambda _: b"x"))
-    return Row(RequestId(f"bench-{place}"), Prompt(prompt, marks=marks), sampling, limit, text, sink, route)
+    return sequence.Sequence(
+        sequence.EngineRequest(RequestId(f"bench-{place}"), Prompt(prompt, marks=marks), sampling, limit, route),
+        text,
+        sink,
+    )
 
 
 @dataclass(slots=True)
 class Trace:
-    """What came out of the engine for each row, and when."""
+    """What came out of the engine for each sequence, and when."""
 
-    begun: float = 0.0  # just before the rows were made
+    begun: float = 0.0  # just before the sequences were made
     times: dict[int, list[float]] = field(default_factory=dict)
     tokens: dict[int, list[int]] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
@@ -66,17 +69,17 @@ class Trace:
     done: threading.Event = field(default_factory=threading.Event)
     open_rows: int = 0
 
-    def sink(self, row: int) -> Callable[[Delta], None]:
-        self.times[row], self.tokens[row], self.texts[row] = [], [], ""
+    def sink(self, seq: int) -> Callable[[Delta], None]:
+        self.times[seq], self.tokens[seq], self.texts[seq] = [], [], ""
         self.open_rows += 1
 
         def take(delta: Delta) -> None:
             now = time.perf_counter()
-            self.times[row] += [now] * len(delta.token_ids)
-            self.tokens[row] += delta.token_ids
-            self.texts[row] += delta.text
+            self.times[seq] += [now] * len(delta.token_ids)
+            self.tokens[seq] += delta.token_ids
+            self.texts[seq] += delta.text
             if delta.usage is not None:
-                self.cached[row] = delta.usage.cached_tokens
+                self.cached[seq] = delta.usage.cached_tokens
             if delta.error is not None:
                 self.failures.append(delta.error)
             if delta.finish_reason is not None:
@@ -87,7 +90,8 @@ class Trace:
         return take
 
     def rate(self) -> float:
-        """Tokens per second while all rows decoded: from the last row's first token to the first row's last."""
+        """Tokens per second while all sequences decoded: from the last sequence's first token to the first sequence's
+        last."""
         begin = max(times[0] for times in self.times.values())
         end = min(times[-1] for times in self.times.values())
         count = sum(begin < moment <= end for times in self.times.values() for moment in times)
@@ -121,8 +125,8 @@ class Bench:
         choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
-            self.scheduler.pace.most = check.prefill_chunk(self.model.language, grouping)
-        traces = prepare_steps(self.model, grouping) and self.compile
+            self.scheduler.prefill_budget.max_chunk = check.prefill_chunk(self.model.language, grouping)
+        traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
         return EngineCore(self.runner, self.scheduler)
 
@@ -147,16 +151,16 @@ class Bench:
         trace = Trace()
         sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
         head = self.model.head
-        router = Router("off", head if isinstance(head, str) else None)
+        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
         begun = trace.begun = time.perf_counter()
-        rows = [
+        seqs = [
             bench_row(place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling), marks)
             for place, prompt in enumerate(prompts)
         ]
-        for row in rows:
-            if (reuse := self.engine.core.reuse) is not None:
-                row.cache_key = reuse.cache_key(row.prompt)
-            self.engine.submit(row)
+        for seq in seqs:
+            if (reuse := self.engine.core.prefix) is not None:
+                seq.prefix.key = reuse.cache_key(seq.prompt)
+            self.engine.submit(seq)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun
 
@@ -205,11 +209,11 @@ class Line:
     ratio: float  # median of the pairs' ratios
 
 
-def against_bare_loop(bench: Bench, rows: Sequence[int], prompt_tokens: int, tokens: int, pairs: int) -> list[Line]:
-    """For each number of rows: engine and bare loop in turns, `pairs` times, after one turn to warm up."""
+def against_bare_loop(bench: Bench, counts: Sequence[int], prompt_tokens: int, tokens: int, pairs: int) -> list[Line]:
+    """For each number of sequences: engine and bare loop in turns, `pairs` times, after one turn to warm up."""
     lines = []
     vocab = bench.model.language.vocab_size
-    for count in rows:
+    for count in counts:
         prompts = random_prompts(count, prompt_tokens, vocab)
         ours, bares = [], []
         for turn in range(pairs + 1):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.bench.load import Schedule, run_load
-from paceline.bench.probe import find_model, probe
-from paceline.bench.prompts import Workload
+from paceline.bench.load import Outcome, Schedule, read_outcome, run_load
+from paceline.bench.prompts import PATHS, Calibration, Workload
 from paceline.bench.report import Report, report
-from paceline.bench.wire import Address
+from paceline.bench.wire import Address, BenchError, Reply, call, exchange
 
 Watch = Callable[[str], Callable[[], None]]  # takes a run's title, gives what to call after each request
 
@@ -80,3 +80,98 @@ async def _prepare(target: Target, workload: Workload, schedule: Schedule) -> _R
     )
     probed = await probe(target.address, replace(workload, model=model), timeout=schedule.timeout)
     return _Ready(target, probed.workload, (*notes, *probed.notes))
+
+
+SAMPLE_WORDS = (16, 256)  # two points of the line: tokens = overhead + words * tokens_per_word
+CALIBRATION = "calibration"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    workload: Workload
+    notes: tuple[str, ...]
+
+
+async def find_model(address: Address, *, timeout: float) -> tuple[str, tuple[str, ...]]:
+    """The first model that the server lists, and a note when it lists several."""
+    listed = (await call(address, "GET", "/v1/models", timeout=timeout)).json()
+    try:
+        names = [str(model["id"]) for model in listed["data"]]
+    except (TypeError, KeyError):
+        names = []
+    if not names:
+        raise BenchError(
+            f"{address}/v1/models lists no model: name one with --model "
+            "(mlx_lm.server takes default_model for the one that it was started with)."
+        )
+    if len(names) > 1:
+        return names[0], (f"{address} lists {len(names)} models; took the first, {names[0]}.",)
+    return names[0], ()
+
+
+async def probe(address: Address, workload: Workload, *, timeout: float) -> Probed:
+    """Learn by a few short requests which optional fields the server takes and how long our words are."""
+
+    async def ask(workload: Workload, words: int) -> Outcome:
+        request = workload.body(words, 1, random.Random(f"{workload.seed}/{CALIBRATION}"))
+        record = await exchange(address, "POST", PATHS[workload.endpoint], request, timeout=timeout)
+        return read_outcome(record)
+
+    short, long = SAMPLE_WORDS
+    notes: list[str] = []
+    first = await ask(workload, short)
+    for ignore_eos, include_usage in ((False, True), (True, False), (False, False)):
+        if first.failure not in ("http 400", "http 422"):
+            break
+        narrower = replace(
+            workload,
+            ignore_eos=workload.ignore_eos and ignore_eos,
+            include_usage=workload.include_usage and include_usage,
+        )
+        if narrower != workload and (second := await ask(narrower, short)).failure is None:
+            notes += [f"{address} refuses {field}: not sent." for field in _dropped(workload, narrower)]
+            first, workload = second, narrower
+    if first.failure is not None:
+        raise BenchError(f"{address} fails a first short request: {first.failure}: {first.message}")
+
+    counts = await _tokenize(address, workload, timeout=timeout)
+    if counts is not None and counts[1] > counts[0]:  # llama.cpp's /tokenize takes another field, and counts nothing
+        per_word = (counts[1] - counts[0]) / (long - short)
+        overhead = (first.prompt_tokens or counts[0]) - per_word * short
+        calibration = Calibration(per_word, max(0.0, overhead), "/tokenize")
+    elif first.prompt_tokens is not None and (second := await ask(workload, long)).prompt_tokens is not None:
+        per_word = (second.prompt_tokens - first.prompt_tokens) / (long - short)
+        calibration = Calibration(per_word, max(0.0, first.prompt_tokens - per_word * short), "usage")
+    else:
+        calibration = Calibration()
+        notes.append(f"{address} counts no prompt tokens: prompt lengths are a guess of one token a word.")
+    if calibration.tokens_per_word <= 0:
+        raise BenchError(f"{address} counts no more tokens in a longer prompt: its usage cannot be trusted.")
+    return Probed(replace(workload, calibration=calibration), tuple(notes))
+
+
+def _dropped(wide: Workload, narrow: Workload) -> list[str]:
+    eos, usage = wide.ignore_eos and not narrow.ignore_eos, wide.include_usage and not narrow.include_usage
+    return ["ignore_eos"] * eos + ["stream_options.include_usage"] * usage
+
+
+async def _tokenize(address: Address, workload: Workload, *, timeout: float) -> tuple[int, int] | None:
+    """The server's own count of our two samples; None when it has no /tokenize that we understand."""
+    counts: list[int] = []
+    for words in SAMPLE_WORDS:
+        payload = {"model": workload.model, "prompt": workload.text(words, CALIBRATION)}
+        count = _count(await call(address, "POST", "/tokenize", payload, timeout=timeout))
+        if count is None:
+            return None
+        counts.append(count)
+    return counts[0], counts[1]
+
+
+def _count(reply: Reply) -> int | None:
+    answer = reply.json() if reply.status == 200 else None
+    if not isinstance(answer, dict):
+        return None
+    if isinstance(count := answer.get("count"), int):
+        return count
+    tokens = answer.get("tokens")
+    return len(tokens) if isinstance(tokens, list) else None

@@ -78,7 +78,7 @@ class Batch:
         self.flat: list[LayerCache] = [part for layer in self.layers for part in _flatten(layer)]
         # Called with queries, keys and scale of every layer without a window; for a batch of one group (sparse/scorer).
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
-        # How far prompt tokens look back in layers without a window (models/attention.nearby); None: to the start.
+        # How far prompt tokens look back in layers without a window (models/adapter); None: to the start.
         self.near: int | None = None
         # Memory is short: buffers are copied layer by layer (see `evaluate`).
         self.low_memory = False

@@ -19,13 +19,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from paceline.cache import disk_files as files
 from paceline.cache.disk_files import Arrays, DiskError, Entry, Hook
 from paceline.cache.disk_index import Index, Known
+from paceline.stats import DiskCacheStats
 
 logger = logging.getLogger("paceline.cache")
 
@@ -241,18 +242,18 @@ class Disk:
         # The worker releases the lock itself: while it writes, no other server may use the folder.
         self._thread.join(max(deadline - time.monotonic(), 1.0))
 
-    def stats(self) -> dict[str, Any]:
-        """For any thread. `pending` counts what waits or is under way; `write_errors` are the disk's, not refusals."""
+    def stats(self) -> DiskCacheStats:
+        """For any thread."""
         with self._changed:
-            return {
-                "folder": str(self.folder),
-                "bytes": self._stored,
-                "limit_bytes": self.limit_bytes,
-                "entries": len(self._index),
-                "writes": self._writes,
-                "write_errors": self._write_errors,
-                "pending": len(self._gets) + len(self._puts) + isinstance(self._current, _Put | str),
-            }
+            return DiskCacheStats(
+                folder=str(self.folder),
+                bytes=self._stored,
+                limit_bytes=self.limit_bytes,
+                entries=len(self._index),
+                writes=self._writes,
+                write_errors=self._write_errors,
+                pending=len(self._gets) + len(self._puts) + isinstance(self._current, _Put | str),
+            )
 
     # -- what is stored; all of these with `_changed` held
 

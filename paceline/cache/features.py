@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from paceline.stats import VisionCacheStats
+
 
 class Features:
     """For the engine's thread; any thread may read the numbers."""
@@ -41,5 +43,5 @@ class Features:
         self._kept.clear()
         self.nbytes = 0
 
-    def stats(self) -> dict[str, int]:
-        return {"hits": self.hits, "misses": self.misses, "bytes": self.nbytes, "limit_bytes": self.limit}
+    def stats(self) -> VisionCacheStats:
+        return VisionCacheStats(self.hits, self.misses, self.nbytes, self.limit)

@@ -1,6 +1,6 @@
 """The memory model: bytes that rows, chunks, steps and pictures take. For admission, chunk sizing, preemption, status.
 
-No MLX. The numbers are read off the model at start (engine/measure); here is only the arithmetic. It follows the
+No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
 buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
 """
 

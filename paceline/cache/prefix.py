@@ -15,10 +15,11 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.cache.radix import EMPTY, Checkpoint, Match, Node, PrefixKey, Segment
+from paceline.stats import CachedPrefix, PrefixCacheStats
 
 MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
 SLACK = 0.05  # of the limit, freed beyond what is needed: frequent small evictions would cost more
@@ -49,7 +50,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class PrefixCacheStats:
+class PrefixCounts:
     queries: int = 0
     query_tokens: int = 0
     hits: int = 0
@@ -107,7 +108,7 @@ class PrefixCache:
 
     limit: Callable[[], int]
     anywhere: bool = False
-    stats: PrefixCacheStats = field(default_factory=PrefixCacheStats)
+    counts: PrefixCounts = field(default_factory=PrefixCounts)
     memory: int = 0  # bytes held
     entries: int = 0  # nodes that hold some of them
     on_stored: Callable[[Node, str], None] = _nothing  # node, root: the disk tier's
@@ -125,29 +126,36 @@ class PrefixCache:
         with self._lock:
             return self._best(root, key)
 
-    def snapshot(self, largest: int = 10) -> dict[str, Any]:
-        """Statistics, and the largest entries. The cost does not depend on the number of entries: the owner waits."""
+    def stats(self, largest: int = 10) -> PrefixCacheStats:
+        """Costs the same however many entries there are: it blocks the owner."""
         now = time.monotonic()
         with self._lock:
-            stats = asdict(self.stats)
-            del stats["evictions"]  # reported by tier
-            return {
-                **stats,
-                "entries": self.entries,
-                "memory_bytes": self.memory,
-                "memory_limit_bytes": self.limit(),
-                "largest": [
-                    {
-                        "tokens": node.stop,
-                        "bytes": node.nbytes,
-                        "hits": node.hits,
-                        "tier": "memory" if node.segment is not None else "disk",
-                        "in_use": node.pins > 0,
-                        "idle_seconds": round(now - node.used, 3),
-                    }
+            counts = self.counts
+            return PrefixCacheStats(
+                enabled=True,
+                reason="prefixes are kept and shared",
+                queries=counts.queries,
+                query_tokens=counts.query_tokens,
+                hits=counts.hits,
+                hit_tokens=counts.hit_tokens,
+                stored=counts.stored,
+                entries=self.entries,
+                memory_bytes=self.memory,
+                memory_limit_bytes=self.limit(),
+                restores=counts.restores,
+                restore_seconds=counts.restore_seconds,
+                largest=tuple(
+                    CachedPrefix(
+                        tokens=node.stop,
+                        bytes=node.nbytes,
+                        hits=node.hits,
+                        tier="memory" if node.segment is not None else "disk",
+                        in_use=node.pins > 0,
+                        idle_seconds=round(now - node.used, 3),
+                    )
                     for node in self._sizes.largest(largest)
-                ],
-            }
+                ),
+            )
 
     # -- for the owner
 
@@ -162,8 +170,8 @@ class PrefixCache:
     def use(self, hit: Hit) -> None:
         """Count a hit that was restored: its value goes up."""
         with self._lock:
-            self.stats.hits += bool(hit.length)
-            self.stats.hit_tokens += hit.length
+            self.counts.hits += bool(hit.length)
+            self.counts.hit_tokens += hit.length
             if hit.nodes:
                 self._touch(hit.nodes[-1])
                 hit.nodes[-1].hits += 1
@@ -200,7 +208,7 @@ class PrefixCache:
                 self._hold(node, node.segment, checkpoint)
             self._touch(node)
             self.pin(node)
-            self.stats.stored += 1
+            self.counts.stored += 1
         self.on_stored(node, root)
         self.shrink()
         return node
@@ -366,7 +374,7 @@ class PrefixCache:
         return 0 if above is None else above.stop
 
     def _evict(self, node: Node, in_use: bool) -> None:
-        self.stats.evictions += 1
+        self.counts.evictions += 1
         if _carries(node, in_use):
             self._hold(node, node.segment, None)
             return

@@ -23,6 +23,7 @@ from paceline.cache.disk_files import Arrays, Entry
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
+from paceline.stats import DiskCacheStats
 
 STEP = 16 << 20  # bytes copied to or from host memory between two steps while requests decode
 IDLE_STEP = 256 << 20  # the same when none decodes
@@ -318,7 +319,7 @@ class DiskTier:
         self._writing.clear()
         return self.disk.clear()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> DiskCacheStats:
         return self.disk.stats()
 
 

@@ -1,1 +1,1 @@
-"""The text side: messages to prompts, tokens to text. No MLX, no HTTP."""
+"""The text side: messages to prompts, tokens to text, text to tool calls. No arrays of MLX, no HTTP."""

@@ -1,5 +1,7 @@
-"""Pictures: from the address a client writes to upright RGB. Hostile bytes end in `InvalidRequest`.
+"""Images: from the address that a client writes to upright RGB. Hostile bytes end in `InvalidRequest`.
 
+Pillow decodes. The code here is what Pillow and mlx-vlm's `load_image` leave open: which addresses and files may be
+read, limits on bytes and pixels before anything is decoded, and calls short enough not to hold up other threads.
 Videos come by the same addresses under the same rules; `conversation/video` decodes them.
 """
 
@@ -28,38 +30,27 @@ from paceline.conversation.remote import Fetcher
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
 
-# Pillow reads many more; some of them start other programs (EPS) or are rarely tested against attacks.
+# Pillow reads many more formats; some start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
 
 Kind = Literal["image", "video"]
 PIECE = 1 << 20  # characters of an address that are decoded in one call
 STRIP = 1 << 18  # pixels that are composed in one call
-LARGE = 1 << 24  # pixels: vision processors make every picture smaller than this
+LARGE = 1 << 24  # pixels; image processors scale every image below this
 
-# Ours is the stricter limit, with an answer to the client; Pillow's warning is a line on the terminal.
+# Our limit is stricter and is reported to the client; Pillow's warning would be a line on the terminal.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
-    """Pictures by their addresses, as the settings allow: `data:` always, http(s) and `file:` where asked for.
+    """Loads media by address: `data:` always, http(s) with `fetcher`, `file:` with `folder`. Thread-safe."""
 
-    Thread-safe. Without `fetcher` nothing is fetched, without `folder` nothing is read.
-    """
-
-    def __init__(
-        self,
-        *,
-        max_pixels: int,
-        max_bytes: int,
-        fetcher: Fetcher | None = None,
-        seconds: float = 10.0,
-        folder: Path | None = None,
-    ) -> None:
-        self.max_pixels = max_pixels
-        self.max_bytes = max_bytes
-        self.fetcher = fetcher
-        self.seconds = seconds
-        self.folder = folder
+    max_pixels: int
+    max_bytes: int
+    fetcher: Fetcher | None = None
+    seconds: float = 10.0
+    folder: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Loader:
@@ -76,7 +67,7 @@ class Loader:
 
 
 class Loading:
-    """The pictures and videos of one request: what they may take of time and bytes, they may take together."""
+    """The media of one request, which share one limit on time and one on bytes."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -84,14 +75,14 @@ class Loading:
         self._seconds_left = loader.seconds
 
     def open(self, url: str, field: str) -> Encoded:
-        """The picture at the address, not decoded yet. `field` is named in every error."""
+        """The image at the address, not decoded yet. `field` is named in every error."""
         return Encoded.of(self.bytes_of(url, field), self._loader.max_pixels, field)
 
     def load(self, url: str, field: str) -> Image.Image:
         return self.open(url, field).decode()
 
     def bytes_of(self, url: str, field: str, kind: Kind = "image") -> bytes:
-        """What is at the address, as it is."""
+        """The bytes at the address."""
         data = self._data(url, field, kind)
         if not data:
             raise InvalidRequest(f"{field} is an empty {kind}.", field=field)
@@ -135,7 +126,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A picture whose size is known from its header, before any pixel is decoded."""
+    """An image that is not decoded. Its size comes from its header."""
 
     data: bytes
     width: int
@@ -156,11 +147,11 @@ class Encoded:
 
     @property
     def decoding_bytes(self) -> int:
-        """Memory that `decode` takes, its result included: Pillow has four bytes a pixel, twice while it converts."""
+        """Memory that `decode` takes, with its result: Pillow has four bytes per pixel, twice while it converts."""
         return len(self.data) + 9 * self.pixels + (24 * min(self.pixels, LARGE) if self.deep else 0)
 
     def decode(self) -> Image.Image:
-        """As RGB, upright, transparency on white, the first frame only. A very large one comes back smaller."""
+        """The first frame as upright RGB, transparency on white. A very large image is scaled down."""
         with _readable(self.field), Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
             image.load()
             return _on_white(_eight_bit(_upright(_reduced(image))))
@@ -168,7 +159,7 @@ class Encoded:
 
 @contextmanager
 def _readable(field: str, max_pixels: int = 0) -> Iterator[None]:
-    """What Pillow raises, as the client's mistake."""
+    """Turns Pillow's errors into InvalidRequest."""
     try:
         yield
     except InvalidRequest:
@@ -181,12 +172,12 @@ def _readable(field: str, max_pixels: int = 0) -> Iterator[None]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         count = re.search(r"\d+", str(error))  # Pillow's own limit comes first, and names no width and height
         raise _too_many_pixels(field, f"has {count[0] if count else 'far more'} pixels", max_pixels) from error
-    except Exception as error:  # a decoder that reads hostile bytes raises nearly anything
+    except Exception as error:  # a decoder may raise anything on hostile bytes
         raise InvalidRequest(f"{field} is a damaged image: {error}", field=field) from error
 
 
 def _read_under(folder: Path, url: str, max_bytes: int, field: str) -> bytes:
-    # One message for all that is not there and all that is elsewhere: what files there are is not for clients.
+    # One message for files that are missing and files that are elsewhere: clients may not learn which files exist.
     refusal = InvalidRequest(
         f"{field} is not a file under the server's media folder; local addresses are written file:///folder/cat.png.",
         field=field,
@@ -213,7 +204,7 @@ def _read_under(folder: Path, url: str, max_bytes: int, field: str) -> bytes:
 
 
 def _open_inside(root: Path, inside: Path) -> int:
-    """Step by step from `root`, following no link: `inside` was resolved, but somebody may exchange a part of it."""
+    """Open step by step from `root` without following links: a part of `inside` may have been replaced meanwhile."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would hold up the open
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -244,7 +235,7 @@ def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
 
 
 def _from_base64(payload: str, max_bytes: int, field: str) -> bytes:
-    """In pieces: one call for all of it would hold up every other thread."""
+    """In pieces: one call would hold up every other thread."""
     decoded: list[bytes] = []
     left, size = "", 0
     for begin in range(0, len(payload), PIECE):
@@ -265,7 +256,7 @@ def _from_base64(payload: str, max_bytes: int, field: str) -> bytes:
 
 
 def _unquoted(payload: str) -> bytes:
-    """Percent escapes decoded, in pieces that end before one."""
+    """Decodes percent escapes, in pieces that end before one."""
     decoded: list[bytes] = []
     begin = 0
     while begin < len(payload):
@@ -278,18 +269,18 @@ def _unquoted(payload: str) -> bytes:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    # The note about the camera may be broken, the picture is not.
+    # The EXIF data may be broken while the image is not.
     with suppress(Exception):
         ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
 def _reduced(image: Image.Image) -> Image.Image:
-    """Of a picture larger than any processor takes, the mean of each square of pixels."""
+    """Scales an image that is larger than any processor needs down, by the mean of squares of pixels."""
     factor = math.ceil(math.sqrt(image.width * image.height / LARGE))
     if factor < 2:
         return image
-    if image.mode in ("1", "P", "PA"):  # a mean of colours' numbers is no colour
+    if image.mode in ("1", "P", "PA"):  # a mean of palette indices is no colour
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     elif image.mode.startswith("I;16"):
         image = image.convert("I")
@@ -300,7 +291,7 @@ def _reduced(image: Image.Image) -> Image.Image:
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """Deep grey scaled to 8 bits. Pillow's own conversion clips: everything above 255 would turn white."""
+    """Scales deep grey to 8 bits. Pillow's conversion would clip everything above 255 to white."""
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode not in ("I", "F"):

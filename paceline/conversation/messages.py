@@ -1,34 +1,60 @@
-"""Messages as clients send them, checked and put into the form that templates take."""
+"""Messages as clients send them, checked and put into the form that templates take.
+
+Volatile headers are lines that agents put in front of their system prompt and change with every request. They are
+removed here, because no cached prefix would match otherwise.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.conversation.video_part import VIDEO_PARTS, VideoPart, video_part
-from paceline.conversation.volatile import without_headers
 from paceline.errors import InvalidRequest
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-INSTRUCTING = ("system", "developer")  # one and the same to a template
+INSTRUCTING = ("system", "developer")  # templates know only `system`
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image")
-REASONING = ("reasoning_content", "reasoning", "thinking")  # names that clients and templates have for the same
+REASONING = ("reasoning_content", "reasoning", "thinking")  # three names for the same field
 LONGEST_NAME = 256
-LONG_TEXT = 1 << 18  # characters; the memory that shorter texts take is not counted
+LONG_TEXT = 1 << 18  # characters; shorter texts take too little memory to count
 AUDIO_PARTS = ("input_audio", "audio", "audio_url")
+VIDEO_PARTS = ("video_url", "video", "input_video")
+# Fields of Qwen's clients that are refused: the server's settings apply to every request.
+REFUSED = (
+    *("max_frames", "min_frames", "nframes", "max_pixels", "min_pixels", "total_pixels"),
+    *("resized_height", "resized_width", "video_start", "video_end", "raw_fps", "sample_fps"),
+)
+FASTEST = 240.0  # frames a second that can be asked for
+
+HEADERS = ("x-anthropic-billing-header",)  # Claude Code puts it in front of its system prompt
+
+_FRONT = re.compile(rf"(?:(?:{'|'.join(map(re.escape, HEADERS))}):[^\n]*(?:\n|\Z))+", re.IGNORECASE)
+
+Parts = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """An image in a conversation: its address, and where it stands, for error messages."""
+class ImagePart:
+    """An image in a conversation. `place` is its field in the request, for error messages."""
 
     url: str
     place: str
 
 
-Media = Part | VideoPart
+@dataclass(frozen=True, slots=True)
+class VideoPart:
+    """A video's address or, with `frames`, the addresses of its frames. `place` is named in error messages."""
+
+    urls: tuple[str, ...]
+    place: str
+    frames: bool = False
+    fps: float | None = None  # frames to sample per second; with `frames`, their rate
+
+
+Media = ImagePart | VideoPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +64,10 @@ class _Takes:
 
 
 def is_heavy(messages: Any) -> bool:
-    """Has it pictures, or very long texts? Then reading it may have to wait for memory. Anything may be asked about."""
+    """Whether the messages have media or very long texts, so that reading them may wait for memory.
+
+    The messages are not checked yet and may have any type.
+    """
     if not isinstance(messages, Sequence):
         return False
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
@@ -56,7 +85,7 @@ def checked(
 ) -> tuple[list[dict[str, Any]], list[Media]]:
     """The conversation for the template (`{"type": "image"}` and `{"type": "video"}` parts), and its media in order.
 
-    A system message that held nothing but volatile header lines is not in it.
+    A system message of nothing but volatile headers is left out.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
@@ -80,7 +109,7 @@ def checked(
             if content is None:
                 continue
         media += found
-        if isinstance(content, list) and not found:  # most templates of text models take a string only
+        if isinstance(content, list) and not found:  # most templates of text models take only a string
             content = "\n".join(part["text"] for part in content)
         conversation.append({**message, "role": role, "content": content})
     if not conversation:
@@ -89,7 +118,7 @@ def checked(
 
 
 def _check_texts(message: Mapping[str, Any], place: str) -> None:
-    """Fields that a template writes beside the content: of another type it would fail on them, or write nonsense."""
+    """Check fields that a template writes beside the content. It would fail on other types, or write nonsense."""
     for field in ("name", *REASONING):
         text = message.get(field)
         if text is not None and not isinstance(text, str):
@@ -99,7 +128,7 @@ def _check_texts(message: Mapping[str, Any], place: str) -> None:
 
 
 def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
-    """The tools a template is told of; None where there are none. What they promise is checked by the server."""
+    """The tools for the template, or None. The server checks their schemas."""
     if tools is None:
         return None
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
@@ -111,7 +140,7 @@ def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
 
 
 def check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
-    """The tool calls of messages that are `checked`: templates would fail on bad ones, or write nonsense."""
+    """Check the tool calls of `checked` messages. Templates would fail on bad ones, or write nonsense."""
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         if message["role"] == "assistant":
@@ -140,16 +169,16 @@ def _check_calls(message: Mapping[str, Any], place: str) -> None:
 
 
 def _content(message: Mapping[str, Any], place: str, takes: _Takes) -> tuple[Any, list[Media]]:
-    """Text, or parts of text and media, and the media's addresses."""
+    """The content as text or as parts, and its media."""
     content = message.get("content")
     field = f"{place}.content"
     if isinstance(content, str):
         return content, []
     if content is None:
         if message.get("role") == "assistant":
-            refusal = message.get("refusal")  # what was said instead
+            refusal = message.get("refusal")
             return refusal if isinstance(refusal, str) else "", []
-        if message.get("role") in ("tool", "function"):  # it had nothing to say
+        if message.get("role") in ("tool", "function"):
             return "", []
         raise InvalidRequest(f"{field} is missing.", field=field)
     if not isinstance(content, Sequence):
@@ -177,7 +206,7 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
         url = address.get("url") if isinstance(address, Mapping) else address
         if not isinstance(url, str):
             raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
-        media.append(Part(url, f"{place}.image_url"))
+        media.append(ImagePart(url, f"{place}.image_url"))
         parts.append({"type": "image"})
     elif kind in VIDEO_PARTS:
         if not takes.video:
@@ -188,3 +217,58 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
         raise InvalidRequest(f"{place}: this model takes no audio.", field=place)
     else:
         raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=place)
+
+
+def video_part(part: Mapping[str, Any], place: str) -> VideoPart:
+    """`video_url` as an address or an object with `url`; `video` also as a list of its frames' addresses."""
+    name = "video" if "video" in part else "video_url"
+    here = f"{place}.{name}"
+    given, fps = part.get(name), part.get("fps")
+    if isinstance(given, Mapping):
+        fps = given.get("fps", fps)
+        given = given.get("url")
+    for field in REFUSED:
+        if part.get(field) is not None:
+            raise InvalidRequest(
+                f"{place}.{field} is not supported: the server's settings decide; leave it out.",
+                field=f"{place}.{field}",
+                code="unsupported_parameter",
+            )
+    if fps is not None and not (type(fps) in (int, float) and 0 < fps <= FASTEST):
+        raise InvalidRequest(f"{place}.fps must be above 0 and at most {FASTEST:g}.", field=f"{place}.fps")
+    if isinstance(given, str):
+        return VideoPart((given,), here, fps=fps)
+    if isinstance(given, list) and given and all(isinstance(url, str) for url in given):
+        return VideoPart(tuple(given), here, frames=True, fps=fps)
+    raise InvalidRequest(f"{here} must be an address, or a list of the addresses of its frames.", field=here)
+
+
+# -- volatile headers
+
+
+def without_headers(content: str | Parts) -> str | Parts | None:
+    """A system message's content without the volatile headers at its start; None if it has nothing else.
+
+    A header line is removed with its line break; every other character stays. A part of nothing but headers is
+    removed, and the next part is then the start. Content without headers is returned unchanged, even if empty.
+    """
+    if isinstance(content, str):
+        text = _cut(content)
+        return text if text or not content else None
+    parts = _cut_parts(content)
+    says_something = any(part["type"] != "text" or part["text"] for part in parts)
+    return parts if says_something or parts == content else None
+
+
+def _cut_parts(parts: Parts) -> Parts:
+    for place, part in enumerate(parts):
+        if part["type"] != "text" or not part["text"]:
+            return parts[place:]
+        if text := _cut(part["text"]):
+            return [{**part, "text": text}, *parts[place + 1 :]]
+    return []
+
+
+def _cut(text: str) -> str:
+    front = _FRONT.match(text)
+    return text[front.end() :] if front else text

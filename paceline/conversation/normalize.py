@@ -1,7 +1,7 @@
-"""One shape for every conversation, whatever client it comes from: the shape that most templates take.
+"""One shape for every conversation: the shape that most templates take.
 
-System messages come first, as one; neighbours of one role are one message. What was well-formed stays as it is,
-and no text is lost: only system messages that say nothing go.
+System messages are merged and come first; neighbours of one role become one message. Well-formed conversations stay
+unchanged and no text is lost: only empty system messages are dropped.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from paceline.errors import InvalidRequest
 Message = dict[str, Any]
 Content = str | list[dict[str, Any]]
 
-BETWEEN = "\n\n"  # texts that become one
+BETWEEN = "\n\n"  # joins texts
 THINK, END_OF_THINK = "<think>", "</think>"
 
 
 def normalized(
     conversation: Sequence[Message], media: Sequence[Media], *, names: bool = False
 ) -> tuple[list[Message], list[Media]]:
-    """The conversation as `checked` gives it, put in order, and its media in the order they have then.
+    """A `checked` conversation in normal form, and its media in their new order.
 
-    `names`: the template writes who speaks, so that messages of different names stay apart.
+    `names`: the template writes names, so messages of different names are not merged.
     """
     following = iter(media)
     opening: list[Message] = []
@@ -34,7 +34,7 @@ def normalized(
     opening_media: list[Media] = []
     rest_media: list[Media] = []
     for message in conversation:
-        found = [next(following) for part in _parts(message["content"]) if part["type"] in ("image", "video")]
+        found = [next(following) for part in as_parts(message["content"]) if part["type"] in ("image", "video")]
         if message["role"] != "system":
             rest.append(_cleaned(message))
             rest_media += found
@@ -48,7 +48,7 @@ def normalized(
 
 
 def neighbours_merged(messages: Iterable[Message], *, names: bool = False) -> list[Message]:
-    """Neighbours of one role as one message. Tool results and tool calls stay messages of their own."""
+    """Merges neighbours of one role. Tool results and tool calls stay messages of their own."""
     groups: list[list[Message]] = []
     for message in messages:
         if groups and _belong_together(groups[-1][-1], message, names):
@@ -59,7 +59,7 @@ def neighbours_merged(messages: Iterable[Message], *, names: bool = False) -> li
 
 
 def merged(messages: Sequence[Message]) -> Message:
-    """One message that says all. Of a field that several have and that is no text for the model, the first counts."""
+    """One message with all texts. Of other fields, the first message's value counts."""
     if len(messages) == 1:
         return messages[0]
     together: Message = {}
@@ -74,7 +74,7 @@ def merged(messages: Sequence[Message]) -> Message:
 
 
 def joined(contents: Sequence[Content]) -> Content:
-    """Texts with a blank line between them; a list of parts where one of them is. Linear in their length."""
+    """Texts with a blank line between them; a list of parts if one of them is one. Takes linear time."""
     if all(isinstance(content, str) for content in contents):
         return BETWEEN.join(content for content in contents if isinstance(content, str) and content)
     parts: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ def as_parts(content: Content | None) -> list[dict[str, Any]]:
 
 
 def is_blank(content: Content | None) -> bool:
-    """Nothing but whitespace."""
+    """Whether there is only whitespace."""
     return all(part["type"] == "text" and not part["text"].strip() for part in as_parts(content))
 
 
@@ -109,21 +109,21 @@ def is_blank(content: Content | None) -> bool:
 
 
 def arguments_of(call: Mapping[str, Any]) -> Any:
-    """A call's arguments as an object; as the text that they are, where that is no JSON object."""
+    """A call's arguments as an object, or the text itself if it is no JSON object."""
     arguments = call["function"].get("arguments")
     if arguments is None or isinstance(arguments, str) and not arguments.strip():
         return {}
     if not isinstance(arguments, str):
         return arguments
     try:
-        parsed = bounded_json.loads(arguments.encode())  # of any length, and no half characters
+        parsed = bounded_json.loads(arguments.encode())
     except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments
 
 
 def with_arguments(message: Message, *, as_objects: bool) -> Message:
-    """The message with its calls' arguments as the template wants them."""
+    """The message with its calls' arguments as objects or as JSON text."""
     if not message.get("tool_calls"):
         return message
     calls = []
@@ -140,9 +140,9 @@ def with_arguments(message: Message, *, as_objects: bool) -> Message:
 
 
 def _cleaned(message: Message) -> Message:
-    """Without what says nothing (null fields, an empty list of calls), in today's names, its thoughts closed."""
+    """Without null fields and empty lists of calls, with today's field names and closed think blocks."""
     clean = {key: value for key, value in message.items() if value is not None or key == "content"}
-    if clean["role"] == "function":  # the name that tool results had once
+    if clean["role"] == "function":  # the former name of `tool`
         clean["role"] = "tool"
     function = clean.pop("function_call", None)
     if not clean.get("tool_calls"):
@@ -151,11 +151,11 @@ def _cleaned(message: Message) -> Message:
         return clean
     if function:
         clean.setdefault("tool_calls", [{"type": "function", "function": function}])
-    return {**clean, "content": _thought_closed(clean["content"])}
+    return {**clean, "content": _close_think_block(clean["content"])}
 
 
-def _thought_closed(content: Content) -> Content:
-    """A template that looks for the end of a thought would take the whole answer for one."""
+def _close_think_block(content: Content) -> Content:
+    """Closes a think block: a template that looks for its end would take the whole message for reasoning."""
     text = "".join(part["text"] for part in as_parts(content) if part["type"] == "text")
     if text.rfind(THINK) <= text.rfind(END_OF_THINK):
         return content
@@ -168,7 +168,3 @@ def _belong_together(one: Message, other: Message, names: bool) -> bool:
     if one["role"] != other["role"] or one["role"] == "tool" or one.get("tool_calls") or other.get("tool_calls"):
         return False
     return not names or one.get("name") == other.get("name")
-
-
-def _parts(content: Content) -> list[dict[str, Any]]:
-    return content if isinstance(content, list) else []

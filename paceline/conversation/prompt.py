@@ -1,4 +1,4 @@
-"""From messages or text to a prompt: checked, normalized, rendered, tokenized, pictures in their places."""
+"""From messages or text to a prompt: checked, normalized, rendered and tokenized, with images in place."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
 from paceline.conversation import video
-from paceline.conversation.marks import Marker
+from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.media import LARGE, Encoded, Loader, Loading
-from paceline.conversation.messages import LONG_TEXT, Media, Part, check_calls, checked, checked_tools
+from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
-from paceline.conversation.video_part import VideoPart
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import RequestMemory
 from paceline.types import Image, Prompt
 
-LONGEST_TOKEN = 32  # characters that a token stands for at most, on average over a prompt of any kind
-USUAL_TOKEN = 4  # characters of a token in most texts: one with more is looked at before all of it is tokenized
-TEXT_BYTES = 320  # memory that the tokenizer takes for a character, seen at worst
-LARGEST_PICTURES = 10  # a request has no more pixels than so many of the largest pictures: decoding takes its time
-PROCESSING_BYTES = 12  # memory that a vision processor takes for a pixel, before it has made the picture smaller
+MAX_TOKEN = 32  # characters per token, at most, on average over any prompt
+USUAL_TOKEN = 4  # characters per token in most texts
+TEXT_BYTES = 320  # the tokenizer's memory per character, at worst
+LARGEST_PICTURES = 10  # a request has at most the pixels of so many of the largest images: decoding takes time
+PROCESSING_BYTES = 12  # the image processor's memory per pixel, before it scales the image down
 UNLIMITED = 1 << 62
-TAIL = 64  # characters of the prompt's end that tell how the answer begins
+TAIL = 64  # characters of the prompt's end, which say how the output begins
 
 
 def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
-    """Of the messages' texts: a template writes all of them."""
+    """The length of the messages' texts, all of which a template writes."""
     count = 0
     for message in conversation:
         content = message["content"]
@@ -41,8 +40,8 @@ def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
     return count
 
 
-class Eyes(Protocol):
-    """What a prompt needs of a vision tower: numpy work only, on any thread."""
+class ImageProcessor(Protocol):
+    """What a prompt needs for images: only numpy, on any thread."""
 
     image_token: int
 
@@ -51,41 +50,41 @@ class Eyes(Protocol):
     def tokens(self, image: Image) -> int: ...
 
 
-class Film(Protocol):
-    """What it needs besides for videos. A video becomes groups of frames, each a picture to `Eyes`."""
+class VideoProcessor(Protocol):
+    """What a prompt needs for videos. A video becomes groups of frames, each of them like an image."""
 
-    marker: str  # what the template writes for a video
-    pair_marker: str  # and for a picture
-    together: int  # frames in a group
+    video_placeholder: str  # what the template writes for a video
+    image_placeholder: str  # and for an image
+    group_size: int  # frames in a group
 
     def pairs(self, frames: NDArray[np.uint8]) -> list[Image]: ...
     def patch_bytes(self, pixels: int) -> int: ...
 
 
 class PromptBuilder:
-    """Thread-safe: templating, tokenizing and picture work run beside the engine, never on its thread."""
+    """Thread-safe. Rendering, tokenizing and image work run beside the engine, never on its thread."""
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        eyes: Eyes | None,
+        image_processor: ImageProcessor | None,
         *,
         max_images: int,
         loader: Loader,
-        film: Film | None = None,
+        video_processor: VideoProcessor | None = None,
         video_limits: VideoLimits | None = None,
         context_length: int | None = None,
         memory: RequestMemory | None = None,
     ) -> None:
         self.tokenizer = tokenizer
-        self.eyes = eyes
+        self.image_processor = image_processor
         self.max_images = max_images
         self.loader = loader
-        self.film = film
+        self.video_processor = video_processor
         self.video_limits = video_limits or VideoLimits()
-        self.context_length = context_length  # None: texts of any length are tokenized
+        self.context_length = context_length  # None: no limit
         self.memory = memory or RequestMemory.apart(UNLIMITED)
-        self._marker = Marker(tokenizer)
+        self._boundary_finder = BoundaryFinder(tokenizer)
 
     def chat(
         self,
@@ -93,24 +92,24 @@ class PromptBuilder:
         options: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Prompt:
-        """Messages and tools as clients write them; `options` are the template's."""
+        """Messages and tools as clients write them. `options` are for the template."""
         templates = self.tokenizer.needed_templates()
-        takes_video = self.film is not None
-        conversation, parts = checked(messages, takes_images=self.eyes is not None, takes_video=takes_video)
+        takes_video = self.video_processor is not None
+        conversation, parts = checked(messages, takes_images=self.image_processor is not None, takes_video=takes_video)
         self._check_length(_characters(conversation), "messages")
         check_calls(messages)
         conversation, parts = normalized(conversation, parts, names=templates.writes_names)
         tools = checked_tools(tools)
         self._check_counts(parts)
-        images, films = self._read(parts)
-        text = self._with_films(self.tokenizer.render(conversation, tools=tools, **options), films)
+        images, video_texts = self._read(parts)
+        text = self._with_videos(self.tokenizer.render(conversation, tools=tools, **options), video_texts)
         with self._tokenizing(text, "messages"):
             ids = self.tokenizer.encode(text, add_special_tokens=False)
             expanded = self._expanded(ids, images, "messages")
-            marks = self._moved(self._marker.chat(conversation, options, ids, tools), ids, images)
+            boundaries = self._moved(self._boundary_finder.chat(conversation, options, ids, tools), ids, images)
         instructed = bool(tools) or conversation[0]["role"] == "system"
-        system = marks[0] if instructed and marks else 0
-        return Prompt(expanded, tuple(images), marks, system, tail=text[-TAIL:])
+        system = boundaries[0] if instructed and boundaries else 0
+        return Prompt(expanded, tuple(images), boundaries, system, tail=text[-TAIL:])
 
     def text(self, prompt: str | Sequence[int], field: str = "prompt") -> Prompt:
         if isinstance(prompt, str):
@@ -118,19 +117,19 @@ class PromptBuilder:
                 ids = self.tokenizer.encode(prompt)
         else:
             ids = list(prompt)
-        return Prompt(self._expanded(ids, (), field), marks=self._marker.text(ids))
+        return Prompt(self._expanded(ids, (), field), marks=self._boundary_finder.text(ids))
 
     # -- texts
 
     def tokens(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Whether or not they would fit the context, so that a client can find out."""
+        """The ids of a text, also of one that exceeds the context length."""
         self._check_length(len(text), "prompt")
         with self._holding(text, "prompt"):
             return self.tokenizer.encode(text, add_special_tokens)
 
     @contextmanager
     def _tokenizing(self, text: str, field: str) -> Iterator[None]:
-        """Refuses a text that cannot fit before all of it is tokenized; holds the memory that a long one takes."""
+        """Refuses a text that cannot fit before all of it is tokenized. Holds the memory that a long one takes."""
         most = self.context_length
         self._check_length(len(text), field)
         if most is not None and len(text) > most * USUAL_TOKEN:
@@ -145,39 +144,39 @@ class PromptBuilder:
         return self.memory.work.holding(needed, "The text", field)
 
     def _check_length(self, characters: int, field: str) -> None:
-        if self.context_length is not None and characters > self.context_length * LONGEST_TOKEN:
-            raise PromptTooLong(characters // LONGEST_TOKEN, self.context_length, field=field, at_least=True)
+        if self.context_length is not None and characters > self.context_length * MAX_TOKEN:
+            raise PromptTooLong(characters // MAX_TOKEN, self.context_length, field=field, at_least=True)
 
-    # -- pictures and videos
+    # -- images and videos
 
     def _read(self, parts: Sequence[Media]) -> tuple[list[Image], list[str]]:
-        """Pictures in order, and what stands for each video in the text. One is decoded at a time.
+        """The images in order, and the text that replaces each video's placeholder. One is decoded at a time.
 
-        What all patches take is taken first: a request that had half of it and waited for the rest might wait for ever.
+        The memory of all patches is taken at once: requests with a part of theirs might wait for each other forever.
         """
         if not parts:
             return [], []
         loading = self.loader.request()
-        media = [self._picture(part, loading) if isinstance(part, Part) else part for part in parts]
+        media = [self._picture(part, loading) if isinstance(part, ImagePart) else part for part in parts]
         self._check_pixels(media)
         left = sum(self._patch_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
         images: list[Image] = []
-        films: list[str] = []
+        video_texts: list[str] = []
         try:
             for medium in media:
                 if isinstance(medium, Encoded):
                     made = [self._image(medium)]
                 else:
                     made, written = self._video(medium, loading)
-                    films.append(written)
+                    video_texts.append(written)
                 for image in made:
                     self.memory.media.give_back_with(image.patches, image.patches.nbytes)
                     left -= image.patches.nbytes
                 images += made
         finally:
             self.memory.media.give_back(left)
-        return images, films
+        return images, video_texts
 
     def _check_pixels(self, media: Sequence[Encoded | VideoPart]) -> None:
         pixels = sum(medium.pixels for medium in media if isinstance(medium, Encoded))
@@ -189,62 +188,62 @@ class PromptBuilder:
 
     def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
         if isinstance(medium, Encoded):
-            return 0 if self.eyes is None else self.eyes.patch_bytes(medium.pixels)
-        return 0 if self.film is None else self.film.patch_bytes(self.video_limits.pixels)
+            return 0 if self.image_processor is None else self.image_processor.patch_bytes(medium.pixels)
+        return 0 if self.video_processor is None else self.video_processor.patch_bytes(self.video_limits.pixels)
 
-    def _picture(self, part: Part, loading: Loading) -> Encoded:
-        if self.eyes is None:
+    def _picture(self, part: ImagePart, loading: Loading) -> Encoded:
+        if self.image_processor is None:
             raise InvalidRequest("This model takes no images.", field=part.place)
         return loading.open(part.url, part.place)
 
     def _image(self, encoded: Encoded) -> Image:
-        assert self.eyes is not None  # or it would not have been opened
-        processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.eyes.patch_bytes(encoded.pixels)
+        assert self.image_processor is not None  # else `_picture` has raised
+        processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
             try:
-                return self.eyes.preprocess(encoded.decode())
+                return self.image_processor.preprocess(encoded.decode())
             except InvalidRequest as error:
                 raise InvalidRequest(str(error), field=encoded.field) from error
 
     def _check_counts(self, parts: Sequence[Media]) -> None:
-        images = sum(isinstance(part, Part) for part in parts)
+        images = sum(isinstance(part, ImagePart) for part in parts)
         videos = len(parts) - images
         for count, most, name in ((images, self.max_images, "images"), (videos, self.video_limits.videos, "videos")):
             if count > most:
                 raise InvalidRequest(f"The request has {count} {name}; at most {most} are taken.", field="messages")
 
     def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Image], str]:
-        """A video's groups of frames, and what stands for it in the text: each group behind its time."""
-        if self.film is None:
+        """A video's groups of frames, and the text that replaces its placeholder: each group after its time."""
+        if self.video_processor is None:
             raise InvalidRequest("This model takes no video.", field=part.place)
-        needed = self.video_limits.decoding_bytes + self.film.patch_bytes(self.video_limits.pixels)
+        needed = self.video_limits.decoding_bytes + self.video_processor.patch_bytes(self.video_limits.pixels)
         with self.memory.work.holding(needed, "The video", part.place):
             clip = video.load(part, loading, self.video_limits)
             try:
-                pairs = self.film.pairs(clip.frames)
+                pairs = self.video_processor.pairs(clip.frames)
             except InvalidRequest as error:
                 raise InvalidRequest(str(error), field=part.place) from error
-        times = clip.times(self.film.together)
-        return pairs, "".join(f"<{seconds:.1f} seconds>{self.film.pair_marker}" for seconds in times)
+        times = clip.times(self.video_processor.group_size)
+        return pairs, "".join(f"<{seconds:.1f} seconds>{self.video_processor.image_placeholder}" for seconds in times)
 
-    def _with_films(self, text: str, films: Sequence[str]) -> str:
-        """The text with each video's one marker replaced, before it is tokenized: so the times join what is around."""
-        if self.film is None or not films:
+    def _with_videos(self, text: str, video_texts: Sequence[str]) -> str:
+        """The text with each video's placeholder replaced, before tokenization: the times join the text around."""
+        if self.video_processor is None or not video_texts:
             return text
-        pieces = text.split(self.film.marker)
-        if len(pieces) != len(films) + 1:
+        pieces = text.split(self.video_processor.video_placeholder)
+        if len(pieces) != len(video_texts) + 1:
             raise InvalidRequest(
-                f"The prompt has {len(pieces) - 1} video placeholders for {len(films)} videos. Text may not contain "
-                "the model's own video placeholder, and its chat template must know videos.",
+                f"The prompt has {len(pieces) - 1} video placeholders for {len(video_texts)} videos. Text may not "
+                "contain the model's own video placeholder, and its chat template must know videos.",
                 field="messages",
             )
-        return pieces[0] + "".join(film + piece for film, piece in zip(films, pieces[1:], strict=True))
+        return pieces[0] + "".join(video + piece for video, piece in zip(video_texts, pieces[1:], strict=True))
 
     def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
-        """Each picture's one placeholder becomes as many as the picture has tokens."""
-        if self.eyes is None:
+        """Replaces each image's placeholder by as many as the image has tokens."""
+        if self.image_processor is None:
             return tuple(ids)
-        token = self.eyes.image_token
+        token = self.image_processor.image_token
         if ids.count(token) != len(images):
             raise InvalidRequest(
                 f"The prompt has {ids.count(token)} image placeholders for {len(images)} images. Text may not "
@@ -254,15 +253,16 @@ class PromptBuilder:
         expanded: list[int] = []
         pending = iter(images)
         for id in ids:
-            expanded.extend([token] * self.eyes.tokens(next(pending)) if id == token else [id])
+            expanded.extend([token] * self.image_processor.tokens(next(pending)) if id == token else [id])
         return tuple(expanded)
 
-    def _moved(self, marks: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
-        """The marks of the ids, as marks of the expanded ids: a mark behind a picture is behind all its tokens."""
-        if self.eyes is None or not images:
-            return tuple(marks)
-        places = [place for place, id in enumerate(ids) if id == self.eyes.image_token]
-        gains = [self.eyes.tokens(image) - 1 for image in images]
+    def _moved(self, boundaries: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
+        """The boundaries in the expanded ids: a boundary after an image is after all its tokens."""
+        if self.image_processor is None or not images:
+            return tuple(boundaries)
+        places = [place for place, id in enumerate(ids) if id == self.image_processor.image_token]
+        gains = [self.image_processor.tokens(image) - 1 for image in images]
         return tuple(
-            mark + sum(gain for place, gain in zip(places, gains, strict=True) if place < mark) for mark in marks
+            length + sum(gain for place, gain in zip(places, gains, strict=True) if place < length)
+            for length in boundaries
         )

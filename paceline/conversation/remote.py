@@ -1,8 +1,12 @@
-"""Fetching what a client names by its address, from public hosts only.
+"""Fetching media from public hosts only.
 
-A client that can make the server fetch can reach what the server reaches: the machines beside it, a cloud's
-metadata. So every host is looked up once, every address that this gives is checked, and the connection goes to
-an address that was checked; a redirect is a new address, checked alike. All of it is bounded in time and bytes.
+A client that can make the server fetch can reach what the server reaches: the machines beside it, a cloud's metadata
+(SSRF). So every host is looked up once, every resulting address is checked, and the connection goes to a checked
+address. A redirect is checked like a new address. Everything is bounded in time and bytes.
+
+Not httpx: it resolves hosts itself at every connection, and its timeouts begin anew with every byte, so a slow server
+could hold a thread for hours. Not `ipaddress.is_global`: it depends on the Python version, and allows multicast and
+Azure's own services.
 """
 
 from __future__ import annotations
@@ -53,16 +57,15 @@ NOT_PUBLIC_V4 = tuple(
         ),
     )
 )
-# In IPv6 the public range is listed instead, and what is not public in it: Teredo and other special uses,
-# documentation, 6to4. So loopback, fc00::/7 (fd00:ec2::254 is AWS's metadata), fe80::/10, multicast and
-# IPv4-mapped addresses are none.
+# For IPv6 the public range is listed, with its exceptions: Teredo and other special uses, documentation, 6to4.
+# Loopback, fc00::/7 (fd00:ec2::254 is AWS's metadata), fe80::/10, multicast and IPv4-mapped addresses are outside.
 PUBLIC_V6 = IPv6Network("2000::/3")
 NOT_PUBLIC_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 NAT64 = IPv6Network("64:ff9b::/96")  # an IPv4 address in its last four bytes, for networks without IPv4
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
-"""The addresses of a host, for a port; raises OSError when there are none."""
+"""The addresses of a host, for a port. Raises OSError if there are none."""
 
 
 def is_public(address: Address) -> bool:
@@ -79,7 +82,7 @@ def system_addresses(host: str, port: int) -> list[str]:
 
 
 class Unfetchable(Exception):
-    """Why an address is not fetched, as the end of a sentence that begins with the field's name."""
+    """The reason, as the end of a sentence that begins with the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +93,17 @@ class _Target:
     path: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetcher:
-    """Thread-safe. `hosts`: only from these; none means any. `resolve`, `allowed` and `ports` are for tests."""
+    """Thread-safe. `hosts`: the allowed hosts; empty means any. `resolve`, `allowed` and `ports` are for tests."""
 
-    def __init__(
-        self,
-        *,
-        hosts: Collection[str] = (),
-        resolve: Resolve = system_addresses,
-        allowed: Callable[[Address], bool] = is_public,
-        ports: Collection[int] = tuple(PORTS.values()),
-    ) -> None:
-        self._hosts = hosts
-        self._resolve = resolve
-        self._allowed = allowed
-        self._ports = ports
+    hosts: Collection[str] = ()
+    resolve: Resolve = system_addresses
+    allowed: Callable[[Address], bool] = is_public
+    ports: Collection[int] = tuple(PORTS.values())
 
     def fetch(self, url: str, max_bytes: int, deadline: float, *, field: str, kind: str = "image") -> bytes:
-        """The bytes of an image or a video; `deadline` is in `time.monotonic`.
-
-        What cannot be fetched is an InvalidRequest.
-        """
+        """The bytes of an image or a video. `deadline` is in `time.monotonic`. Raises only InvalidRequest."""
         try:
             return self._follow(url, max_bytes, deadline, kind)
         except Unfetchable as error:
@@ -120,7 +113,7 @@ class Fetcher:
         except ssl.SSLCertVerificationError:
             raise InvalidRequest(f"{field} could not be fetched: its certificate is not valid.", field=field) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            # Not the error's own words: they may tell a client about the network around the server.
+            # Without the error's text, which may describe the network around the server.
             raise InvalidRequest(f"{field} could not be fetched: the connection failed.", field=field) from error
 
     def _follow(self, url: str, max_bytes: int, deadline: float, kind: str) -> bytes:
@@ -154,15 +147,15 @@ class Fetcher:
         return _Target(parts.scheme, host, port, f"{path}?{query}" if query else path)
 
     def _check_listed(self, host: str, port: int) -> None:
-        """A port other than the usual ones needs a host that is listed with it."""
-        for entry in self._hosts:
+        """Other ports than the usual ones need a host that is listed with its port."""
+        for entry in self.hosts:
             name, _, listed_port = entry.partition(":")
             named = host.endswith(name[1:]) if name.startswith("*.") else host == name
-            if named and (port == int(listed_port) if listed_port else port in self._ports):
+            if named and (port == int(listed_port) if listed_port else port in self.ports):
                 return
-        if self._hosts:
+        if self.hosts:
             raise Unfetchable("leads to a host that pictures are not fetched from here")
-        if port not in self._ports:
+        if port not in self.ports:
             raise Unfetchable(f"leads to port {port}; pictures are fetched from ports 80 and 443 only")
 
     def _connect(self, target: _Target, deadline: float) -> http.client.HTTPConnection:
@@ -177,24 +170,23 @@ class Fetcher:
         raise failure
 
     def _checked_addresses(self, target: _Target, deadline: float) -> list[str]:
-        # One message for a host that is not there and for one that is private: what names the server's own
-        # network knows is not for clients to find out.
+        # One message for missing and for private hosts: clients may not learn the names in the server's network.
         refusal = Unfetchable("leads to a host that has no public address")
         try:
-            found = _in_time(functools.partial(self._resolve, target.host, target.port), deadline)
+            found = _in_time(functools.partial(self.resolve, target.host, target.port), deadline)
             addresses = [ip_address(text) for text in found]
         except TimeoutError:
             raise
         except (OSError, ValueError):
             raise refusal from None
-        # All of them: an honest host has no private address beside its public ones.
-        if not addresses or not all(map(self._allowed, addresses)):
+        # All must be public: an honest host has no private address beside its public ones.
+        if not addresses or not all(map(self.allowed, addresses)):
             raise refusal
         return [str(address) for address in addresses]
 
 
 def _plain(host: str) -> str:
-    """The host as DNS has it: ASCII, small letters, no dot at its end; an IP address only in its usual form."""
+    """The host as in DNS: ASCII, lower case, no final dot; an IP address only in its usual form."""
     if not host or "%" in host:
         raise Unfetchable("has no valid host in its address")
     if ":" in host:
@@ -206,7 +198,7 @@ def _plain(host: str) -> str:
         host = host.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError:
         raise Unfetchable("has no valid host in its address") from None
-    # 2130706433, 0177.1 and 0x7f.0.0.1 are all 127.0.0.1 to a resolver, and to nobody who reads them.
+    # 2130706433, 0177.1 and 0x7f.0.0.1 are all 127.0.0.1 to a resolver.
     last = host.rpartition(".")[2]
     if last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last):
         try:
@@ -219,7 +211,7 @@ def _plain(host: str) -> str:
 
 
 def _headers(kind: str) -> dict[str, str]:
-    # identity: what is not compressed cannot be small on the way and large here.
+    # identity: a compressed body could be small on the way and huge here.
     return {
         "Accept": f"{kind}/*",
         "Accept-Encoding": "identity",
@@ -248,11 +240,11 @@ def _body(response: http.client.HTTPResponse, max_bytes: int, wanted: str) -> by
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection that is made to `address`, whatever the host's name is."""
+    """A connection to `address`, whatever the host's name resolves to."""
 
     def __init__(self, target: _Target, address: str, deadline: float) -> None:
         super().__init__(target.host, target.port)
-        self.default_port = PORTS[target.scheme]  # elsewhere the Host header names the port
+        self.default_port = PORTS[target.scheme]  # otherwise the Host header names the port
         raw = socket.create_connection((address, target.port), timeout=_left(deadline))
         try:
             if target.scheme == "https":
@@ -265,7 +257,7 @@ class _Pinned(http.client.HTTPConnection):
 
 
 class _Timed:
-    """What http.client uses of a socket. A socket's own timeout begins anew with every byte that drips in."""
+    """What http.client uses of a socket, with one deadline: a socket's timeout begins anew with every byte."""
 
     def __init__(self, raw: socket.socket, deadline: float) -> None:
         self._raw = raw
@@ -281,7 +273,7 @@ class _Timed:
         return self._read_by
 
     def close(self) -> None:
-        """Once there is a reader, that one closes: http.client lets go of the socket before it reads the body."""
+        """The reader closes, once there is one: http.client closes the socket before it reads the body."""
         if self._read_by is None:
             self._raw.close()
 
@@ -306,7 +298,7 @@ class _TimedReader(io.RawIOBase):
 @functools.cache
 def _trusting() -> ssl.SSLContext:
     context = ssl.create_default_context()
-    with contextlib.suppress(ImportError):  # Python from python.org on macOS finds no certificates of the system's
+    with contextlib.suppress(ImportError):  # Python from python.org does not find macOS's certificates
         import certifi
 
         context.load_verify_locations(certifi.where())
@@ -320,7 +312,7 @@ def _left(deadline: float) -> float:
 
 
 def _in_time(call: Callable[[], Sequence[str]], deadline: float) -> Sequence[str]:
-    """A lookup cannot be interrupted: it is left behind on a thread of its own when it takes too long."""
+    """A lookup cannot be interrupted: one that takes too long is left behind on its own thread."""
     outcome: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
 
     def run() -> None:

@@ -1,9 +1,13 @@
-"""Where templates run: jinja2's sandbox with what chat templates expect, and limits on time and size.
+"""Where templates run: jinja2's sandbox with the functions of chat templates, and limits on time and size.
 
-A template comes with a checkpoint that anybody may have written, and runs on a caller's thread, which cannot be
-stopped from outside. So it counts while it runs: every turn of a loop, every call and every join. What is not
-bounded: one operation of Python's own on values below the limits (a sort, a search), and what a template keeps
-in variables beyond `MOST_JOINED` characters in all.
+jinja2's ImmutableSandboxedEnvironment, which transformers and mlx-lm use as it is, keeps a template away from the
+interpreter, but bounds neither time nor memory. A request cannot bring a template. But the checkpoint's template may
+come from anybody, and a request chooses what an honest one runs over: with thousands of messages, a template that joins
+its text in a loop takes the square of their length, on a thread that cannot be stopped from outside. So a rendering
+counts its loop iterations, calls and joins while it runs.
+
+Not bounded: one operation of Python's on values below the limits (a sort, a search), and what a template keeps in
+variables within `MOST_JOINED` characters.
 """
 
 from __future__ import annotations
@@ -28,13 +32,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-SECONDS = 1.0  # of the thread's own time: a busy machine makes nobody's template fail
-LARGEST = 32_000_000  # characters of a rendering, and of any one text in it
-MOST_JOINED = 16 * LARGEST  # characters that a rendering may put together on its way
+SECONDS = 1.0  # of the thread's CPU time, so that a busy machine makes no template fail
+LARGEST = 32_000_000  # characters of a rendering, and of any text in it
+MOST_JOINED = 16 * LARGEST  # characters of all texts that a rendering makes on its way
 LONGEST_LIST = 1_000_000
 LARGEST_BITS = 10_000  # of a number
 
-# Widths that are huge or not to be seen, in a format for `%` and in one for `format`.
+# Widths that are huge or not constant, in formats for `%` and for `format`.
 _PADDED = re.compile(r"%[-+ #0]*(?:\([^)]*\))?[-+ #0]*(?:\d*\.)?(?:\*|\d{7})|\{[^{}]*(?:[^{}]\{|\d{7})")
 _BOUNDED_FILTERS = ("batch", "center", "format", "indent", "slice", "truncate", "wordwrap")
 
@@ -44,7 +48,7 @@ class LimitExceeded(Exception):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Thread-safe. `prepare` once a template, `render` once a conversation."""
+    """Thread-safe. `prepare` once per template, `render` once per conversation."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -64,19 +68,20 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters |= {"tojson": self._bounded(_tojson), "replace": self._replace, "join": self._join}
 
     def prepare(self, source: str) -> Template:
-        """Raises `TemplateError` or `RecursionError` where the source is no template."""
+        """Raises `TemplateError` or `RecursionError` if the source is no template."""
         tree = _Counting(self).visit(self.parse(source))
         return Template.from_code(self, self.compile(tree), self.make_globals(None))
 
     def render(self, template: Template, variables: Mapping[str, Any]) -> str:
-        """Raises `LimitExceeded`, and whatever the template makes of its variables."""
+        """Raises `LimitExceeded`, and anything that the template raises."""
         budget = self._running.budget = _Budget()
         try:
-            pieces = []
+            pieces, size = [], 0
             for piece in template.generate(dict(variables)):
                 budget.step()
-                budget.say(len(piece))
                 pieces.append(piece)
+                size += len(piece)
+                _stop_if(size > LARGEST, f"it writes more than {LARGEST} characters")
             return "".join(pieces)
         finally:
             self._running.budget = None
@@ -85,11 +90,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     @property
     def _budget(self) -> _Budget:
-        """Of the rendering on this thread. Jinja also computes constants, when it compiles: they count for nothing."""
+        """The budget of the rendering on this thread. Constants that Jinja computes when it compiles have a new one."""
         return getattr(self._running, "budget", None) or _Budget()
 
     def counted(self, items: Iterable[Any], weight: int) -> Iterator[Any]:
-        """A loop's items; `weight` is what a turn of the loop writes at most of the template's own text."""
+        """A loop's items. `weight` is the most that an iteration writes of the template's own text."""
         budget = self._budget
         for item in items:
             budget.step()
@@ -178,14 +183,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _Budget:
-    """What one rendering has used up."""
+    """What one rendering has used."""
 
     CHECK_EVERY = 64  # steps
     LARGE = 100_000  # characters, which take as long as many steps
 
     def __init__(self) -> None:
         self._deadline = time.thread_time() + SECONDS
-        self._steps = self._said = self._made = 0
+        self._steps = self._made = 0
 
     def step(self) -> None:
         self._steps += 1
@@ -193,25 +198,19 @@ class _Budget:
             self._check_time()
 
     def make(self, size: int) -> None:
-        """Called before a text of this size is made, where that can be known."""
+        """Called before a text of this size is made, if the size can be known."""
         self._made += size
         if size > LARGEST or self._made > MOST_JOINED:
             raise LimitExceeded(f"it puts together more than {LARGEST} characters")
         if size > self.LARGE:
             self._check_time()
 
-    def say(self, size: int) -> None:
-        self._said += size
-        if self._said > LARGEST:
-            raise LimitExceeded(f"it writes more than {LARGEST} characters")
-
     def _check_time(self) -> None:
-        if time.thread_time() > self._deadline:
-            raise LimitExceeded(f"it takes longer than {SECONDS:g} s")
+        _stop_if(time.thread_time() > self._deadline, f"it takes longer than {SECONDS:g} s")
 
 
 class _Counting(NodeTransformer):
-    """Puts the counting into a template: around what its loops run over, and in place of `~`."""
+    """Adds the counting to a template: around the iterables of its loops, and in place of `~`."""
 
     def __init__(self, environment: Sandbox) -> None:
         self._environment = environment
@@ -235,7 +234,7 @@ class _Counting(NodeTransformer):
 
 
 class _Generation(Extension):
-    """`{% generation %}` marks what the assistant says, for training; here it is only its content."""
+    """`{% generation %}` marks the assistant's text for training. Here only its content counts."""
 
     tags = {"generation"}
 
@@ -246,14 +245,14 @@ class _Generation(Extension):
 
 
 class _Dict:
-    """`dict` without its attributes, which lead to the interpreter's insides; as transformers has it."""
+    """`dict` without its attributes, which lead to the interpreter; as in transformers."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
 
 
 class _Namespace(Namespace):
-    """A namespace that takes no underscored names; as transformers has it."""
+    """A namespace that takes no underscored names; as in transformers."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         self, *rest = args
@@ -287,28 +286,30 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Jinja's own escapes what HTML would misread."""
+    """Without the escapes for HTML of Jinja's own."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
+def _stop_if(exceeded: bool, why: str) -> None:
+    if exceeded:
+        raise LimitExceeded(why)
+
+
 def _check_widths(args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
-    if any(isinstance(value, int) and value > LONGEST_LIST for value in (*args, *kwargs.values())):
-        raise LimitExceeded(f"it asks for a width or a count of more than {LONGEST_LIST}")
+    widths = [value for value in (*args, *kwargs.values()) if isinstance(value, int)]
+    _stop_if(max(widths, default=0) > LONGEST_LIST, f"it asks for a width or a count of more than {LONGEST_LIST}")
 
 
 def _check_format(text: str) -> None:
-    if _PADDED.search(text):
-        raise LimitExceeded("it formats with a width that is too large or not constant")
+    _stop_if(bool(_PADDED.search(text)), "it formats with a width that is too large or not constant")
 
 
 def _check_list(length: int) -> None:
-    if length > LONGEST_LIST:
-        raise LimitExceeded(f"it makes a list of more than {LONGEST_LIST} items")
+    _stop_if(length > LONGEST_LIST, f"it makes a list of more than {LONGEST_LIST} items")
 
 
 def _check_bits(bits: int) -> None:
-    if bits > LARGEST_BITS:
-        raise LimitExceeded("it computes a number that is too large")
+    _stop_if(bits > LARGEST_BITS, "it computes a number that is too large")
 
 
 def _bits(value: Any) -> int:

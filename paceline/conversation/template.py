@@ -1,8 +1,8 @@
-"""Chat templates: what each one takes is found out when it is loaded, and a conversation is written so that it fits.
+"""Chat templates. Probes find out what each template takes when it is loaded, and conversations are written to fit.
 
-The library's own rendering has no limits, and takes any option for any of its arguments; so a template that is
-Jinja runs in our `Sandbox`. `enable_thinking` is what the client says; where it says nothing, the template decides
-(mlx-lm would turn thinking on for every vocabulary that can think).
+A Jinja template runs in our `Sandbox`: transformers' own rendering has no limits, and takes any template option for
+one of its own arguments. `enable_thinking` comes from the client; without it the template decides (mlx-lm would turn
+thinking on for every vocabulary that can think).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 
-from paceline.conversation.forms import FORMS, Change, Form, Tools, changed
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import Message, as_parts, is_blank, with_arguments
 from paceline.conversation.sandbox import LimitExceeded, Sandbox
+from paceline.conversation.template_fallbacks import FALLBACKS, Change, Fallback, Tools, apply_fallback
 from paceline.errors import InvalidRequest, LoadError
 
 log = logging.getLogger(__name__)
 
-# What `chat_template_kwargs` may not set: our own variables, the library's arguments, what templates call.
+# Names that `chat_template_kwargs` may not set: our variables, the library's arguments, functions of templates.
 RESERVED_TEMPLATE_OPTIONS = frozenset(
     {
         *("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template"),
@@ -36,14 +36,14 @@ RESERVED_TEMPLATE_OPTIONS = frozenset(
     }
 )
 
-# (messages, tools, options) to text; raises whatever it likes.
+# (messages, tools, options) to text; may raise anything.
 Write = Callable[[list[Message], list[Mapping[str, Any]] | None, Mapping[str, Any]], str]
 
 SANDBOX = Sandbox()
 
 
 class Templates:
-    """A model's templates: the default one, and perhaps another for when there are tools. Thread-safe."""
+    """A model's templates: the default, and perhaps another for requests with tools. Thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Templates:
 
     @classmethod
     def of(cls, source: str | Mapping[str, str], special_tokens: Mapping[str, Any] | None = None) -> Templates:
-        """From Jinja source: one template, or several by their names. `LoadError` says what is wrong with it."""
+        """From Jinja source: one template, or several by name. Raises LoadError."""
         named = {"default": source} if isinstance(source, str) else dict(source)
         if "default" not in named and len(named) != 1:
             raise LoadError(f"The chat templates are {', '.join(sorted(named)) or 'none'}; one must be the default.")
@@ -80,7 +80,7 @@ class Templates:
         add_generation_prompt: bool = True,
         **options: Any,
     ) -> str:
-        """A normalized conversation as the model reads it; `InvalidRequest` where the template takes it in no form."""
+        """A normalized conversation as text. Raises InvalidRequest if the template refuses it with every fallback."""
         for name in options:
             if name in self._reserved:
                 raise InvalidRequest(
@@ -93,25 +93,25 @@ class Templates:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a template wants what can be written in more than one way."""
+    """How a template expects what can be written in more than one way."""
 
-    parts: bool = False  # content is always a list of parts: of a string it would write nothing
+    parts: bool = False  # content is always a list of parts; a string would be dropped
     objects: bool = True  # arguments of tool calls are objects, not JSON text
-    null: bool = False  # the content beside tool calls is None where it is empty, not ""
+    null: bool = False  # empty content beside tool calls is None, not ""
     names: bool = False  # it writes a message's `name`
 
 
 class Template:
-    """One template. `source` is for those who have to guess from it; None where it is the library's own code."""
+    """One template. `source` is its Jinja text; None if it is code of mlx-lm's."""
 
     def __init__(self, write: Write, source: str | None = None) -> None:
         self._write = write
         self.source = source
-        self._logged: set[Form] = set()
+        self._logged: set[Fallback] = set()
         try:
             self.dialect = self._learn_dialect()
             self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
-        except LimitExceeded:  # every conversation will: no reason to go through all forms of all probes
+        except LimitExceeded:  # every conversation will exceed them too: the other probes can be skipped
             self.dialect = Dialect()
             self._needs = dict.fromkeys(PROBES, frozenset())
 
@@ -120,10 +120,10 @@ class Template:
             raise InvalidRequest("messages must be a list with at least one message.", field="messages")
         refusal: Exception | None = None
         tried: list[tuple[list[Message], Tools | None]] = []
-        for form in FORMS:
+        for fallback in FALLBACKS:
             try:
-                form = form.union(*(self._needs[feature] for feature in _features(messages, tools)))
-                attempt = changed(form, messages, tools)
+                fallback = fallback.union(*(self._needs[feature] for feature in _features(messages, tools)))
+                attempt = apply_fallback(fallback, messages, tools)
                 if attempt in tried:
                     continue
                 tried.append(attempt)
@@ -136,12 +136,12 @@ class Template:
             except Exception as error:  # a template may fail in any way
                 refusal = refusal or error
                 continue
-            self._log(form, refusal)
+            self._log(fallback, refusal)
             return text
         raise _refused(refusal) from refusal
 
     def _written(self, messages: Sequence[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
-        """In the template's dialect, as it is otherwise."""
+        """The messages, rendered in the template's dialect."""
         return self._write([self._spoken(message) for message in messages], list(tools) if tools else None, options)
 
     def _spoken(self, message: Message) -> Message:
@@ -156,14 +156,14 @@ class Template:
             message = {"thinking": thought, **message, "reasoning_content": thought}
         return message
 
-    def _log(self, form: Form, refusal: Exception | None) -> None:
-        if form and form not in self._logged:
-            self._logged.add(form)
-            how = "; ".join(change.value for change in Change if change in form)
+    def _log(self, fallback: Fallback, refusal: Exception | None) -> None:
+        if fallback and fallback not in self._logged:
+            self._logged.add(fallback)
+            how = "; ".join(change.value for change in Change if change in fallback)
             why = f" (it refuses the usual form: {_words(refusal)})" if refusal else ""
             log.warning("the chat template needs conversations in another form%s: %s", why, how)
 
-    # -- what the template takes
+    # -- probing
 
     def _learn_dialect(self) -> Dialect:
         parts = self._keeps(_SAID, Dialect()) is False and self._keeps(_SAID, Dialect(parts=True)) is True
@@ -175,17 +175,19 @@ class Template:
         return Dialect(parts, names=names)
 
     def _keeps(self, probe: Probe, dialect: Dialect) -> bool | None:
-        """Whether the template writes the whole of a probe; None: it refuses it."""
+        """Whether the template writes all of a probe's words; None: it refuses the probe."""
         self.dialect = dialect
         return self._keeps_in(frozenset(), probe)
 
-    def _learn_need(self, probe: Probe) -> Form:
-        """The first form in which the template writes all of the probe; the plain one, if it does so in none."""
-        return next((form for form in FORMS if self._keeps_in(form, probe)), frozenset())
+    def _learn_need(self, probe: Probe) -> Fallback:
+        """The first fallback with which the template writes all of the probe; the empty one if there is none."""
+        return next((fallback for fallback in FALLBACKS if self._keeps_in(fallback, probe)), frozenset())
 
-    def _keeps_in(self, form: Form, probe: Probe) -> bool | None:
+    def _keeps_in(self, fallback: Fallback, probe: Probe) -> bool | None:
         try:
-            text = self._written(*changed(form, probe.messages, probe.tools), {"add_generation_prompt": True})
+            text = self._written(
+                *apply_fallback(fallback, probe.messages, probe.tools), {"add_generation_prompt": True}
+            )
         except LimitExceeded:
             raise
         except Exception:  # a template may refuse anything
@@ -194,7 +196,7 @@ class Template:
         return all(word in text for word in probe.words) and not any(sign in said for sign in _MISREAD)
 
 
-# -- probes: each with one thing that templates are known to refuse, or to leave out in silence
+# -- probes: each has one thing that some templates refuse or silently drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ class Probe:
     tools: Tools | None = None
 
 
-# Python's own way to write an object, JSON text inside JSON text, and a content that is not there.
+# Signs of a misread probe: a Python repr, JSON text inside JSON text, a missing content.
 _MISREAD = ("'argument-probe'", '\\"argument-probe', "None")
 
 
@@ -262,7 +264,7 @@ PROBES = {
 
 
 def _features(messages: Sequence[Message], tools: Tools | None) -> Iterator[str]:
-    """Which of the probes a conversation is like."""
+    """The names of the probes that a conversation resembles."""
     asked = any(message["role"] == "user" for message in messages)
     if tools:
         yield "tools" if asked else "tools, no user"
@@ -292,14 +294,14 @@ def read_template(file: Path) -> str:
 
 
 def check_template(file: Path) -> None:
-    """Raises LoadError where the file is not there, or no Jinja."""
+    """Raises LoadError if the file is missing or is no Jinja."""
     _jinja(read_template(file), {})
 
 
 def _jinja(source: str, special_tokens: Mapping[str, Any]) -> Write:
     try:
         template = SANDBOX.prepare(source)
-    except Exception as error:  # the parser recurses, and constants are computed
+    except Exception as error:  # the parser recurses, and Jinja computes constants
         raise LoadError(f"The chat template cannot be read: {_words(error)}") from error
 
     def write(messages: list[Message], tools: list[Mapping[str, Any]] | None, options: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The tokenizer: mlx-lm's wrapper over the checkpoint's own, with what the engine and the server ask of it."""
+"""The tokenizer: mlx-lm's wrapper over the checkpoint's own, for the engine and the server."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from typing import Any
 
 from mlx_lm.utils import load_tokenizer
 
-from paceline.conversation.detokenize import ByteDetokenizer, Detokenizer, WindowDetokenizer
 from paceline.conversation.template import Template, Templates, read_template
+from paceline.conversation.text import ByteDetokenizer, Detokenizer, WindowDetokenizer
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
 
 MARK = "paceline-turn-end-probe"
-WORDS = "Hello 1"  # every tokenizer makes something of it
+WORDS = "Hello 1"  # every tokenizer encodes it
 NO_TEMPLATE = (
     "This model has no chat template, so it takes no conversations: send the prompt as text to /v1/completions, or "
     "start the server with --chat-template."
 )
-PROBE = "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # two tokenizers cut it alike
+PROBE = (
+    "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # equal tokenizers give equal tokens
+)
 
-SHORT = 4096  # characters or ids that take less time than others notice
+SHORT = 4096  # characters or ids that are encoded or decoded in no noticeable time
 SEGMENT = 1 << 15  # characters
 EDGE = 64  # tokens
 
 
 class Tokenizer:
-    """Thread-safe. `templates` are the checkpoint's own where none are given; None: it has none."""
+    """Thread-safe. `templates` default to the checkpoint's; None: it has none."""
 
     def __init__(self, wrapped: Any, eos_ids: frozenset[int], templates: Templates | None = None) -> None:
         self._wrapped = wrapped
@@ -41,7 +43,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path, config: Mapping[str, Any], chat_template: Path | None = None) -> Tokenizer:
-        """The folder's tokenizer; `chat_template` is a file with a template that is used instead of its own."""
+        """The folder's tokenizer. `chat_template` is a file that replaces its template."""
         try:
             wrapped = load_tokenizer(folder)
             backend = wrapped.backend_tokenizer  # a slow tokenizer has none
@@ -61,17 +63,17 @@ class Tokenizer:
         return ids
 
     def count_over(self, text: str, most: int) -> int | None:
-        """How many tokens the text has at least, if that is more than `most`. Reads no more of it than that takes."""
+        """A lower bound of the text's tokens if it exceeds `most`. Encodes no more of the text than needed."""
         count = 0
         for begin in range(0, len(text), SEGMENT):
-            # Cut off from its neighbours a segment has at most a few tokens more than in the text.
+            # A segment alone has at most a few tokens more than within the text.
             count += max(len(self._encoded(text[begin : begin + SEGMENT], False)) - EDGE, 0)
             if count > most:
                 return count
         return None
 
     def _encoded(self, text: str, add_special_tokens: bool) -> Any:
-        """Of the library's ways to encode, only those for batches let go of the interpreter's lock meanwhile."""
+        """Only the library's batch methods release the interpreter's lock while they encode."""
         if len(text) < SHORT:
             return self._backend.encode(text, add_special_tokens=add_special_tokens)
         return self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
@@ -84,7 +86,7 @@ class Tokenizer:
         return texts[0]
 
     def detokenizer(self, skip_special_tokens: bool = True, shown: frozenset[int] = frozenset()) -> Detokenizer:
-        """`shown` are special tokens that are part of the text all the same."""
+        """`shown` are special tokens that are never skipped."""
         hidden = self.special_ids - shown if skip_special_tokens else frozenset()
         if self._pieces is None:
             return WindowDetokenizer(lambda ids: self.decode([id for id in ids if id not in hidden], False))
@@ -93,18 +95,18 @@ class Tokenizer:
         return ByteDetokenizer(self.token_bytes)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes a token stands for (empty for an id without a token)."""
+        """The token's bytes (empty for an id without a token)."""
         if self._pieces is not None:
             return self._pieces.get(token_id, b"")
         return self.decode([token_id], skip_special_tokens=False).encode()
 
     def token_text(self, token_id: int) -> str:
-        """The token as text; bytes that are no character by themselves show as U+FFFD."""
+        """The token as text; incomplete characters become U+FFFD."""
         return self.token_bytes(token_id).decode("utf-8", errors="replace")
 
     @cached_property
     def _pieces(self) -> dict[int, bytes] | None:
-        """Bytes of every token, where the vocabulary is byte-level; None where it is not."""
+        """The bytes of every token of a byte-level vocabulary; None for other vocabularies."""
         description = json.loads(self._backend.to_str())
         if not _is_byte_level(description.get("decoder")):
             return None
@@ -119,7 +121,7 @@ class Tokenizer:
         return pieces | added
 
     def is_that_of(self, folder: Path) -> bool:
-        """Does every id stand for the same token in that model's folder? Then what one has encoded, the other reads."""
+        """Whether the tokenizer in `folder` gives every text the same ids."""
         try:
             theirs = load_tokenizer(folder).backend_tokenizer
         except Exception as error:
@@ -133,23 +135,23 @@ class Tokenizer:
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
     ) -> str:
-        """A normalized conversation as the model's template writes it, ready for the assistant to go on."""
+        """A normalized conversation as the model's template writes it, with the generation prompt."""
         return self.needed_templates().render(messages, tools, **options)
 
     def needed_templates(self) -> Templates:
-        """Raises InvalidRequest where there are none."""
+        """Raises InvalidRequest if there are none."""
         if self.templates is None:
             raise InvalidRequest(NO_TEMPLATE, field="messages", code="no_chat_template")
         return self.templates
 
     @property
     def chat_template(self) -> str | None:
-        """The source of the template that is used where there are tools; None: the library's own code, or none."""
+        """The Jinja source of the template for tools; None if it is code of mlx-lm's, or there is none."""
         return None if self.templates is None else self.templates.with_tools.source
 
 
 def _unusable(folder: Path, error: Exception) -> str:
-    """Without tokenizer.json the library may build a tokenizer from other files, or one that knows no word."""
+    """Without tokenizer.json the library may build a tokenizer from other files, or a useless one."""
     if (folder / "tokenizer.json").is_file():
         return f"The tokenizer of {folder} cannot be loaded: {one_line(error)}"
     return (
@@ -159,7 +161,7 @@ def _unusable(folder: Path, error: Exception) -> str:
 
 
 def _templates(wrapped: Any) -> Templates | None:
-    """The checkpoint's own. For a few families mlx-lm has code in place of a template: that is trusted, and used."""
+    """The checkpoint's own. For a few families mlx-lm has code instead of a template, which is trusted."""
     if not wrapped.has_chat_template:
         return None
     source = wrapped.chat_template
@@ -173,7 +175,7 @@ def _templates(wrapped: Any) -> Templates | None:
 
 
 def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates | None) -> frozenset[int]:
-    """Every token that ends an answer: config's, generation_config's, the tokenizer's, the template's turn end."""
+    """All end tokens: of config, generation_config and the tokenizer, and the template's turn end."""
     found: set[int] = set(wrapped.eos_token_ids)
     sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id")]
     for name in ("config.json", "generation_config.json"):
@@ -194,11 +196,11 @@ def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: T
 
 
 def _turn_end(wrapped: Any, templates: Templates) -> int | None:
-    """The special token that the template puts right behind an assistant's words, if it puts one there."""
+    """The special token that the template writes right after an assistant's words, if any."""
     probe = [{"role": "user", "content": "x"}, {"role": "assistant", "content": MARK}]
     try:
         text = templates.render(probe, add_generation_prompt=False)
-    except InvalidRequest:  # a template may refuse anything; the other sources remain
+    except InvalidRequest:  # a template may refuse anything
         return None
     tail = text.partition(MARK)[2]
     ids = wrapped.backend_tokenizer.encode(tail, add_special_tokens=False).ids if tail else []
@@ -206,7 +208,7 @@ def _turn_end(wrapped: Any, templates: Templates) -> int | None:
 
 
 def _special_ids(wrapped: Any) -> frozenset[int]:
-    """As the backend's own `decode` skips them: transformers lists only those that have a role."""
+    """The tokens that the backend's `decode` skips: transformers lists only those with a role."""
     added = wrapped.backend_tokenizer.get_added_tokens_decoder()
     return frozenset(token_id for token_id, token in added.items() if token.special)
 

@@ -1,6 +1,7 @@
 """Videos: from a file's bytes to frames with their times. Hostile bytes end in `InvalidRequest`.
 
-ffmpeg, through OpenCV, decodes in a process of its own (`video_decoder`), bounded in time, memory and pixels.
+ffmpeg, through OpenCV, decodes in a process of its own (`video_decoder`), with limits on time, memory and pixels.
+mlx-vlm's own video reading has neither limits nor a process of its own; its processor takes the frames afterwards.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -21,47 +21,47 @@ from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
 from paceline.conversation.media import Loading
-from paceline.conversation.video_part import VideoPart
+from paceline.conversation.messages import VideoPart
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
 
 DECODER = Path(__file__).with_name("video_decoder.py")
 DECODE_SECONDS = 60.0
-AT_ONCE = 2  # decoders beside the engine
-FRAME_BYTES = 9  # memory for a kept pixel: as it comes, as one array, as the processor turns it
-LEAST_MEMORY = 256 << 20  # without which no decoder starts
+MAX_DECODERS = 2  # at a time, beside the engine
+FRAME_BYTES = 9  # memory per kept pixel: as received, as one array, and in the processor
+LEAST_MEMORY = 256 << 20  # a decoder needs as much to start
 MOST_MEMORY = 2 << 30
 KINDS = "MP4, MOV, MKV, WebM or AVI"
 
-_decoders = BoundedSemaphore(AT_ONCE)
+_decoders = BoundedSemaphore(MAX_DECODERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Frames (count, height, width, 3) of a video, and the second at which each stands."""
+    """Frames (count, height, width, 3) of a video, and the time of each in seconds."""
 
     frames: NDArray[np.uint8]
     seconds: tuple[float, ...]
 
-    def times(self, together: int) -> list[float]:
-        """Of each group of so many frames: the middle between its first and its last one."""
-        padded = self.seconds + self.seconds[-1:] * (-len(self.seconds) % together)
-        return [(padded[at] + padded[at + together - 1]) / 2 for at in range(0, len(padded), together)]
+    def times(self, group_size: int) -> list[float]:
+        """The time of each group of frames: the middle between its first and its last one."""
+        padded = self.seconds + self.seconds[-1:] * (-len(self.seconds) % group_size)
+        return [(padded[at] + padded[at + group_size - 1]) / 2 for at in range(0, len(padded), group_size)]
 
 
 @dataclass(frozen=True, slots=True)
 class VideoLimits:
-    fps: float = 2.0  # frames taken of a second
-    frames: int = 64  # most frames of a video; of a longer one they are taken further apart
+    fps: float = 2.0  # frames sampled per second
+    frames: int = 64  # most frames of a video; longer ones are sampled less often
     seconds: float = 300.0  # longest video
     pixels: int = 64_000_000  # of a frame
-    kept: int = 64_000_000  # pixels of all frames that are kept of a video
+    kept: int = 64_000_000  # pixels of all sampled frames together
     memory: int = MOST_MEMORY  # bytes, of the process that decodes
     videos: int = 4  # in a request
 
     @classmethod
     def of(cls, settings: Settings, memory: int) -> VideoLimits:
-        """Within so many bytes: half of them for the decoder, half for what it hands over."""
+        """Limits within `memory` bytes: half for the decoder, half for its frames."""
         return cls(
             settings.video_fps,
             settings.video_max_frames,
@@ -78,14 +78,14 @@ class VideoLimits:
 
 
 def load(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
-    """The clip that a part of a message names: a video by its address, or frames by theirs."""
+    """The clip of a message's part: a video by its address, or frames by theirs."""
     if part.frames:
         return _of_frames(part, loading, limits)
     return decode(loading.bytes_of(part.urls[0], part.place, "video"), limits, part.place, part.fps)
 
 
 def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = None) -> Clip:
-    """Frames spread evenly over the video. Blocks its thread while the decoder runs."""
+    """Frames spread evenly over the video. Blocks while the decoder runs."""
     if not _is_video(data):
         raise InvalidRequest(f"{field} is not a video in a format that is read here ({KINDS}).", field=field)
     asked = {
@@ -110,7 +110,7 @@ def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = Non
 def _run(path: str, asked: dict[str, Any], field: str) -> tuple[dict[str, Any], memoryview]:
     damaged = InvalidRequest(f"{field} is a damaged video: its decoder failed.", field=field)
     environment = {
-        # A playlist or a reference inside of a file must not make ffmpeg open anything else.
+        # A playlist or a reference in a file must not make ffmpeg open anything else.
         "OPENCV_FFMPEG_CAPTURE_OPTIONS": "protocol_whitelist;file",
         "OPENCV_LOG_LEVEL": "SILENT",
         "OPENBLAS_NUM_THREADS": "1",
@@ -157,15 +157,14 @@ def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
                 field=part.place,
             )
     rate = part.fps or limits.fps
-    return Clip(_stacked(pictures), tuple(index / rate for index in range(len(pictures))))
-
-
-def _stacked(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
-    return np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures])
+    return Clip(
+        np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures]),
+        tuple(index / rate for index in range(len(pictures))),
+    )
 
 
 def _is_video(data: bytes) -> bool:
-    """By its first bytes. Lists of other files, which ffmpeg also plays, are none of these."""
+    """By its first bytes. This excludes playlists, which ffmpeg would follow."""
     head = data[:16]
     return (
         head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")

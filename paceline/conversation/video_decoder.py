@@ -1,9 +1,9 @@
 """Frames of a video file, in a process of its own: `python -I video_decoder.py FILE LIMITS` writes them to stdout.
 
-Decoders of video are large, written in C and fed by strangers. Here one may crash, hang or eat memory, and the server
-only hears that the video is damaged. So this file imports nothing of the server's, and is run, not imported.
+Video decoders are large, written in C and read hostile files. In this process one may crash, hang or take memory, and
+the server only learns that the video is damaged. This file imports nothing of the server and is run, not imported.
 
-Written are a line of JSON, then the frames' bytes: `{"shape": [count, height, width], "places": [...], "rate": ...}`,
+The output is a line of JSON, then the frames' bytes: `{"shape": [count, height, width], "places": [...], "rate": ...}`,
 or `{"error": "..."}`, the end of a sentence that begins with the field's name.
 """
 
@@ -17,8 +17,8 @@ import resource
 import sys
 from typing import Any
 
-LEAST_FRAMES = 4  # of a short video, where it has as many: Qwen's
-FASTEST = 240  # frames a second; more are a mistake in the file, or an attack
+LEAST_FRAMES = 4  # of a short video, if it has as many: Qwen's
+FASTEST = 240  # frames per second; more are a mistake in the file, or an attack
 
 
 class Unusable(Exception):
@@ -26,7 +26,7 @@ class Unusable(Exception):
 
 
 def main(path: str, limits: dict[str, Any]) -> None:
-    os.nice(10)  # streams come first
+    os.nice(10)  # the engine comes first
     with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
         resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
     try:
@@ -41,7 +41,7 @@ def main(path: str, limits: dict[str, Any]) -> None:
 
 
 def decoded(path: str, limits: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Which frames a header's count and rate choose; where the file has fewer, what its own frames choose."""
+    """The frames that the header's count and rate select; if the file has fewer, those that its own count selects."""
     count, rate = _claimed(path, limits)
     frames, places, seen, last = _sampled(path, count, rate, limits)
     if seen < places[-1] + 1:
@@ -57,7 +57,7 @@ def decoded(path: str, limits: dict[str, Any]) -> tuple[dict[str, Any], list[Any
 
 
 def _claimed(path: str, limits: dict[str, Any]) -> tuple[int, float]:
-    """Frames and frames a second, as the file's header has them. Checked before any frame is kept."""
+    """The header's frame count and frame rate. Checked before any frame is kept."""
     import cv2
 
     capture = _opened(path)
@@ -72,7 +72,7 @@ def _claimed(path: str, limits: dict[str, Any]) -> tuple[int, float]:
     if not math.isfinite(rate) or rate <= 0:
         rate = 25.0
     most = int(limits["seconds"] * FASTEST) + 1
-    claimed = int(count) if math.isfinite(count) and count >= 1 else most  # unknown: as many as there are
+    claimed = int(count) if math.isfinite(count) and count >= 1 else most  # unknown
     if claimed < most or rate <= FASTEST:
         _check_length(claimed if claimed != most else 1, rate, limits)
     return min(claimed, most), rate
@@ -85,7 +85,7 @@ def _check_length(count: int, rate: float, limits: dict[str, Any]) -> None:
 
 
 def _sampled(path: str, count: int, rate: float, limits: dict[str, Any]) -> tuple[list[Any], list[int], int, float]:
-    """The chosen frames as RGB, their places, how many frames were seen, and the second at which the last one stood."""
+    """The selected frames as RGB, their places, the number of frames seen, and the time of the last one."""
     import cv2
 
     places = chosen(count, rate, limits["fps"], limits["frames"])
@@ -107,7 +107,7 @@ def _sampled(path: str, count: int, rate: float, limits: dict[str, Any]) -> tupl
 
 
 def _fitted(frame: Any, first: Any, count: int, limits: dict[str, Any]) -> Any:
-    """As large as the first one; that one so large that all frames together keep to the limit."""
+    """A frame in the size of the first one, which is scaled so that all frames together keep to the limit."""
     import cv2
 
     height, width = frame.shape[:2]
@@ -125,7 +125,7 @@ def _fitted(frame: Any, first: Any, count: int, limits: dict[str, Any]) -> Any:
 
 
 def chosen(count: int, rate: float, fps: float, most: int) -> list[int]:
-    """Places spread evenly over the video: `fps` a second, but at least a few, an even number where there are two."""
+    """Places spread evenly over the video: `fps` per second, at least a few, an even number if there are two."""
     wanted = min(max(int(count / rate * fps), LEAST_FRAMES), most, count)
     if wanted > 1:
         wanted -= wanted % 2

@@ -1,139 +1,145 @@
-"""Whether the memory there is suffices: for one more row, for the next steps, at all. No MLX.
+"""Is there enough memory: for one more sequence, for the next steps, for a prompt at all? No MLX.
 
-All answers come from the one budget (cache/budget) and the memory model (cache/memory_model). A row costs what it
-has and what it is likely to say (engine/outputs). What prefixes hold that nobody uses counts as free: the cache gives
-it back as soon as the account says that rows need it, which `account` does before they use it.
+All answers come from one budget (cache/budget) and one memory model (cache/memory_model). A sequence costs what it
+holds and what its expected output will need (engine/queueing). Prefixes that no sequence uses count as free: `account`
+reports what sequences need before they use it, and the cache evicts at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection
 
 from paceline.cache.budget import REQUEST_PARTS, Budget
 from paceline.cache.memory_model import MemoryModel
-from paceline.engine.outputs import Outputs
-from paceline.engine.pace import LEAST
-from paceline.engine.row import Row
+from paceline.engine.prefill_budget import MIN_CHUNK
+from paceline.engine.queueing import OutputEstimate
+from paceline.engine.sequence import Sequence
 from paceline.errors import NeverFits
+from paceline.stats import MemoryBudgetStats
 
-GROWTH = 128  # tokens that a row is taken to need still, whatever it was expected to say
-AHEAD = 96  # tokens that rows may grow by between two looks
+GROWTH = 128  # tokens that a sequence is assumed to generate still, whatever the estimate says
+AHEAD = 96  # tokens that sequences may grow by between two checks
 
 
 class Admission:
     def __init__(
-        self, budget: Budget, memory_model: MemoryModel, outputs: Outputs | None = None, *, width: int = 1
+        self,
+        budget: Budget,
+        memory_model: MemoryModel,
+        output_estimate: OutputEstimate | None = None,
+        *,
+        width: int = 1,
     ) -> None:
         self.budget = budget
         self.memory_model = memory_model
-        self.outputs = outputs or Outputs()
-        self.width = width  # tokens that a row may have in a decode step
-        self.scoring: Callable[[int], int] | None = None  # bytes that a draft takes to score a prompt of so many tokens
-        self.low_memory = False  # there is no room to copy the buffers of all layers at once
+        self.output_estimate = output_estimate or OutputEstimate()
+        self.width = width  # tokens per sequence in a decode step
+        self.scoring: Callable[[int], int] | None = None  # bytes that a draft needs to score a prompt of so many tokens
+        self.low_memory = False  # buffers must be copied layer by layer
 
     # -- for any thread
 
-    def check(self, tokens: int, patches: Sequence[int] = (), place: str = "messages") -> None:
-        """Raise NeverFits for a prompt that does not fit even if it had the machine for itself."""
-        need = self._alone(tokens, patches)
+    def check(self, tokens: int, patches: Collection[int] = (), place: str = "messages") -> None:
+        """Raise NeverFits for a prompt that would not fit even if it ran alone."""
+        need = self._minimum(tokens, patches)
         if need > self.budget.usable:
             base = self.budget.holding("weights")
             raise NeverFits(tokens, need - base, max(self.budget.usable - base, 0), field=place)
 
-    def _alone(self, tokens: int, patches: Sequence[int]) -> int:
-        """What `used` will say of a row that has just come in, with nobody else there and the least chunk."""
+    def _minimum(self, tokens: int, patches: Collection[int]) -> int:
+        """What `used` returns for a new sequence that runs alone with the smallest chunk."""
         memory_model = self.memory_model
-        activations = memory_model.step(1, self.width) + self._chunk(tokens, LEAST)
+        activations = memory_model.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * self.width
-        held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, LEAST)
-        return self.budget.holding("weights") + held + activations + memory_model.pictures(patches)
+        held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
+        return self.budget.holding("weights") + held + activations + memory_model.pictures(list(patches))
 
     # -- on the engine's thread
 
-    def expected_length(self, row: Row) -> int:
-        """How long the row is likely to become."""
-        said = len(row.generated) + GROWTH
-        expected = self.outputs.expected
+    def expected_length(self, seq: Sequence) -> int:
+        """How many tokens the sequence is expected to have in the end."""
+        said = len(seq.generated) + GROWTH
+        expected = self.output_estimate.expected
         output = said if said > expected else expected
-        return len(row.prompt.token_ids) + (row.limit if row.limit < output else output)
+        return len(seq.prompt.token_ids) + (seq.max_tokens if seq.max_tokens < output else output)
 
-    def fits(self, running: Sequence[Row], row: Row, chunk: int = LEAST) -> bool:
-        """May `row` run beside the others? Prefixes give way, and chunks may shrink to `chunk`."""
-        if not running and self._alone(len(row.context), row.patches) <= self.budget.usable:
-            return True  # it may outgrow the memory later, and nobody can know
-        return self.promised([*running, row], chunk) + self.budget.holding(*REQUEST_PARTS) <= self.budget.usable
+    def fits(self, running: Collection[Sequence], seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
+        """May `seq` run beside the others? Prefixes may be evicted, and chunks may shrink to `chunk`."""
+        if not running and self._minimum(len(seq.context), seq.patches) <= self.budget.usable:
+            return True  # it may exceed the memory later
+        return self.reserved([*running, seq], chunk) + self.budget.holding(*REQUEST_PARTS) <= self.budget.usable
 
-    def promised(self, rows: Sequence[Row], chunk: int) -> int:
-        """Bytes in use when all these have become as long as they are likely to."""
+    def reserved(self, seqs: Collection[Sequence], chunk: int) -> int:
+        """Bytes in use when all these have their expected length."""
         return (
-            self._base(rows)
-            + self._batch([self.expected_length(row) for row in rows], rows)
-            + self._activations(rows, chunk)
+            self._base(seqs)
+            + self._batch([self.expected_length(seq) for seq in seqs], seqs)
+            + self._activations(seqs, chunk)
         )
 
-    def left(self, rows: Sequence[Row]) -> int:
-        """What the next steps of the rows that run leave for reading prompts; less than nothing: they do not fit."""
-        return self.budget.usable - self.used(rows, 0, AHEAD)
+    def left(self, seqs: Collection[Sequence]) -> int:
+        """Bytes that the next steps of the running sequences leave for prefill; negative: they do not fit."""
+        return self.budget.usable - self.used(seqs, 0, AHEAD)
 
-    def outgrown(self, row: Row, chunk: int = LEAST) -> bool:
-        """Is there no room for another step of a row that is alone, even so?"""
-        return self.used([row], chunk, 2 * self.width) > self.budget.usable
+    def exceeds_memory(self, seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
+        """Is there no memory for another step of a sequence that runs alone?"""
+        return self.used([seq], chunk, 2 * self.width) > self.budget.usable
 
-    def used(self, rows: Sequence[Row], chunk: int, ahead: int = 0) -> int:
-        """Bytes in use now; or when all have read their prompts, and have become longer by `ahead`."""
-        lengths = [self._length(row, ahead) for row in rows]
-        return self._base(rows) + self._batch(lengths, rows) + self._activations(rows, chunk)
+    def used(self, seqs: Collection[Sequence], chunk: int, ahead: int = 0) -> int:
+        """Bytes in use now; or when all prompts are prefilled, and all sequences have grown by `ahead`."""
+        lengths = [self._length(seq, ahead) for seq in seqs]
+        return self._base(seqs) + self._batch(lengths, seqs) + self._activations(seqs, chunk)
 
-    def chunk(self, rows: Sequence[Row], wanted: int, left: int) -> int:
-        """As many prompt tokens of `wanted` as what is `left` allows in one step, but not fewer than the least."""
-        least = min(LEAST, wanted)
+    def chunk(self, seqs: Collection[Sequence], wanted: int, left: int) -> int:
+        """As many prompt tokens of `wanted` as fit into `left` bytes, but not fewer than the smallest chunk."""
+        least = min(MIN_CHUNK, wanted)
         size = wanted
-        while size > least and self.reading(rows, size) > left:
+        while size > least and self.reading(seqs, size) > left:
             size //= 2
         return max(size, least)
 
-    def reading(self, rows: Sequence[Row], chunk: int) -> int:
-        """A chunk of the longest prompt still to be read; and what chunks leave in windows until their rows decode."""
-        prompts = [len(row.context) for row in rows if row.remaining]
+    def reading(self, seqs: Collection[Sequence], chunk: int) -> int:
+        """A chunk of the longest prompt still to prefill, and the surplus that chunks leave in windows until
+        decoding."""
+        prompts = [len(seq.context) for seq in seqs if seq.remaining]
         if not prompts or not chunk:
             return 0
         stretch = sum(self.memory_model.stretch(prompt, chunk) for prompt in prompts)
         return self._chunk(max(prompts), chunk) + stretch
 
-    def holding(self, row: Row) -> int:
-        """What a row takes, when it has become as long as it is likely to."""
-        return self.memory_model.row(self.expected_length(row))
+    def holding(self, seq: Sequence) -> int:
+        """Bytes of a sequence at its expected length."""
+        return self.memory_model.row(self.expected_length(seq))
 
-    def account(self, rows: Sequence[Row], chunk: int) -> None:
-        """Write down what rows hold and what they were promised: prefixes give way at once."""
-        groups = self._groups(rows)
-        now = self.memory_model.batch([row.length for row in rows], groups)
-        later = self.memory_model.batch([self.expected_length(row) for row in rows], groups)
+    def account(self, seqs: Collection[Sequence], chunk: int) -> None:
+        """Report to the budget what sequences hold and what is reserved for them."""
+        groups = self._groups(seqs)
+        now = self.memory_model.batch([seq.length for seq in seqs], groups)
+        later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
         self.budget.hold("rows", now)
         self.budget.hold("promised", max(later - now, 0))
-        lengths = [self.expected_length(row) for row in rows]
+        lengths = [self.expected_length(seq) for seq in seqs]
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
-        self.budget.hold("activations", self._activations(rows, chunk) + copying)
-        self.budget.hold("pictures of rows", self._pictures(rows))
-        self.budget.hold("draft", self._scoring(rows))
+        self.budget.hold("activations", self._activations(seqs, chunk) + copying)
+        self.budget.hold("pictures of rows", self._pictures(seqs))
+        self.budget.hold("draft", self._scoring(seqs))
 
     @property
     def spare(self) -> int:
-        """What a step may take for a moment without having said so: a part of the headroom, which is for more."""
+        """Bytes that a step may use briefly without reservation: a part of the headroom."""
         return self.budget.headroom // 4
 
-    def lingers(self, ended: Sequence[Row]) -> bool:
-        """Do rows that have ended hold more than that, as long as they have not left the batch?"""
-        return sum(self.memory_model.row(row.length) for row in ended) > self.spare
+    def must_release(self, ended: Collection[Sequence]) -> bool:
+        """Do finished sequences that are still in the batch hold more than that?"""
+        return sum(self.memory_model.row(seq.length) for seq in ended) > self.spare
 
-    def held(self, rows: Sequence[Row]) -> int:
-        """What we think is held between two steps, with nothing promised to anybody."""
+    def held(self, seqs: Collection[Sequence]) -> int:
+        """The estimate of what is held between two steps, without reservations."""
         memory_model = self.memory_model
-        together = memory_model.batch([row.length for row in rows if not row.remaining])
-        apart = sum(memory_model.row(row.length) for row in rows if row.remaining)
-        pictures = sum(memory_model.patch * size for row in rows if row.remaining for size in row.patches)
+        together = memory_model.batch([seq.length for seq in seqs if not seq.remaining])
+        apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
+        pictures = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
         return (
             self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "pictures")
             + together
@@ -141,53 +147,55 @@ class Admission:
             + int(pictures)
         )
 
-    def stats(self) -> dict[str, Any]:
-        budget = self.budget
-        return {
-            "limit_bytes": budget.limit,
-            "headroom_bytes": budget.headroom,
-            "parts": budget.held(),
-            "free_bytes": max(budget.usable - sum(budget.held().values()), 0),
-            "expected_output_tokens": self.outputs.expected,
-        }
+    def stats(self) -> MemoryBudgetStats:
+        budget, parts = self.budget, self.budget.held()
+        sequences = budget.holding("rows") + budget.holding("promised")
+        return MemoryBudgetStats(
+            limit_bytes=budget.limit,
+            headroom_bytes=budget.headroom,
+            free_bytes=max(budget.usable - sum(parts.values()), 0),
+            parts=parts,
+            kv_cache_usage=round(sequences / max(budget.usable - budget.holding("weights"), 1), 4),
+            expected_output_tokens=self.output_estimate.expected,
+        )
 
-    # -- inside
+    # -- internal
 
-    def _batch(self, lengths: Sequence[int], rows: Sequence[Row]) -> int:
-        groups = self._groups(rows)
+    def _batch(self, lengths: list[int], seqs: Collection[Sequence]) -> int:
+        groups = self._groups(seqs)
         return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
-    def _base(self, rows: Sequence[Row]) -> int:
-        return self.budget.holding("weights") + self._pictures(rows) + self._scoring(rows)
+    def _base(self, seqs: Collection[Sequence]) -> int:
+        return self.budget.holding("weights") + self._pictures(seqs) + self._scoring(seqs)
 
-    def _scoring(self, rows: Sequence[Row]) -> int:
+    def _scoring(self, seqs: Collection[Sequence]) -> int:
         """One prompt is scored at a time."""
         if self.scoring is None:
             return 0
-        prompts = [len(row.prompt.token_ids) for row in rows if not row.decided]
+        prompts = [len(seq.prompt.token_ids) for seq in seqs if not seq.sparse.decided]
         return self.scoring(max(prompts)) if prompts else 0
 
-    def _pictures(self, rows: Sequence[Row]) -> int:
-        sizes = [size for row in rows if row.patches and row.remaining for size in row.patches]
+    def _pictures(self, seqs: Collection[Sequence]) -> int:
+        sizes = [size for seq in seqs if seq.patches and seq.remaining for size in seq.patches]
         return self.memory_model.pictures(sizes) if sizes else 0
 
-    def _activations(self, rows: Sequence[Row], chunk: int) -> int:
-        """A decode step of all rows, and a chunk of a prompt that is still read."""
-        return self.memory_model.step(len(rows), self.width) + self.reading(rows, chunk)
+    def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
+        """A decode step of all sequences, and a prefill chunk."""
+        return self.memory_model.step(len(seqs), self.width) + self.reading(seqs, chunk)
 
     def _chunk(self, prompt: int, chunk: int) -> int:
         return self.memory_model.chunk(min(chunk, prompt), prompt)
 
-    def _groups(self, rows: Sequence[Row]) -> list[list[int]] | None:
+    def _groups(self, seqs: Collection[Sequence]) -> list[list[int]] | None:
         memory_model = self.memory_model
         if memory_model.grouping.skew == 0:
             return None
-        return memory_model.groups([(row.group, max(row.length, len(row.context) - 1)) for row in rows])
+        return memory_model.groups([(seq.computed.group, max(seq.length, len(seq.context) - 1)) for seq in seqs])
 
     @staticmethod
-    def _length(row: Row, ahead: int) -> int:
-        length = row.length
+    def _length(seq: Sequence, ahead: int) -> int:
+        length = seq.length
         if not ahead:
             return length
-        longest = len(row.prompt.token_ids) + row.limit
-        return min(max(length, len(row.context)) + ahead, longest)
+        longest = len(seq.prompt.token_ids) + seq.max_tokens
+        return min(max(length, len(seq.context)) + ahead, longest)

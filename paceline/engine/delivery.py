@@ -1,4 +1,4 @@
-"""What a row hears: its tokens as text, and how it ended. No MLX."""
+"""What a sequence's client receives: tokens as text, and the finish reason. No MLX."""
 
 from __future__ import annotations
 
@@ -8,62 +8,71 @@ from typing import TYPE_CHECKING
 from paceline.types import Delta, FinishReason, PromptInfo, TokenLogprob
 
 if TYPE_CHECKING:
-    from paceline.engine.row import Row
+    from paceline.engine.sequence import Sequence
     from paceline.errors import InvalidRequest, Refused
 
 
-def word(row: Row, token: int, logprob: TokenLogprob | None, *, guessed: bool = False) -> FinishReason | None:
-    """Its next token. Sends what can be said now; returns how the row has ended with it, None: it goes on."""
-    row.generated.append(token)
-    row.accepted += guessed
-    row.rejected -= guessed
-    if row.grammar is not None:
-        row.grammar.accept(token)
-    count = len(row.generated)
-    may_stop = count > row.sampling.min_tokens
-    if may_stop and token in row.ends:
-        row.text.silent(token, logprob)
-        return last_words(row, "stop", stop_reason=token if token in row.sampling.stop_token_ids else None)
-    piece = row.text.push(token, logprob, may_stop=may_stop)
+def deliver_token(
+    seq: Sequence, token: int, logprob: TokenLogprob | None, *, drafted: bool = False
+) -> FinishReason | None:
+    """Deliver the next token. Sends what can be sent now; returns the finish reason, None: it continues."""
+    seq.generated.append(token)
+    seq.accepted += drafted
+    seq.rejected -= drafted
+    if seq.grammar is not None:
+        seq.grammar.accept(token)
+    count = len(seq.generated)
+    may_stop = count > seq.sampling.min_tokens
+    if may_stop and token in seq.stop_ids:
+        seq.text.silent(token, logprob)
+        return finish(seq, "stop", stop_reason=token if token in seq.sampling.stop_token_ids else None)
+    piece = seq.text.push(token, logprob, may_stop=may_stop)
     if piece.stop is not None:
-        send(row, Delta(piece.text, piece.token_ids, piece.logprobs, "stop", piece.stop))
+        send(seq, Delta(piece.text, piece.token_ids, piece.logprobs, "stop", piece.stop))
         return "stop"
-    if count >= row.limit:
-        send(row, Delta(piece.text, piece.token_ids, piece.logprobs))
-        return last_words(row, "length")
+    if count >= seq.max_tokens:
+        send(seq, Delta(piece.text, piece.token_ids, piece.logprobs))
+        return finish(seq, "length")
     if piece.token_ids or piece.text:
-        send(row, Delta(piece.text, piece.token_ids, piece.logprobs))
+        send(seq, Delta(piece.text, piece.token_ids, piece.logprobs))
     return None
 
 
-def last_words(
-    row: Row,
+def finish(
+    seq: Sequence,
     reason: FinishReason,
     *,
     stop_reason: str | int | None = None,
     error: str | None = None,
     refusal: Refused | InvalidRequest | None = None,
 ) -> FinishReason:
-    """It is over: what its text still holds goes out with the reason, which that text may change. Returns it."""
+    """Send what the text stream still holds with the finish reason, which that text may change. Returns the reason."""
     if reason not in ("stop", "length"):
-        send(row, Delta(finish_reason=reason, error=error, refusal=refusal))
+        send(seq, Delta(finish_reason=reason, error=error, refusal=refusal))
         return reason
-    piece = row.text.finish(may_stop=len(row.generated) > row.sampling.min_tokens)
+    piece = seq.text.finish(may_stop=len(seq.generated) > seq.sampling.min_tokens)
     if piece.stop is not None:
         reason, stop_reason = "stop", piece.stop
-    send(row, Delta(piece.text, piece.token_ids, piece.logprobs, reason, stop_reason, error))
+    send(seq, Delta(piece.text, piece.token_ids, piece.logprobs, reason, stop_reason, error))
     return reason
 
 
-def send(row: Row, delta: Delta) -> None:
-    """The first delta tells of the prompt, the last one of what was used."""
+def send(seq: Sequence, delta: Delta) -> None:
+    """The first delta carries the prompt's facts, the last one the usage."""
     prompt = None
-    if not row.greeted:
-        row.greeted = True
-        scores = row.prompt_logprobs
+    if not seq.first_delta_sent:
+        seq.first_delta_sent = True
+        scores = seq.prompt_logprobs
         known = None if scores is None else tuple(scores)
-        prompt = PromptInfo(row.prompt.token_ids, known, row.route.reason, row.cached, row.prompt.tail, row.queued)
-    usage = row.usage if delta.finish_reason is not None else None
+        prompt = PromptInfo(
+            seq.prompt.token_ids,
+            known,
+            seq.speculation.reason,
+            seq.prefix.cached_tokens,
+            seq.prompt.tail,
+            seq.queue.seconds,
+        )
+    usage = seq.usage if delta.finish_reason is not None else None
     if prompt is not None or usage is not None:
         delta = replace(delta, usage=usage, prompt=prompt)
-    row.sink(delta)
+    seq.sink(delta)

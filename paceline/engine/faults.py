@@ -1,98 +1,98 @@
-"""What happens when work fails: whose fault it is, who ends, who begins again, and when the engine gives up.
+"""What happens when work fails: which sequence is at fault, which are recomputed, and when the engine gives up.
 
-An error of one row's own work ends that row. An error of a step that many share is isolated by trying
-(engine/suspects). Out of memory is nobody's fault: less is done from then on. Where the device reports errors later
-than the call that caused them, an error may be anybody's: then all begin again, and work is waited for piece by piece
-until the fault is found.
+An error in one sequence's own work ends that sequence. An error in a shared step is isolated by retrying
+(engine/fault_isolation). Out of memory is nobody's fault: less is done from then on. Where the device reports errors
+later than the call that caused them, an error may belong to any sequence: then all are recomputed, and work is awaited
+piece by piece until the fault is found.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from paceline.engine.pressure import is_out_of_memory
-from paceline.engine.row import Row
-from paceline.engine.runner import Launched, StepLost
+from paceline.engine.fault_isolation import is_out_of_memory
+from paceline.engine.runner import InFlightStep, StepLost
+from paceline.engine.sequence import Sequence
 from paceline.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
 
 log = logging.getLogger("paceline")
-MAX_FAILING_STEPS = 16  # in a row before the engine gives up: more than it takes to find one row among 1,000
-MAX_OOM_RETRIES = 3  # of a row that runs out of memory by itself
+MAX_FAILING_STEPS = 16  # in a row before the engine gives up: more than it takes to find one sequence among 1,000
+MAX_OOM_RETRIES = 3  # of a sequence that runs out of memory by itself
 
 
 class AmbiguousFault(Exception):
-    """Something in flight went wrong, and nobody knows whose work it was (its cause says what)."""
+    """Work in flight failed, and it is unknown whose it was (the cause has the error)."""
 
 
 class Faults:
     def __init__(self, core: EngineCore) -> None:
         self._core = core
-        self._failing = 0  # steps in a row
+        self._failing = 0  # in a row
 
     @property
     def serial(self) -> bool:
-        """Is each piece of work waited for before the next is submitted? Then an error is of the piece that it came
-        with. So it is as long as a fault is isolated."""
-        return self._core.runner.reports_late and self._core.scheduler.suspects.active
+        """While a fault is isolated, each piece of work is awaited before the next is submitted: an error then belongs
+        to the piece that raised it."""
+        return self._core.runner.reports_late and self._core.scheduler.isolation.active
 
-    # -- work of one row
+    # -- work of one sequence
 
-    def guard(self, row: Row, work: Callable[[], None]) -> None:
-        """Work of one row alone on the host: its failure is its own."""
+    def guard(self, seq: Sequence, work: Callable[[], None]) -> None:
+        """Run host work of one sequence: an error ends that sequence only."""
         try:
             work()
         except Exception as error:  # noqa: BLE001
-            self._fail(row, error)
+            self._fail(seq, error)
 
-    def run_for_one(self, row: Row, work: Callable[[], None], *, waited: bool = False) -> None:
-        """Work of one row alone, before it decodes. If it runs out of memory, it makes room and begins again.
-        `waited`: it was submitted before."""
+    def run_for_one(self, seq: Sequence, work: Callable[[], None], *, waited: bool = False) -> None:
+        """Run work of one sequence that does not decode yet. Out of memory: free some, and recompute it. `waited`: the
+        work was submitted before."""
         core = self._core
         try:
             work()
         except Exception as error:  # noqa: BLE001
-            if self.is_ambiguous(error, row, waited=waited):
+            if self.is_ambiguous(error, seq, waited=waited):
                 raise AmbiguousFault from error
-            if not is_out_of_memory(error) or row.troubles == MAX_OOM_RETRIES or row not in core.scheduler.running:
-                self._fail(row, error)
-                self.attempt(core.runner.probe)  # was it the row, or is the device gone?
+            if not is_out_of_memory(error) or seq.oom_retries == MAX_OOM_RETRIES or seq not in core.scheduler.running:
+                self._fail(seq, error)
+                self.attempt(core.runner.probe)  # was it the sequence, or is the device gone?
                 return
-            row.troubles += 1
+            seq.oom_retries += 1
             self._free_memory(error)
-            if row not in core.runner.rows:  # if it has joined, a step of it is in flight, and will tell of its trouble
-                core.preempt([row], "memory", keep=False)
+            if seq not in core.runner.seqs:  # once it has joined the batch, its step in flight will report the error
+                core.preempt([seq], "memory", keep=False)
 
     @contextmanager
-    def or_dense(self, row: Row, *, waited: bool = False) -> Iterator[None]:
-        """Where scoring fails, the row reads all of its prompt."""
+    def or_dense(self, seq: Sequence, *, waited: bool = False) -> Iterator[None]:
+        """If scoring fails, the sequence's whole prompt is prefilled."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
-            if self.is_ambiguous(error, row, waited=waited):
+            if self.is_ambiguous(error, seq, waited=waited):
                 raise AmbiguousFault from error
             if is_out_of_memory(error):
                 self._free_memory(error)
             assert self._core.sparse is not None
-            self._core.sparse.give_up(row, error)
+            self._core.sparse.fall_back_to_dense(seq, error)
 
-    def _fail(self, row: Row, error: Exception) -> None:
-        log.warning("request %s failed: %s", row.id, str(error))
+    def _fail(self, seq: Sequence, error: Exception) -> None:
+        log.warning("request %s failed: %s", seq.id, str(error))
         refusal = error if isinstance(error, InvalidRequest) else None
-        self._core.finish(row, "error", error=str(error) or type(error).__name__, refusal=refusal)
+        self._core.finish(seq, "error", error=str(error) or type(error).__name__, refusal=refusal)
 
-    # -- work of nobody in particular
+    # -- work that belongs to no sequence
 
     def attempt(self, work: Callable[[], Any]) -> Any:
-        """Work between steps: what it raises must not end the thread, but must not go on for ever either."""
+        """Work between steps: an error must not end the thread, and must not repeat for ever."""
         try:
             return work()
         except Exception as error:  # noqa: BLE001
@@ -107,20 +107,21 @@ class Faults:
         if self._failing >= MAX_FAILING_STEPS:
             core.failure = f"The engine stopped after {MAX_FAILING_STEPS} failing steps in a row: {error}"
 
-    # -- steps that many share
+    # -- shared steps
 
-    def step_succeeded(self, rows: Sequence[Row]) -> None:
+    def step_succeeded(self, seqs: Collection[Sequence]) -> None:
         self._failing = 0
-        self._core.scheduler.suspects.succeeded(rows)
+        self._core.scheduler.isolation.succeeded(seqs)
 
-    def step_lost(self, in_flight: Launched, cause: BaseException) -> None:
-        """A step broke after it counted."""
-        self.step_failed(in_flight.rows, StepLost(in_flight), cause)
+    def step_lost(self, in_flight: InFlightStep, cause: BaseException) -> None:
+        """A step failed after it was committed."""
+        self.step_failed(in_flight.seqs, StepLost(in_flight), cause)
 
-    def step_failed(self, rows: Sequence[Row], error: Exception, cause: BaseException | None = None) -> None:
-        """A step of these rows failed. The row to blame is found by trying (engine/suspects); the others go on.
+    def step_failed(self, seqs: Collection[Sequence], error: Exception, cause: BaseException | None = None) -> None:
+        """A step of these sequences failed. The culprit is found by retrying (engine/fault_isolation); the others
+        continue.
 
-        After a StepLost nothing in the common batch can be trusted: all its rows begin again, from what they have said.
+        After a StepLost nothing in the common batch can be trusted: all its sequences are recomputed.
         """
         core, scheduler, runner = self._core, self._core.scheduler, self._core.runner
         lost = isinstance(error, StepLost)
@@ -129,77 +130,78 @@ class Faults:
         if not out_of_memory:
             self._count(cause)
         if lost:
-            core.preempt([row for row in runner.rows if row in scheduler.running], "fault", keep=False)
+            core.preempt([seq for seq in runner.seqs if seq in scheduler.running], "fault", keep=False)
             runner.reset()
-            unsettled = [row for row in rows if row in scheduler.running]  # they had not joined yet
+            unsettled = [seq for seq in seqs if seq in scheduler.running]  # those that had not joined yet
             core.preempt(unsettled, "fault", keep=False)
         else:
-            runner.sampler.forget()  # it may have counted what never came
+            runner.sampler.forget()  # it may have counted tokens that were never delivered
         if core.failure is not None:
             return
-        rows = [row for row in rows if row.finished is None]
+        seqs = [seq for seq in seqs if seq.finished is None]
         if out_of_memory:
-            self._shrink(rows, cause)
+            self._shrink(seqs, cause)
             return
-        verdict = scheduler.suspects.failed(rows)
+        verdict = scheduler.isolation.failed(seqs)
         if verdict.culprit is not None:
             core.finish(verdict.culprit, "error", error=f"A step of the engine failed: {cause}")
-        core.preempt([row for row in verdict.apart if row in scheduler.running], "fault")
+        core.preempt([seq for seq in verdict.isolate if seq in scheduler.running], "fault")
 
     # -- out of memory
 
-    def _shrink(self, rows: Sequence[Row], error: BaseException) -> None:
-        """A step of these rows ran out of memory: fewer of them go on, after everything else was evicted."""
+    def _shrink(self, seqs: list[Sequence], error: BaseException) -> None:
+        """A step ran out of memory: evict everything, and run fewer sequences."""
         self._free_memory(error)
         core, scheduler = self._core, self._core.scheduler
-        scheduler.crowd = max(len(rows) // 2, 1)
-        while len(scheduler.running) > scheduler.crowd:
-            core.preempt([scheduler.policy.least(scheduler.running)], "memory")
-        if len(rows) == 1:
-            rows[0].troubles += 1
-            if rows[0].troubles > MAX_OOM_RETRIES:
-                core.finish(rows[0], "error", error="The memory does not suffice for this request.")
+        scheduler.max_running = max(len(seqs) // 2, 1)
+        while len(scheduler.running) > scheduler.max_running:
+            core.preempt([scheduler.policy.lowest(scheduler.running)], "memory")
+        if len(seqs) == 1:
+            seqs[0].oom_retries += 1
+            if seqs[0].oom_retries > MAX_OOM_RETRIES:
+                core.finish(seqs[0], "error", error="The memory does not suffice for this request.")
 
     def _free_memory(self, error: BaseException) -> None:
-        """MLX has run out of memory: evict what can be, and take less from now on."""
+        """MLX is out of memory: evict prefixes, and shrink chunks."""
         core = self._core
         core.counters.out_of_memory += 1
         log.warning("out of memory: prefixes are dropped and chunks shrink (%s)", error)
-        core.scheduler.pace.squeeze()
-        if core.reuse is not None:
-            self.attempt(core.reuse.evict)
+        core.scheduler.prefill_budget.shrink()
+        if core.prefix is not None:
+            self.attempt(core.prefix.evict)
         if core.sparse is not None:
-            self.attempt(partial(core.sparse.give_way, everything=True))
+            self.attempt(partial(core.sparse.enforce_budget, everything=True))
         mx.clear_cache()
 
-    # -- where the device reports errors later
+    # -- devices that report errors later
 
-    def is_ambiguous(self, error: BaseException, row: Row | None = None, *, waited: bool = False) -> bool:
-        """May this be an error of work that was submitted before, by anybody? (`row`: whose work raised it.) An error
-        of the host's own, and memory that was not there when work was submitted, are what they seem."""
+    def is_ambiguous(self, error: BaseException, seq: Sequence | None = None, *, waited: bool = False) -> bool:
+        """May this error belong to work that was submitted earlier, by any sequence? (`seq`: whose work raised it.)
+        Errors of the host, and failed allocations at submission, are what they seem."""
         core = self._core
-        if not core.runner.reports_late or self.serial or core.scheduler.running == [row]:
+        if not core.runner.reports_late or self.serial or core.scheduler.running == [seq]:
             return False
         return waited or (type(error) is RuntimeError and not is_out_of_memory(error))
 
-    def check_forgiven(self) -> None:
-        """An error that cost a row no more than a prefix may have been another's, whom it costs its tokens."""
-        reuse = self._core.reuse
-        if reuse is not None and reuse.forgiven is not None:
-            error, reuse.forgiven = reuse.forgiven, None
+    def check_tolerated(self) -> None:
+        """A tolerated error of the prefix cache may have been caused by another sequence's work."""
+        prefix = self._core.prefix
+        if prefix is not None and prefix.tolerated_error is not None:
+            error, prefix.tolerated_error = prefix.tolerated_error, None
             if self.is_ambiguous(error):
                 raise AmbiguousFault from error
 
-    def restart_all(self, cause: BaseException) -> None:
-        """Nothing that was computed lately can be trusted: all that run begin again, and are looked into."""
+    def recompute_all(self, cause: BaseException) -> None:
+        """Nothing that was computed lately can be trusted: all running sequences are recomputed, and the fault is
+        isolated."""
         scheduler = self._core.scheduler
-        scheduler.duty.under_way = 0  # nobody waits for that any more
-        self.step_failed(tuple(scheduler.running), StepLost(Launched()), cause)
+        scheduler.sparse_budget.in_flight = 0  # these chunks are lost
+        self.step_failed(tuple(scheduler.running), StepLost(InFlightStep()), cause)
         drop_frames(cause)
 
 
 def drop_frames(error: BaseException | None) -> None:
-    """Of an error that was handled: frames that hold it, and that its traceback holds, would hold all their rows."""
+    """Of a handled error: its traceback's frames would keep all their sequences alive."""
     for _ in range(8):
         if error is None:
             return

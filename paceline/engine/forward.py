@@ -1,14 +1,13 @@
-"""One pass of a model over a batch, traced once and run many times where that helps.
+"""One forward pass over a batch, traced once per shape and replayed where that helps.
 
-On a fast GPU the host is the bottleneck, and Python most of it. A traced graph depends on shapes only: how many rows,
-in which groups, with which capacities, how many tokens each. A shape is traced after it has been seen for a while
-(tracing costs as much as several steps), and kept. What it computes is what the plain pass computes; the start-up
-check compares them before it is used.
+On a fast GPU the host is the bottleneck, most of it Python. A traced graph depends on shapes only: how many rows, in
+which groups, with which capacities, how many tokens each. A shape is traced after it was seen a few times (tracing
+costs as much as several steps), and kept. The start-up self-check compares it with the plain pass before it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,19 +16,19 @@ import mlx.core as mx
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
 
-DEVICES = ("cuda", "metal")  # on CPU the arithmetic takes the time, not the host
+DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
 PATIENCE = 4  # steps of one shape before it is traced
 MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
 
-Function = Callable[[Sequence[mx.array], Batch], list[mx.array]]
-Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what makes the pass count
+Function = Callable[[list[mx.array], Batch], list[mx.array]]
+Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
 
 
 class Forward:
     """Called with a batch, the width of the step and the inputs; returns the outputs and a `close`.
 
-    Contract: the call changes nothing in the batch but its room; after `close` the layers are as after a plain step.
-    Lengths are the caller's, through `Batch.settle`.
+    Contract: the call changes nothing in the batch but its capacity; after `close` the layers are as after a plain
+    step. Lengths are the caller's, through `Batch.advance`.
     """
 
     def __init__(self, function: Function, *, traces: bool = False, patience: int = PATIENCE) -> None:
@@ -37,7 +36,7 @@ class Forward:
         self._patience = patience
         self.traces = traces
         self.traced_calls = 0
-        self.steady = True  # was the last pass one that will go on costing what it cost?
+        self.steady = True  # is the time of the last pass representative?
         self._functions: dict[Any, Callable[..., Any]] = {}
         self._known: set[Any] = set()
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
@@ -47,7 +46,7 @@ class Forward:
         self,
         batch: Batch,
         width: int,
-        inputs: Sequence[mx.array],
+        inputs: list[mx.array],
         *,
         positions: Any = None,
         tentative: bool = False,
@@ -60,7 +59,7 @@ class Forward:
         return self._function(inputs, batch), batch.close
 
     def is_traced(self, batch: Batch, width: int, *, tentative: bool = False) -> bool:
-        """Is there a trace for this step? Then it can run while rows are ahead of what the host knows."""
+        """Is there a trace for this step? Then it can run before the host knows the lengths."""
         if not self.traces:
             return False
         batch.reserve(width)
@@ -80,7 +79,7 @@ class Forward:
         self._known.add(shape)
         return True
 
-    def _run(self, batch: Batch, width: int, inputs: Sequence[mx.array], tentative: bool) -> Pass:
+    def _run(self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool) -> Pass:
         slot_plans = list(batch.slot_plans.values())
         ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
         places = mx.array(batch.next_positions, dtype=mx.int32)
@@ -110,7 +109,7 @@ class Forward:
             batch = self._batch
             assert batch is not None
             before, kept_before = _held(batch), batch.kept
-            try:  # while it is traced, the batch holds placeholders; it must never keep them
+            try:  # while tracing, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)
                 batch.kept = kept[0] if kept else None
                 batch.begin_fixed(width, places, dict(zip(batch.slot_plans, ends, strict=True)), tentative=tentative)
@@ -153,7 +152,7 @@ def _shape(batch: Batch) -> tuple[Any, ...]:
 
 
 def _filled(batch: Batch) -> bool:
-    """Has every cache its arrays? A row's very first step allocates them."""
+    """Does every cache have its arrays? The very first step allocates them."""
     for cache in batch.flat:
         if isinstance(cache, AttentionCache) and not cache.keys:
             return False

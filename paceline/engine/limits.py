@@ -1,4 +1,4 @@
-"""The ranges a request must keep, for every caller alike. A value out of range is named, never bent."""
+"""The ranges of request fields, for every caller. A value out of range is refused by name, never clamped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from paceline.errors import InvalidRequest
-from paceline.sparse.rules import LEAST_SHARE, MOST_SHARE
+from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 from paceline.types import Sampling
 
 
@@ -20,8 +20,8 @@ class Limits:
     max_logprobs: int = 20
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
-    no_sparse: str | None = None  # why no prompt can be read sparsely
-    reads_sparsely: bool = False  # are long prompts read sparsely where the request says nothing?
+    no_sparse: str | None = None  # why sparse prefill is unavailable
+    reads_sparsely: bool = False  # are long prompts read sparsely by default?
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -74,13 +74,13 @@ def validate_choices(n: int, limits: Limits) -> None:
 
 
 def _sparse(s: Sampling, limits: Limits) -> None:
-    """What is asked for must be possible, and a share must have a prompt that it is a share of.
+    """Sparse prefill must be available, and a keep ratio must have a prompt to apply to.
 
-    The share goes by the name that it has in requests.
+    The ratio has the name of its request field.
     """
     share = "specprefill_keep_pct"
     if s.specprefill_keep is not None:
-        _number(share, s.specprefill_keep, LEAST_SHARE, MOST_SHARE)
+        _number(share, s.specprefill_keep, MIN_KEEP_RATIO, MAX_KEEP_RATIO)
     field = "specprefill" if s.specprefill else share if s.specprefill_keep is not None else None
     if field is None:
         return

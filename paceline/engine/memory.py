@@ -1,35 +1,46 @@
-"""The prefix cache as the settings want it: how much memory, which folder. Runs on the engine's thread, at start."""
+"""Memory at start-up: the budget, the prefix cache that the settings ask for, and the profile of a model.
+
+The profile is read off the model: run a little, and see what MLX holds. On the engine's thread.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
+from PIL import Image as PictureFile
 
 from paceline import platform
+from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.disk import Disk
 from paceline.cache.disk_summary import clear, summaries
-from paceline.cache.features import Features
+from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
-from paceline.engine.reuse import Reuse
+from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
+from paceline.models.vision import Vision
 from paceline.settings import Settings
+from paceline.types import Image, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
-HEADROOM = 0.1  # of the memory, for what nobody counts: MLX's pool, copies while buffers grow
-POOL = 0.5  # of the headroom, that MLX may keep of what was freed
+HEADROOM = 0.1  # of the memory, for what is not modelled: MLX's buffer cache, copies while buffers grow
+POOL = 0.5  # of the headroom, for MLX's cache of freed buffers
 
 
 def budget_for(settings: Settings, weights: int) -> Budget:
-    """The memory we may use, with a model of this many bytes loaded. Raises LoadError."""
+    """The memory that may be used with a model of this many bytes loaded. Raises LoadError."""
     kind = platform.device_kind()
     if settings.memory_limit_gb is not None:
         limit = int(settings.memory_limit_gb * 1e9)
@@ -50,12 +61,12 @@ def budget_for(settings: Settings, weights: int) -> Budget:
 
 
 def limit_mlx(budget: Budget) -> tuple[int, int]:
-    """Tell MLX how much it may use, and how much of what was freed it may keep; returns what held before."""
+    """Set MLX's memory and cache limits; returns the limits before."""
     return mx.set_memory_limit(budget.limit), mx.set_cache_limit(int(budget.headroom * POOL))
 
 
 def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None]) -> RequestMemory:
-    """For what requests bring. Beside a GPU with memory of its own it is the host's."""
+    """Host memory for requests. Beside a GPU with memory of its own it has a budget of its own."""
     if platform.device_kind() == "cuda":
         return RequestMemory.apart(platform.memory_limit("cpu").bytes, settings.queue_timeout)
     return RequestMemory.of(budget, wake, settings.queue_timeout)
@@ -67,8 +78,8 @@ def build_reuse(
     budget: Budget,
     name: str,
     wake: Callable[[], None],
-) -> Reuse | None:
-    """None: the settings say so. Raises DiskError where the folder cannot be used."""
+) -> PrefixManager | None:
+    """None: disabled by the settings. Raises DiskError if the folder cannot be used."""
     if not settings.prefix_cache:
         log.info("prefix cache off: the server is set so")
         return None
@@ -81,7 +92,7 @@ def build_reuse(
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
     feeds_head = settings.speculation != "off"
-    reuse = Reuse(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
+    reuse = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
         try:
             log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
@@ -93,7 +104,7 @@ def build_reuse(
 
 
 def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
-    """This model's share of the folder. Models that were served before keep up to half of it, the latest ones."""
+    """This model's share of the folder. Other models keep up to half of it, the latest ones."""
     dtype = str(runner.language.embed(mx.array([[0]])).dtype)
     head = "head" if runner.drafter is not None else "no head"
     mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head)
@@ -109,15 +120,91 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
     return Disk(folder, mine, max(limit - taken, limit // 2), name, on_done=wake)
 
 
-def stats(reuse: dict[str, Any] | None) -> dict[str, Any]:
-    """The cache's numbers, with whether it is on, and why."""
-    if reuse is not None:
-        return {"enabled": True, "reason": "prefixes are kept and shared", **reuse}
-    return {
-        "enabled": False,
-        "reason": "the server is set so",
-        **PrefixCache(lambda: 0).snapshot(),
-        "evictions": {"memory": 0, "disk": 0},
-        "disk": None,
-        "vision": Features(0).stats(),
-    }
+CHUNK = 128  # tokens of each chunk that is measured
+CHUNKS = 4
+LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
+PICTURES = (224, 448)  # sides of the images that are measured, in pixels
+
+
+def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
+    """Measure what sequences, chunks and images cost with this model, on this machine. `head`: its MTP head reads
+    prompts."""
+    seq = Sequence(
+        EngineRequest(RequestId("measure"), Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False), Sampling(), 1),
+        TextStream(ByteDetokenizer(lambda token: b"")),
+        lambda delta: None,
+    )
+    seq.draft.mtp_prefill = head and runner.drafter is not None
+    peaks = []
+    for _ in range(CHUNKS):
+        before = seq.computed.tokens
+        peaks.append((before, _peak(lambda: mx.eval(runner.prefill(seq, CHUNK)))))
+    assert seq.computed.batch is not None
+    held = [seq.computed.batch] if seq.draft.batch is None else [seq.computed.batch, seq.draft.batch]
+    pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
+    patch, tower_patch, tower_pair = _pictures(runner)
+    return MemoryModel(
+        attention=_attention(held),
+        state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
+        chunk_token=token,
+        chunk_pair=pair,
+        decode_token=token + LOGITS * 4 * runner.language.vocab_size,
+        patch=patch,
+        tower_patch=tower_patch,
+        tower_pair=tower_pair,
+        grouping=runner.grouping,
+    )
+
+
+def _attention(batches: Collection[Batch]) -> tuple[AttentionCost, ...]:
+    tokens: dict[int | None, int] = defaultdict(int)
+    layers: dict[int | None, int] = defaultdict(int)
+    for batch in batches:
+        for cache in batch.flat:
+            if isinstance(cache, AttentionCache) and cache.keys:
+                tokens[cache.slot_plan.window] += _bytes(cache) // cache.slot_plan.groups[0].capacity
+                layers[cache.slot_plan.window] += 1
+    return tuple(AttentionCost(window, token, layers[window]) for window, token in tokens.items())
+
+
+def _bytes(cache: AttentionCache | StateCache) -> int:
+    return sum(array.nbytes for array in cache.arrays())
+
+
+def _pictures(runner: Runner) -> tuple[float, float, float]:
+    """Bytes per patch of features; and that the tower needs, per patch and per pair of patches."""
+    vision = runner.model.vision
+    if vision is None:
+        return 0.0, 0.0, 0.0
+    points, kept = [], 0.0
+    for side in PICTURES:
+        image = vision.preprocess(PictureFile.new("RGB", (side, side)))
+        size = image.grid[0] * image.grid[1] * image.grid[2]
+        features: list[mx.array] = []
+
+        peak = _peak(partial(_encode, vision, image, features))
+        kept = max(kept, features[0].nbytes / size)
+        points.append((size, peak / size))
+    pair, patch = _line(points)
+    return kept, patch, pair
+
+
+def _encode(vision: Vision, image: Image, features: list[mx.array]) -> None:
+    features.append(vision.encode(image))
+    mx.eval(features)
+
+
+def _peak(work: Callable[[], object]) -> int:
+    """Peak bytes of MLX while this ran, beyond what it held before."""
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    work()
+    return max(mx.get_peak_memory() - before, 0)
+
+
+def _line(points: Collection[tuple[float, float]]) -> tuple[float, float]:
+    """Slope and height of a line above all points, with the slope between the first and the last."""
+    (x0, y0), *_, (x1, y1) = points
+    slope = max((y1 - y0) / (x1 - x0), 0.0) if x1 != x0 else 0.0
+    return slope, max(max(y - slope * x for x, y in points), 0.0)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from paceline.types import RequestId
 
-Cause = Literal["memory", "policy", "fault"]  # why a row is preempted
+Cause = Literal["memory", "policy", "fault"]  # why a sequence is preempted
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,21 @@ class PrefillChunk:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """Decode rows are never skipped for prefill; prefill takes the step's token budget; one picture a step; while
-    streams run, a chunk of scoring takes the place of prefill in every other step.
+    """Decoding is never skipped for prefill; prefill takes the step's token budget; one image per step; while streams
+    run, a chunk of scoring replaces prefill in every other step.
 
-    A plan with `admit`, `preempt` or `exceeds_memory` is no step: it is carried out first, and a new plan made.
+    A plan with `admit`, `preempt` or `exceeds_memory` is no step: it is carried out first, and a new plan is made.
     """
 
     decode: tuple[RequestId, ...] = ()
-    draft_lengths: tuple[int, ...] = ()  # of each row that decodes
+    draft_lengths: tuple[int, ...] = ()  # of each decoding sequence
     prefill: tuple[PrefillChunk, ...] = ()
-    encode: RequestId | None = None  # its next picture is encoded
-    score: RequestId | None = None  # its prompt is scored on by the draft (paceline/sparse)
-    admit: tuple[RequestId, ...] = ()  # these begin to run, from the longest prefix that is cached
-    preempt: tuple[RequestId, ...] = ()  # these lose what was computed, and wait again
+    encode: RequestId | None = None  # its next image is encoded
+    score: RequestId | None = None  # its prompt is scored by the draft (paceline/sparse)
+    admit: tuple[RequestId, ...] = ()  # these begin to run, from their longest cached prefix
+    preempt: tuple[RequestId, ...] = ()  # these wait again, to be recomputed
     cause: Cause = "memory"  # of preempting
-    exceeds_memory: RequestId | None = None  # it is alone, and the memory does not suffice for another token of it
+    exceeds_memory: RequestId | None = None  # it runs alone, and there is no memory for another token
 
     @property
     def empty(self) -> bool:
@@ -48,7 +48,7 @@ class StepPlan:
 
     @property
     def draft_length(self) -> int:
-        """Of the row that has most."""
+        """The longest of the step."""
         return max(self.draft_lengths, default=0)
 
     def to_json(self) -> str:

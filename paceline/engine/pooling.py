@@ -1,4 +1,4 @@
-"""One vector for a whole prompt: its hidden states, gathered on the device chunk by chunk as it is prefilled."""
+"""One vector per prompt: hidden states pooled on the device, chunk by chunk, during prefill."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from paceline.types import Pooling
 
 
 def gathered(before: mx.array | None, hidden: mx.array, pooling: Pooling) -> mx.array:
-    """`before` with the states (1, tokens, width) of one more chunk: their sum, or the last of them.
+    """`before` with the states (1, tokens, width) of one more chunk: their sum, or the last.
 
-    In float32: a sum over thousands of tokens in half precision would depend on where the chunks end.
+    In float32: a sum over thousands of tokens in half precision would depend on the chunk boundaries.
     """
     if pooling == "last":
         return hidden[0, -1].astype(mx.float32)
@@ -21,7 +21,7 @@ def gathered(before: mx.array | None, hidden: mx.array, pooling: Pooling) -> mx.
 
 
 def unit(pooled: mx.array) -> NDArray[np.float32] | None:
-    """The vector of length 1 in the direction of what was gathered; None where that is not a number."""
+    """The normalized vector; None where it is not finite."""
     vector = np.array(pooled, dtype=np.float64)
     length = float(np.linalg.norm(vector))
     if not np.isfinite(length):

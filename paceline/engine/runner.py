@@ -1,15 +1,15 @@
-"""Runs a plan on MLX: one forward for all decoding rows, prefill chunks, pictures; one host read a step.
+"""Executes plans on MLX: one forward for all decoding sequences, prefill chunks, images; one host read per step.
 
-Work is submitted, not waited for. A plain step's tokens are collected while the device is already busy with the next
-step; a row that turns out to have ended rode one step too many, and its token is dropped. A round (a step that drafts
-and verifies) is read before the next step is built, for how far each row came decides where it goes on; but where
-the same rows go on in the same traced shapes, the device knows enough, and rounds follow each other like plain steps.
+Work is submitted, not waited for. A plain step's tokens are read while the device runs the next step; a sequence that
+turns out to have ended ran one step too many, and that token is dropped. A speculative step (draft and verify) is read
+before the next is built, because the accepted lengths decide where sequences continue; but where the same sequences
+repeat the same traced shapes, the device has all it needs, and speculative steps follow each other like plain ones.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,73 +23,73 @@ from paceline.cache.batch import Batch, Placement
 from paceline.cache.features import Features
 from paceline.cache.slot_plan import Grouping
 from paceline.engine import pooling
+from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
-from paceline.engine.row import Row
 from paceline.engine.sampler import Sampled, Sampler, token_logprobs
-from paceline.engine.speculate import Drafter
+from paceline.engine.sequence import Sequence
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
 from paceline.types import TokenLogprob
 
-SCORED_CHUNK = 128  # tokens at a time where every prompt token's logits are wanted: they are wide
+SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    row: Row
+    seq: Sequence
     token_id: int
     logprob: TokenLogprob | None
-    guessed: bool = False  # by the draft, and found right
+    drafted: bool = False  # by the draft, and accepted
 
 
 class PromptWork:
-    """What a step did for a row that does not decode yet, and the arrays to wait for."""
+    """Work of a step for a sequence that does not decode yet, and the arrays to wait for."""
 
-    __slots__ = ("_setbacks", "arrays", "row")
+    __slots__ = ("_preemptions", "arrays", "seq")
 
-    def __init__(self, row: Row, arrays: list[mx.array]) -> None:
-        self.row, self.arrays, self._setbacks = row, arrays, row.setbacks
+    def __init__(self, seq: Sequence, arrays: list[mx.array]) -> None:
+        self.seq, self.arrays, self._preemptions = seq, arrays, seq.preemptions
 
     @property
-    def stands(self) -> bool:
-        """Is it of use still? A row that was set back meanwhile begins again without it."""
-        return self.row.finished is None and self.row.setbacks == self._setbacks
+    def is_current(self) -> bool:
+        """False for a sequence that was preempted meanwhile: it is recomputed without this."""
+        return self.seq.finished is None and self.seq.preemptions == self._preemptions
 
 
 @dataclass(slots=True)
-class Launched:
-    """A step on its way. `waits` must be evaluated before the step counts as done."""
+class InFlightStep:
+    """A submitted step. `prefills` must be evaluated before the step is complete."""
 
-    rows: list[Row] = field(default_factory=list)
+    seqs: list[Sequence] = field(default_factory=list)
     sampled: Sampled | None = None
-    waits: list[PromptWork] = field(default_factory=list)
-    depth: int = 0  # of a round: the most draft tokens a row had
-    depths: list[int] = field(default_factory=list)  # of a round, by row
-    kept: list[int] = field(default_factory=list)  # of a round, once it was read: tokens by row
-    alone: bool = True  # nothing but decoding ran in this step
-    steady: bool = True  # no part of it was traced, or waits to be: its time is what it costs
-    prompt_tokens: int = 0  # that were read in this step, beside decoding
-    pooled: list[PromptWork] = field(default_factory=list)  # rows whose vectors are ready with this step
-    side: float | None = None  # seconds that chunks of sparse prompts have taken so far beside streams; None: none
-    scouted: list[PromptWork] = field(default_factory=list)  # rows whose prompts a draft has read on
+    prefills: list[PromptWork] = field(default_factory=list)
+    draft_length: int = 0  # of a speculative step: the most draft tokens of any sequence
+    draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per sequence
+    kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per sequence
+    decode_only: bool = True  # nothing but decoding ran in this step
+    steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
+    prompt_tokens: int = 0  # prefilled in this step
+    pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
+    sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
+    scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
 
     @property
-    def binding(self) -> bool:
-        """Must its tokens be known before anything else is decoded? A grammar goes by them."""
-        return any(row.grammar for row in self.rows)
+    def needs_sync(self) -> bool:
+        """Must its tokens be known before the next decode step? Grammars depend on them."""
+        return any(seq.grammar for seq in self.seqs)
 
     @property
-    def unread(self) -> bool:
-        """A round whose outcome the host does not know yet."""
-        return self.depth > 0 and not self.kept
+    def result_pending(self) -> bool:
+        """A speculative step whose lengths the host has not read yet."""
+        return self.draft_length > 0 and not self.kept
 
 
 class StepLost(Exception):
-    """A step broke after it counted: its tokens are lost, and its rows cannot go on."""
+    """A step failed after its state was committed: its tokens are lost, and its sequences must be recomputed."""
 
-    def __init__(self, launched: Launched) -> None:
+    def __init__(self, step: InFlightStep) -> None:
         super().__init__("a step was lost")
-        self.launched = launched
+        self.step = step
 
 
 class Runner:
@@ -108,90 +108,100 @@ class Runner:
         self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
         self.sampler = Sampler(self.language.vocab_size)
         self.batch: Batch | None = None
-        self.rows: list[Row] = []
-        self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
+        self.seqs: list[Sequence] = []
+        self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each sequence's next input
         self.features = features if features is not None else Features(0)
-        self.low_memory = False  # memory is short: buffers are copied layer by layer
-        # Is work that went wrong told of later, by whatever is waited for next? On a CPU it is by the call itself.
+        self.low_memory = False  # copy buffers layer by layer
+        # Are errors of submitted work reported by a later call? On a CPU they are raised by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
         self.unhook()
 
     def unhook(self) -> None:
-        self.on_stop: Callable[[Row], list[mx.array]] = lambda row: []  # a prefill has come to one of its stops
-        self.on_leave: Callable[[Row], None] = lambda row: None  # a row that has not ended leaves the batch
+        self.on_checkpoint: Callable[[Sequence], list[mx.array]] = (
+            lambda seq: []
+        )  # the prefill has reached a checkpoint position
+        self.on_leave: Callable[[Sequence], None] = lambda seq: (
+            None
+        )  # a sequence that has not finished leaves the batch
 
-    # -- pictures and prompts
+    # -- images and prompts
 
-    def encode(self, row: Row) -> None:
-        """One picture of the row."""
+    def encode(self, seq: Sequence) -> None:
+        """Encode the sequence's next image."""
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
-        image = row.prompt.images[row.pictured]
-        key = f"{row.prompt.salt}/{image.digest}"  # tenants that share nothing do not share this either
-        features = self.features.get(key) if row.prompt.cached else None
+        image = seq.prompt.images[seq.computed.images]
+        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
+        features = self.features.get(key) if seq.prompt.cached else None
         if features is None:
             features = self.model.vision.encode(image)
             mx.eval(features)
-            if row.prompt.cached:
+            if seq.prompt.cached:
                 self.features.put(key, features)
-        row.encoded.append(features)
-        row.pictured += 1
+        seq.computed.image_features.append(features)
+        seq.computed.images += 1
 
-    def prefill(self, row: Row, tokens: int) -> list[mx.array]:
-        """The next tokens of a row's prompt, in a batch of its own. Returns what to wait for."""
-        stop = row.prefilled + tokens
+    def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
+        """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
+        stop = seq.computed.tokens + tokens
         waits: list[mx.array] = []
-        left: list[mx.array] = []  # with others, at a stop inside the chunk
-        while row.prefilled < stop:
-            size = min(stop, row.stops[0] if row.stops else stop) - row.prefilled
-            if row.sampling.prompt_logprobs is not None and not row.greeted:
+        left: list[mx.array] = []  # of checkpoints inside the chunk
+        while seq.computed.tokens < stop:
+            size = (
+                min(stop, seq.prefix.checkpoint_positions[0] if seq.prefix.checkpoint_positions else stop)
+                - seq.computed.tokens
+            )
+            if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
                 size = min(size, SCORED_CHUNK)
-            waits = self._prefill(row, row.prefilled, row.prefilled + size)
-            row.prefilled += size
-            if row.stops and row.prefilled == row.stops[0]:
-                del row.stops[0]
-                left += self.on_stop(row)
+            waits = self._prefill(seq, seq.computed.tokens, seq.computed.tokens + size)
+            seq.computed.tokens += size
+            if seq.prefix.checkpoint_positions and seq.computed.tokens == seq.prefix.checkpoint_positions[0]:
+                del seq.prefix.checkpoint_positions[0]
+                left += self.on_checkpoint(seq)
         return waits + left
 
-    def batch_of(self, row: Row) -> Batch:
-        """The batch in which a row is prefilled; a new one where it has none."""
-        if row.batch is None:
-            row.batch = self.language.batch(self.grouping)
-            self._place(row, row.batch)
-        row.batch.low_memory = self.low_memory
-        return row.batch
+    def batch_of(self, seq: Sequence) -> Batch:
+        """The batch in which a sequence is prefilled; a new one if it has none."""
+        if seq.computed.batch is None:
+            seq.computed.batch = self.language.batch(self.grouping)
+            self._set_position_ids(seq, seq.computed.batch)
+        seq.computed.batch.low_memory = self.low_memory
+        return seq.computed.batch
 
-    def choose(self, row: Row, chosen: NDArray[np.int64], whole: int) -> None:
-        """The row's prompt is read sparsely from `whole` on (see `Row.choose`); what was read before stays."""
-        row.choose(chosen, whole)
-        self._place(row, self.batch_of(row))
+    def keep_only(self, seq: Sequence, chosen: NDArray[np.int64], whole: int) -> None:
+        """Prefill only these tokens from `dense_prefix` on (see `Sequence.keep_only`); what was prefilled before
+        stays."""
+        seq.keep_only(chosen, whole)
+        self._set_position_ids(seq, self.batch_of(seq))
 
-    def _place(self, row: Row, batch: Batch) -> None:
-        """Where the tokens of a row's context stand, if not simply one behind the other."""
-        prompt = len(row.prompt.token_ids)
-        if row.prompt.images and self.model.vision is not None:
-            places, row.delta = self.model.vision.positions(row.prompt.token_ids, row.prompt.images)
-        elif row.chosen is not None:
-            places, row.delta = np.arange(prompt, dtype=np.int32), 0
+    def _set_position_ids(self, seq: Sequence, batch: Batch) -> None:
+        """Set the positions of a sequence's context where they are not consecutive."""
+        prompt = len(seq.prompt.token_ids)
+        if seq.prompt.images and self.model.vision is not None:
+            places, seq.computed.rope_delta = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.images)
+        elif seq.sparse.kept is not None:
+            places, seq.computed.rope_delta = np.arange(prompt, dtype=np.int32), 0
         else:
             return
-        said = np.arange(prompt, prompt + row.said, dtype=places.dtype) + row.delta
-        if row.chosen is not None:
-            places = places[..., row.chosen]
-            row.delta += row.dropped
-        row.places = np.concatenate([places, np.broadcast_to(said, (*places.shape[:-1], len(said)))], axis=-1)
-        batch.deltas[0] = row.delta
+        said = np.arange(prompt, prompt + seq.recomputed, dtype=places.dtype) + seq.computed.rope_delta
+        if seq.sparse.kept is not None:
+            places = places[..., seq.sparse.kept]
+            seq.computed.rope_delta += seq.dropped
+        seq.computed.position_ids = np.concatenate(
+            [places, np.broadcast_to(said, (*places.shape[:-1], len(said)))], axis=-1
+        )
+        batch.deltas[0] = seq.computed.rope_delta
 
-    def _prefill(self, row: Row, start: int, stop: int) -> list[mx.array]:
-        batch = self.batch_of(row)
-        tokens = mx.array([row.context[start:stop]])
-        embeddings = self._embeddings(row, tokens, start, stop) if row.encoded else None
-        batch.begin(stop - start, self._prompt_positions(row, start, stop))
-        if row.prompt.pooling is not None:
+    def _prefill(self, seq: Sequence, start: int, stop: int) -> list[mx.array]:
+        batch = self.batch_of(seq)
+        tokens = mx.array([seq.context[start:stop]])
+        embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
+        batch.begin(stop - start, self._prompt_positions(seq, start, stop))
+        if seq.prompt.pooling is not None:
             hidden = self.language.hidden(tokens, batch.layers, embeddings)
             batch.commit()
-            row.pooled = pooling.gathered(row.pooled, hidden, row.prompt.pooling)
-            waits = [*batch.arrays(), row.pooled]
+            seq.computed.pooled = pooling.gathered(seq.computed.pooled, hidden, seq.prompt.pooling)
+            waits = [*batch.arrays(), seq.computed.pooled]
             mx.async_eval(waits)
             return waits
         if self.drafter is not None:
@@ -202,232 +212,241 @@ class Runner:
             logits = self.language.module(tokens, cache=batch.layers, **inputs)
         batch.commit()
         waits = batch.arrays()
-        if self.drafter is not None and row.reads:
+        if self.drafter is not None and seq.feeds_mtp:
             if embeddings is None:
                 embeddings = self.language.embed(tokens)
-            waits += self.drafter.read(row, embeddings, hidden, self._pair_positions(row, start, stop))
-        if row.sampling.prompt_logprobs is not None and not row.greeted:
-            self._score_prompt(row, logits[0], start, stop)
+            waits += self.drafter.prefill(seq, embeddings, hidden, self._pair_positions(seq, start, stop))
+        if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
+            self._score_prompt(seq, logits[0], start, stop)
         mx.async_eval(waits)
         return waits
 
-    def _embeddings(self, row: Row, tokens: mx.array, start: int, stop: int) -> mx.array:
-        """Token embeddings, with the pictures' features at their placeholders."""
+    def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
+        """Token embeddings, with image features at their placeholders."""
         if self.model.vision is None:
             raise RuntimeError("a picture reached a model without a vision tower")
         embedded = self.language.embed(tokens)
-        is_image = np.asarray(row.context) == self.model.vision.image_token
-        is_image[len(row.context) - row.said :] = False
+        is_image = np.asarray(seq.context) == self.model.vision.image_token
+        is_image[len(seq.context) - seq.recomputed :] = False
         if not is_image[start:stop].any():
             return embedded
-        features = row.encoded[0] if len(row.encoded) == 1 else mx.concatenate(row.encoded)
-        place = np.maximum(np.cumsum(is_image) - 1 - row.skipped, 0)[start:stop]
+        features = (
+            seq.computed.image_features[0]
+            if len(seq.computed.image_features) == 1
+            else mx.concatenate(seq.computed.image_features)
+        )
+        place = np.maximum(np.cumsum(is_image) - 1 - seq.computed.skipped_image_tokens, 0)[start:stop]
         pictured = features[mx.array(place)][None].astype(embedded.dtype)
         return mx.where(mx.array(is_image[start:stop])[None, :, None], pictured, embedded)
 
-    def _prompt_positions(self, row: Row, start: int, stop: int) -> Positions | None:
-        if row.places is not None:
-            return Positions(mx.array(row.places[..., None, start:stop]))
+    def _prompt_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
+        if seq.computed.position_ids is not None:
+            return Positions(mx.array(seq.computed.position_ids[..., None, start:stop]))
         if self.language.dynamic_rope:
-            reach = dynamic_reach(start, stop, len(row.prompt.token_ids))
+            reach = dynamic_reach(start, stop, len(seq.prompt.token_ids))
             return Positions(mx.arange(start, stop)[None], mx.array(reach)[None])
         return None
 
-    def _pair_positions(self, row: Row, start: int, stop: int) -> Positions | None:
-        """The MTP head's: a pair stands where its hidden state stands. It reads no further than the first gap."""
-        if row.places is None or not row.prompt.images:
+    def _pair_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
+        """Positions for the MTP head: a pair has the position of its hidden state. The head stops at the first skipped
+        token."""
+        if seq.computed.position_ids is None or not seq.prompt.images:
             return None
-        return Positions(mx.array(row.places[:, None, max(start - 1, 0) : stop - 1]))
+        return Positions(mx.array(seq.computed.position_ids[:, None, max(start - 1, 0) : stop - 1]))
 
-    def _score_prompt(self, row: Row, logits: mx.array, start: int, stop: int) -> None:
-        """Log probabilities of tokens start + 1 to stop, read at once: this request asked for them."""
-        following = list(row.prompt.token_ids[start + 1 : stop + 1])
-        scored = token_logprobs(logits.astype(mx.float32), mx.array(following), row.sampling.prompt_logprobs or 0)
-        if row.prompt_logprobs is not None:
-            row.prompt_logprobs += _logprobs(following, *scored)
+    def _score_prompt(self, seq: Sequence, logits: mx.array, start: int, stop: int) -> None:
+        """Logprobs of tokens start + 1 to stop, read at once."""
+        following = list(seq.prompt.token_ids[start + 1 : stop + 1])
+        scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
+        if seq.prompt_logprobs is not None:
+            seq.prompt_logprobs += _logprobs(following, *scored)
 
     # -- decoding
 
-    def decode(self, rows: Sequence[Row], depth: int = 0) -> Launched:
-        """A step for each of `rows`: one token, or with `depth` a round. Rows join and leave here, between steps.
+    def decode(self, seqs: Collection[Sequence], draft_length: int = 0) -> InFlightStep:
+        """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
 
-        What it raises leaves the rows as they were, and they can be tried again; unless it is a StepLost.
+        If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
         for batch in self._batches():
             batch.low_memory = self.low_memory
         try:
-            self._arrange(rows)
-        except Exception as error:  # some may have joined by halves
-            raise StepLost(Launched(list(rows))) from error
+            self._arrange(seqs)
+        except Exception as error:  # some may have joined half-way
+            raise StepLost(InFlightStep(list(seqs))) from error
         if self.batch is None:
-            return Launched()
-        if depth and self.drafter is not None:
-            return self._round(self.batch, self.drafter, depth)
-        return self._plain(self.batch)
+            return InFlightStep()
+        if draft_length and self.drafter is not None:
+            return self._speculative_step(self.batch, self.drafter, draft_length)
+        return self._plain_step(self.batch)
 
-    def _plain(self, batch: Batch) -> Launched:
+    def _plain_step(self, batch: Batch) -> InFlightStep:
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
-        sampled = self.sampler(logits[:, -1], self._allowed(()))
-        launched = Launched(list(self.rows), sampled, steady=self.forward.steady)
-        with _counting(launched):  # up to here a fault changes nothing, and the step can be run again
+        sampled = self.sampler(logits[:, -1], self._allowed([]))
+        step = InFlightStep(list(self.seqs), sampled, steady=self.forward.steady)
+        with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.advance([1] * batch.rows)
             self.tokens = sampled.tokens
-            for row in self.rows:
-                row.launched += 1
+            for seq in self.seqs:
+                seq.scheduled += 1
             if self.drafter is not None:
-                self.drafter.set_pending(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
-            mx.async_eval(self._unevaluated(launched))
-        return launched
+                self.drafter.add_pending(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
+            mx.async_eval(self._unevaluated(step))
+        return step
 
-    def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
-        """Draft, verify all guesses in one pass, keep what was right: all of it on the device."""
-        guesses = drafter.propose(depth, self.sampler.propose)
-        tokens = mx.stack([self.tokens, *guesses], axis=1)
-        (logits, hidden), close = self.forward(batch, depth + 1, [tokens], tentative=True)
-        sampled = self.sampler.verify(logits, self.tokens, guesses, self._allowed(guesses))
+    def _speculative_step(self, batch: Batch, drafter: Drafter, draft_length: int) -> InFlightStep:
+        """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
+        draft_tokens = drafter.propose(draft_length, self.sampler.propose)
+        tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
+        (logits, hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
+        sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
         assert sampled.kept is not None and sampled.last is not None
         steady = self.forward.steady and drafter.forward.steady
-        depths = [row.depth for row in self.rows]
-        launched = Launched(list(self.rows), sampled, depth=depth, depths=depths, steady=steady)
-        with _counting(launched):  # up to here a fault changes nothing, and the round can be run again
+        draft_lengths = [seq.draft.length for seq in self.seqs]
+        step = InFlightStep(
+            list(self.seqs), sampled, draft_length=draft_length, draft_lengths=draft_lengths, steady=steady
+        )
+        with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.apply_accepted(sampled.kept)
-            batch.advance_on_device(sampled.kept, depth + 1)
+            batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
-            drafter.set_pending(sampled.tokens, hidden, sampled.kept)
-            mx.async_eval(self._unevaluated(launched))
-        return launched
+            drafter.add_pending(sampled.tokens, hidden, sampled.kept)
+            mx.async_eval(self._unevaluated(step))
+        return step
 
-    def _allowed(self, guesses: Sequence[mx.array]) -> mx.array | None:
-        """What the rows' grammars let them say, now and after each guess. They must see the guesses: a host read."""
-        if not any(row.grammar for row in self.rows):
+    def _allowed(self, draft_tokens: list[mx.array]) -> mx.array | None:
+        """Allowed tokens by the sequences' grammars, now and after each draft token, which the host must read for
+        it."""
+        if not any(seq.grammar for seq in self.seqs):
             return None
-        read: Any = mx.stack(list(guesses), axis=1).tolist() if guesses else [[]] * len(self.rows)
-        allowed = np.ones((len(self.rows), len(guesses) + 1, self.language.vocab_size), dtype=np.bool_)
-        for place, row in enumerate(self.rows):
-            if row.grammar is not None and row.failure is None:
+        read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.seqs)
+        allowed = np.ones((len(self.seqs), len(draft_tokens) + 1, self.language.vocab_size), dtype=np.bool_)
+        for place, seq in enumerate(self.seqs):
+            if seq.grammar is not None and seq.failure is None:
                 try:
-                    depth = row.depth if guesses else 0
-                    allowed[place, : depth + 1] = row.grammar.allowed(read[place][:depth])
-                except Exception as error:  # noqa: BLE001  a grammar that fails is its own row's trouble
-                    row.failure = str(error) or type(error).__name__
-        return mx.array(allowed if guesses else allowed[:, 0])
+                    draft_length = seq.draft.length if draft_tokens else 0
+                    allowed[place, : draft_length + 1] = seq.grammar.allowed(read[place][:draft_length])
+                except Exception as error:  # noqa: BLE001  a failing grammar fails its own sequence only
+                    seq.failure = str(error) or type(error).__name__
+        return mx.array(allowed if draft_tokens else allowed[:, 0])
 
-    def _unevaluated(self, launched: Launched) -> list[mx.array]:
-        """All that a step computes."""
-        assert launched.sampled is not None and self.batch is not None
+    def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
+        """All arrays that a step computes."""
+        assert step.sampled is not None and self.batch is not None
         drafted = [] if self.drafter is None else self.drafter.arrays()
-        return [*launched.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
+        return [*step.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
 
     @property
-    def runs_ahead(self) -> bool:
-        """May a round be submitted before the last one was read? Not where a row's rules go by its tokens so far."""
-        return self.forward.traces and not self.sampler.counts_tokens and not any(row.grammar for row in self.rows)
+    def can_run_ahead(self) -> bool:
+        """May a speculative step be submitted before the last one is read? Not if a sequence's sampling depends on
+        it."""
+        return self.forward.traces and not self.sampler.counts_tokens and not any(seq.grammar for seq in self.seqs)
 
-    def follows(self, launched: Launched, rows: Sequence[Row], depth: int) -> bool:
-        """Is a round of `rows` just like the unread one, so that the device needs no word from the host?"""
-        if not self.runs_ahead or self.drafter is None or self.batch is None or depth != launched.depth:
+    def can_follow(self, step: InFlightStep, seqs: Collection[Sequence], draft_length: int) -> bool:
+        """Does a step of `seqs` repeat the pending one, so that the device needs nothing from the host?"""
+        if not self.can_run_ahead or self.drafter is None or self.batch is None or draft_length != step.draft_length:
             return False
-        if len(self.batch.unsynced) > 1 or set(map(id, rows)) != set(map(id, self.rows)):
+        if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
             return False
-        known = self.forward.is_traced(self.batch, depth + 1, tentative=True)
-        return known and self.drafter.can_run_ahead(depth)
+        known = self.forward.is_traced(self.batch, draft_length + 1, tentative=True)
+        return known and self.drafter.can_run_ahead(draft_length)
 
-    def read(self, launched: Launched) -> None:
-        """A round's outcome: how many tokens each row keeps. Until then nothing else may be decoded."""
-        assert launched.sampled is not None and self.batch is not None and self.drafter is not None
+    def read(self, step: InFlightStep) -> None:
+        """Read how many tokens each sequence keeps of a speculative step. Until then nothing else may be decoded."""
+        assert step.sampled is not None and self.batch is not None and self.drafter is not None
         try:
-            kept: Any = launched.sampled.kept.tolist() if launched.sampled.kept is not None else []
+            kept: Any = step.sampled.kept.tolist() if step.sampled.kept is not None else []
         except Exception as error:
-            raise StepLost(launched) from error
-        launched.kept = kept
+            raise StepLost(step) from error
+        step.kept = kept
         self.batch.sync_lengths(kept)
         self.drafter.sync_lengths(kept)
-        for row, count in zip(launched.rows, kept, strict=True):
-            row.launched += count
+        for seq, count in zip(step.seqs, kept, strict=True):
+            seq.scheduled += count
 
-    def _states_and_logits(self, inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+    def _states_and_logits(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
         hidden = self.language.hidden(inputs[0], batch.layers)
         return [self.language.logits(hidden), hidden]
 
-    def _logits(self, inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+    def _logits(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
         return [self.language.module(inputs[0], cache=batch.layers)]
 
-    def collect(self, launched: Launched) -> list[Token]:
-        """The step's tokens, each row's in order: the one host read."""
-        if launched.sampled is None:
+    def collect(self, step: InFlightStep) -> list[Token]:
+        """The step's tokens, in order for each sequence: the one host read."""
+        if step.sampled is None:
             return []
-        sampled = launched.sampled
+        sampled = step.sampled
         tokens: Any = sampled.tokens.tolist()
-        if not launched.kept:
+        if not step.kept:
             tokens = [[token] for token in tokens]
-        counts = launched.kept or [1] * len(tokens)
+        counts = step.kept or [1] * len(tokens)
         scores = None if sampled.logprobs is None else _scores(sampled)
         result = []
-        for place, (row, count) in enumerate(zip(launched.rows, counts, strict=True)):
-            asked = row.sampling.logprobs
-            for step, token in enumerate(tokens[place][:count]):
+        for place, (seq, count) in enumerate(zip(step.seqs, counts, strict=True)):
+            asked = seq.sampling.logprobs
+            for column, token in enumerate(tokens[place][:count]):
                 kept = None
                 if scores is not None and asked is not None:
-                    score = scores[place][step]
+                    score = scores[place][column]
                     kept = TokenLogprob(token, score.logprob, score.top[:asked])
-                result.append(Token(row, token, kept, guessed=step < count - 1))
+                result.append(Token(seq, token, kept, drafted=column < count - 1))
         return result
 
-    def await_step(self, launched: Launched) -> None:
-        """Have a decode step done before anything else is submitted."""
-        if launched.sampled is not None:
-            with _counting(launched):
-                self.wait(self._unevaluated(launched))
+    def await_step(self, step: InFlightStep) -> None:
+        """Complete a decode step before anything else is submitted."""
+        if step.sampled is not None:
+            with _counting(step):
+                self.wait(self._unevaluated(step))
 
     def wait(self, arrays: list[mx.array]) -> None:
-        """For what was submitted; raises what went wrong with it."""
+        """Wait for submitted work; raises its errors."""
         mx.eval(arrays)
 
     def probe(self) -> None:
-        """The plainest work there is; raises if the device cannot do even that."""
+        """The simplest computation; raises if the device is gone."""
         mx.eval(mx.zeros(1) + 1)
 
-    def _arrange(self, rows: Sequence[Row]) -> None:
-        wanted = set(map(id, rows))
-        kept = [place for place, row in enumerate(self.rows) if id(row) in wanted]
-        if len(kept) < len(self.rows):
-            for row in self.rows:
-                if id(row) not in wanted and row.finished is None:
-                    self.on_leave(row)
+    def _arrange(self, seqs: Collection[Sequence]) -> None:
+        wanted = set(map(id, seqs))
+        kept = [place for place, seq in enumerate(self.seqs) if id(seq) in wanted]
+        if len(kept) < len(self.seqs):
+            for seq in self.seqs:
+                if id(seq) not in wanted and seq.finished is None:
+                    self.on_leave(seq)
             self._keep(kept)
-        present = set(map(id, self.rows))
-        for row in rows:
-            if id(row) not in present:
-                self._join(row)
-        if self.sampler.rows != self.rows or self.sampler.needs_arranging():  # also after a fault in between
-            self.sampler.arrange(self.rows)
+        present = set(map(id, self.seqs))
+        for seq in seqs:
+            if id(seq) not in present:
+                self._join(seq)
+        if self.sampler.seqs != self.seqs or self.sampler.needs_arranging():  # also after a fault in between
+            self.sampler.arrange(self.seqs)
 
-    def take_out(self, gone: Sequence[Row]) -> None:
-        """These leave the batch; nothing of theirs may be under way."""
-        self._keep([place for place, row in enumerate(self.rows) if not any(row is other for other in gone)])
+    def remove(self, gone: Collection[Sequence]) -> None:
+        """These sequences leave the batch. Nothing of theirs may be in flight."""
+        self._keep([place for place, seq in enumerate(self.seqs) if not any(seq is other for other in gone)])
         self.sampler.forget()
-        with contextlib.suppress(Exception):  # then the next step computes it, and says what is wrong
+        with contextlib.suppress(Exception):  # then the next step evaluates it, and raises the error
             for batch in self._batches():
-                batch.evaluate()  # or what they held stays until that step
+                batch.evaluate()  # or their buffers stay until that step
 
     def _batches(self) -> list[Batch]:
-        """Of the rows that decode: the model's, and the head's."""
+        """Of the decoding sequences: the model's, and the MTP head's."""
         both = (self.batch, None if self.drafter is None else self.drafter.batch)
         return [batch for batch in both if batch is not None]
 
     def reset(self) -> None:
-        """Nothing that the batch holds can be trusted any more: all rows leave."""
+        """The batch cannot be trusted any more: all sequences leave."""
         self._keep([])
         self.sampler.forget()
 
     def _keep(self, places: list[int]) -> None:
-        self.rows = [self.rows[place] for place in places]
+        self.seqs = [self.seqs[place] for place in places]
         if not places or self.batch is None:
             self.batch, self.tokens = None, mx.array([], dtype=mx.int32)
             if self.drafter is not None:
@@ -438,45 +457,45 @@ class Runner:
         if self.drafter is not None:
             self.drafter.keep(places)
 
-    def _join(self, row: Row) -> None:
-        batch = row.batch if row.batch is not None else self.language.batch(self.grouping)
-        first = mx.array(row.context[-1:], dtype=mx.int32)
+    def _join(self, seq: Sequence) -> None:
+        batch = seq.computed.batch if seq.computed.batch is not None else self.language.batch(self.grouping)
+        first = mx.array(seq.context[-1:], dtype=mx.int32)
         at = Placement(0, None)
-        row.group = row.number  # groups are named after their first row
+        seq.computed.group = seq.number  # groups are named after their first sequence
         if self.batch is None:
             batch.trim()
-            self.batch, self.rows, self.tokens = batch, [row], first
+            self.batch, self.seqs, self.tokens = batch, [seq], first
         else:
             at = self.batch.join(batch)
             if at.group is not None:
-                row.group = self.rows[at.row - 1].group
-            self.rows.insert(at.row, row)
+                seq.computed.group = self.seqs[at.row - 1].computed.group
+            self.seqs.insert(at.row, seq)
             self.tokens = mx.concatenate([self.tokens[: at.row], first, self.tokens[at.row :]])
         if self.drafter is not None:
-            self.drafter.join(row, at)
-        row.batch, row.encoded, row.places = None, [], None
+            self.drafter.join(seq, at)
+        seq.computed.batch, seq.computed.image_features, seq.computed.position_ids = None, [], None
 
 
 @contextmanager
-def _counting(launched: Launched) -> Iterator[None]:
-    """A step that begins to count: whatever breaks now, breaks it for good."""
+def _counting(step: InFlightStep) -> Iterator[None]:
+    """From here on the step is committed: an error loses it."""
     try:
         yield
     except Exception as error:
-        raise StepLost(launched) from error
+        raise StepLost(step) from error
 
 
 def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:
-    """By row and token."""
-    rows = sampled.tokens.shape[0]
+    """Per sequence and token."""
+    seqs = sampled.tokens.shape[0]
     parts = [sampled.tokens, sampled.logprobs, sampled.top_ids, sampled.top_logprobs]
-    deep = sampled.tokens.ndim  # (rows,) or (rows, width), and for the top ones an axis more
+    deep = sampled.tokens.ndim  # (rows,) or (rows, width), and one more axis for the top ones
     flat = [None if part is None else part.reshape(sampled.tokens.size, *part.shape[deep:]) for part in parts]
     assert flat[0] is not None and flat[1] is not None
     tokens: Any = flat[0].tolist()
     scores = _logprobs(tokens, flat[1], flat[2], flat[3])
-    width = len(scores) // rows
-    return [scores[row * width : (row + 1) * width] for row in range(rows)]
+    width = len(scores) // seqs
+    return [scores[seq * width : (seq + 1) * width] for seq in range(seqs)]
 
 
 def _logprobs(

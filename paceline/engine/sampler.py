@@ -1,31 +1,31 @@
-"""Sampling for all rows at once, each by its own rules, on the device: no host read per row.
+"""Sampling for all sequences at once, each with its own parameters, on the device: no host read per sequence.
 
-A row's noise comes from its seed and the place of the token in its answer, and belongs to token ids, so the sample
-is the same whoever rides beside it. Order, as in vLLM: penalties and bias, temperature, top_k, top_p, min_p.
+A sequence's noise depends on its seed and the token's position in the answer, and belongs to token ids, so a sample is
+the same in any batch. Order, as in vLLM: penalties and bias, temperature, top_k, top_p, min_p.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from paceline.engine.row import MASK64, Row
+from paceline.engine.sequence import MASK64, Sequence
 
-NOT_A_NUMBER = -1  # the token of a row whose logits are broken
-COLDEST = 1e-5  # a lower temperature is greedy: to divide by it overflows
+NOT_A_NUMBER = -1  # the token of a sequence whose logits are NaN
+COLDEST = 1e-5  # a lower temperature is greedy: division by it overflows
 EVERYTHING = 1 << 30  # a top_k that no vocabulary reaches
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Lazy arrays of one step, in the batch's order. Log probabilities are the model's own, before any rule.
+    """Lazy arrays of one step, in the batch's order. Logprobs are the model's own, before any sampling parameter.
 
-    A plain step has one token a row: arrays are (rows,). A verified one has (rows, width), of which row i keeps the
-    first `kept[i]`; `last` are the rows' next inputs.
+    A plain step has one token per row: arrays are (rows,). A verified one has (rows, width), of which row i keeps the
+    first `kept[i]`; `last` are the next inputs.
     """
 
     tokens: mx.array
@@ -41,44 +41,44 @@ class Sampled:
 
 
 class Sampler:
-    """`arrange` when rows join or leave; then call it with each step's logits (rows, vocabulary).
+    """`arrange` when sequences join or leave; then call it with each step's logits (rows, vocabulary).
 
     A step that drafts calls `propose` for every guess and `verify` for all of them at once. What `verify` keeps:
-    - greedy rows: guesses that are the target's own choice, so the text is what plain decoding gives;
-    - rows with a seed: the same, where target and draft choose with the same noise, so that a seed's text depends
+    - greedy sequences: guesses that are the target's own choice, so the text is what plain decoding gives;
+    - sequences with a seed: the same, where target and draft choose with the same noise, so that a seed's text depends
       neither on company nor on how deep was drafted, and is again what plain decoding gives;
-    - other rows: rejection sampling. A guess d is kept with probability p(d) / q(d), and replaced by a sample of what
-      p has more than q. The text is distributed as the target's, and more guesses are kept than by equality.
-    In all three a guess is kept exactly when the token chosen in its place is the guess.
+    - other sequences: rejection sampling. A guess d is kept with probability p(d) / q(d), and replaced by a sample of
+      what p has more than q. The text is distributed as the target's, and more guesses are kept than by equality. In
+      all three a guess is kept exactly when the token chosen in its place is the guess.
     """
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size
-        self.rows: list[Row] = []
+        self.seqs: list[Sequence] = []
         self._adjusted = _Adjusted([])
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
-        self._ends: mx.array | None = None  # (rows, most that one has): the tokens that end each row
+        self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
 
-    def arrange(self, rows: Sequence[Row]) -> None:
-        self._adjusted = _Adjusted([(i, row) for i, row in enumerate(rows) if _is_adjusted(row)], self._adjusted, self)
-        drawn = [(i, row) for i, row in enumerate(rows) if row.sampling.temperature >= COLDEST]
+    def arrange(self, seqs: Collection[Sequence]) -> None:
+        self._adjusted = _Adjusted([(i, seq) for i, seq in enumerate(seqs) if _is_adjusted(seq)], self._adjusted, self)
+        drawn = [(i, seq) for i, seq in enumerate(seqs) if seq.sampling.temperature >= COLDEST]
         self._drawn = _Drawn(drawn, self.vocab_size)
-        asked = [row.sampling.logprobs for row in rows if row.sampling.logprobs is not None]
+        asked = [seq.sampling.logprobs for seq in seqs if seq.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
-        self._ends = _padded([sorted(row.ends) for row in rows])
-        self.rows = list(rows)
+        self._ends = _padded([sorted(seq.stop_ids) for seq in seqs])
+        self.seqs = list(seqs)
 
     def forget(self) -> None:
-        """What was counted may be wrong, and is counted again from what the rows have said."""
-        self.rows, self._adjusted = [], _Adjusted([])
+        """Token counts may be wrong: count again from what was generated."""
+        self.seqs, self._adjusted = [], _Adjusted([])
 
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
-        """`allowed` (rows, vocabulary): what the rows' grammars let them say."""
+        """`allowed` (rows, vocabulary): tokens that the grammars allow."""
         logits = logits.astype(mx.float32)
         scores = _masked(self._adjusted.apply(logits, 0), allowed)
         tokens = mx.argmax(scores, axis=-1)
-        if self._drawn.rows:
+        if self._drawn.seqs:
             tokens = self._drawn.draw(scores, tokens, 0)
         tokens = tokens.astype(mx.int32)
         self._adjusted.count(tokens)
@@ -87,21 +87,22 @@ class Sampler:
             return Sampled(chosen)
         return Sampled(chosen, *token_logprobs(logits, tokens, self._top))
 
-    def propose(self, logits: mx.array, place: int, before: Sequence[mx.array]) -> mx.array:
-        """The draft's choice for the token `place` steps ahead, after the guesses `before`; by the rows' own rules."""
+    def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
+        """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
         scores = self._adjusted.apply(logits.astype(mx.float32), place, before)
         tokens = mx.argmax(scores, axis=-1)
-        if self._drawn.rows:
+        if self._drawn.seqs:
             tokens = self._drawn.guess(scores, tokens, place)
         return tokens.astype(mx.int32)
 
     def verify(
-        self, logits: mx.array, inputs: mx.array, guesses: Sequence[mx.array], allowed: mx.array | None = None
+        self, logits: mx.array, inputs: mx.array, guesses: list[mx.array], allowed: mx.array | None = None
     ) -> Sampled:
-        """Logits (rows, guesses + 1, vocabulary). A row has `row.depth` guesses; the rest of what it got is ignored.
+        """Logits (rows, draft tokens + 1, vocabulary). A sequence has `seq.draft.length` draft tokens; the rest is
+        ignored.
 
-        After a token that ends a row nothing is kept, be it one of the guesses or the rows' `inputs` themselves: so
-        a row that is over has in its caches just what it said (engine/reuse keeps that for the next turn).
+        After a stop token nothing is kept, whether it is a draft token or in `inputs`: so the cache of a finished
+        sequence has exactly what it generated (engine/prefix_store keeps that for the next turn).
         """
         logits = logits.astype(mx.float32)
         if self.counts_tokens:
@@ -110,7 +111,7 @@ class Sampler:
             tokens = mx.stack(columns, axis=1)
         else:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
-        depths = mx.array([row.depth for row in self.rows])[:, None]
+        depths = mx.array([seq.draft.length for seq in self.seqs])[:, None]
         right = (mx.stack(list(guesses), axis=1) == tokens[:, :-1]) & (mx.arange(len(guesses)) < depths)
         if self._ends is not None:
             before = mx.concatenate([inputs[:, None], tokens[:, :-1]], axis=1)
@@ -126,28 +127,26 @@ class Sampler:
         scored = Sampled(chosen, *(part.reshape(*tokens.shape, *part.shape[1:]) for part in flat))
         return replace(scored, kept=kept, last=last)
 
-    def _verified(
-        self, logits: mx.array, place: int, guesses: Sequence[mx.array], allowed: mx.array | None
-    ) -> mx.array:
-        """The token that each row has `place` steps ahead, if all guesses before it were right."""
+    def _verified(self, logits: mx.array, place: int, guesses: list[mx.array], allowed: mx.array | None) -> mx.array:
+        """The token of each row at `place`, if all draft tokens before it were accepted."""
         scores = _masked(self._adjusted.apply(logits, place, guesses[:place]), allowed)
         tokens = mx.argmax(scores, axis=-1)
-        if self._drawn.rows:
+        if self._drawn.seqs:
             tokens = self._drawn.verify(scores, tokens, place, guesses)
         return tokens.astype(mx.int32)
 
     @property
     def counts_tokens(self) -> bool:
-        """Does any row's choice depend on how many tokens came before: noise, penalties, min_tokens?"""
-        return bool(self._adjusted.rows or self._drawn.rows)
+        """Does any sequence's sampling depend on how many tokens came before: noise, penalties, min_tokens?"""
+        return bool(self._adjusted.seqs or self._drawn.seqs)
 
     def state(self) -> list[mx.array]:
-        """What must be evaluated with each step so that no graph grows."""
+        """Arrays to evaluate with each step, so that no graph grows."""
         return self._adjusted.state()
 
     def needs_arranging(self) -> bool:
-        """Has a row just passed its min_tokens, and need not be looked at any more?"""
-        return any(row.launched >= row.sampling.min_tokens for row in self._adjusted.young)
+        """Has a sequence just passed its min_tokens?"""
+        return any(seq.scheduled >= seq.sampling.min_tokens for seq in self._adjusted.young)
 
 
 def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
@@ -170,16 +169,16 @@ def token_logprobs(logits: mx.array, tokens: mx.array, top: int) -> tuple[mx.arr
     return chosen, mx.take_along_axis(ids, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
-def _is_adjusted(row: Row) -> bool:
-    s = row.sampling
+def _is_adjusted(seq: Sequence) -> bool:
+    s = seq.sampling
     penalised = s.repetition_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0
-    return penalised or bool(s.logit_bias) or row.launched < s.min_tokens
+    return penalised or bool(s.logit_bias) or seq.scheduled < s.min_tokens
 
 
-def _padded(rows: list[list[int]]) -> mx.array | None:
+def _padded(seqs: list[list[int]]) -> mx.array | None:
     """Lists of tokens as one array, filled up with a number that is no token."""
-    most = max(map(len, rows), default=0)
-    return mx.array([row + [-2] * (most - len(row)) for row in rows], dtype=mx.int32) if most else None
+    most = max(map(len, seqs), default=0)
+    return mx.array([seq + [-2] * (most - len(seq)) for seq in seqs], dtype=mx.int32) if most else None
 
 
 def _column(values: list[float]) -> mx.array:
@@ -187,82 +186,82 @@ def _column(values: list[float]) -> mx.array:
 
 
 class _Adjusted:
-    """Rows whose logits are changed before the choice: penalties, bias, end tokens banned below min_tokens."""
+    """Sequences whose logits are changed before sampling: penalties, bias, stop tokens banned below min_tokens."""
 
     counts: mx.array  # (rows, vocabulary): how often each token has been generated
 
     def __init__(
-        self, rows: list[tuple[int, Row]], before: _Adjusted | None = None, sampler: Sampler | None = None
+        self, seqs: list[tuple[int, Sequence]], before: _Adjusted | None = None, sampler: Sampler | None = None
     ) -> None:
-        self.rows = [row for _, row in rows]
-        self.young = [row for row in self.rows if row.launched < row.sampling.min_tokens]
-        if not rows or sampler is None:
+        self.seqs = [seq for _, seq in seqs]
+        self.young = [seq for seq in self.seqs if seq.scheduled < seq.sampling.min_tokens]
+        if not seqs or sampler is None:
             return
         size = sampler.vocab_size
-        self.index = mx.array([i for i, _ in rows])
-        rules = [row.sampling for row in self.rows]
+        self.index = mx.array([i for i, _ in seqs])
+        rules = [seq.sampling for seq in self.seqs]
         self.repetition = _column([s.repetition_penalty for s in rules])
         self.presence = _column([s.presence_penalty for s in rules])
         self.frequency = _column([s.frequency_penalty for s in rules])
-        self.bias = mx.stack([_bias(row, size) for row in self.rows])
-        self.ends = mx.stack([_ends(row.ends, size) for row in self.rows]) if self.young else None
-        self.prompted = mx.stack([_prompted(row, size) for row in self.rows])
-        known = {id(row): i for i, row in enumerate(before.rows)} if before else {}
+        self.bias = mx.stack([_bias(seq, size) for seq in self.seqs])
+        self.ends = mx.stack([_ends(seq.stop_ids, size) for seq in self.seqs]) if self.young else None
+        self.prompted = mx.stack([_prompted(seq, size) for seq in self.seqs])
+        known = {id(seq): i for i, seq in enumerate(before.seqs)} if before else {}
         counts = [
-            before.counts[known[id(row)]] if before and id(row) in known else _counts(row, size) for row in self.rows
+            before.counts[known[id(seq)]] if before and id(seq) in known else _counts(seq, size) for seq in self.seqs
         ]
         self.counts = mx.stack(counts)
 
-    def apply(self, logits: mx.array, place: int, before: Sequence[mx.array] = ()) -> mx.array:
-        """The logits of the token `place` steps ahead, when the tokens `before` have come."""
-        if not self.rows:
+    def apply(self, logits: mx.array, place: int, before: Collection[mx.array] = ()) -> mx.array:
+        """The logits at `place`, after the tokens `before`."""
+        if not self.seqs:
             return logits
         mine = logits[self.index]
         counts = self.counts
         for tokens in before:
-            counts = counts.at[mx.arange(len(self.rows)), tokens[self.index]].add(1.0)
+            counts = counts.at[mx.arange(len(self.seqs)), tokens[self.index]].add(1.0)
         seen = self.prompted | (counts > 0)
         punished = mx.where(mine > 0, mine / self.repetition, mine * self.repetition)
         mine = mx.where(seen, punished, mine)
         mine = mine - self.presence * (counts > 0) - self.frequency * counts + self.bias
         if self.ends is not None:
-            young = mx.array([row.launched + place < row.sampling.min_tokens for row in self.rows])[:, None]
+            young = mx.array([seq.scheduled + place < seq.sampling.min_tokens for seq in self.seqs])[:, None]
             mine = mx.where(self.ends & young, -mx.inf, mine)
         return _replaced(logits, self.index, mine)
 
     def count(self, tokens: mx.array) -> None:
-        if self.rows:
-            self.counts = self.counts.at[mx.arange(len(self.rows)), tokens[self.index]].add(1.0)
+        if self.seqs:
+            self.counts = self.counts.at[mx.arange(len(self.seqs)), tokens[self.index]].add(1.0)
 
     def count_kept(self, tokens: mx.array, kept: mx.array) -> None:
-        """The first `kept[i]` of each row's `tokens` (rows, width)."""
-        if not self.rows:
+        """Count the first `kept[i]` of each row's `tokens` (rows, width)."""
+        if not self.seqs:
             return
         tokens, kept = tokens[self.index], kept[self.index]
         for place in range(tokens.shape[1]):
             taken = (place < kept).astype(mx.float32)
-            self.counts = self.counts.at[mx.arange(len(self.rows)), tokens[:, place]].add(taken)
+            self.counts = self.counts.at[mx.arange(len(self.seqs)), tokens[:, place]].add(taken)
 
     def state(self) -> list[mx.array]:
-        return [self.counts] if self.rows else []
+        return [self.counts] if self.seqs else []
 
 
-# A row's noise has three streams, each a sequence of keys: for the target's choice, for the guesses of rows without a
-# seed, and for keeping or rejecting them.
+# Noise has three streams of random keys: for the target's choice, for the draft tokens of sequences without a seed, and
+# for accepting or rejecting these.
 TARGET, GUESS, KEEP = 0, 1, 2
 
 
 class _Drawn:
-    """Rows that sample (all but the greedy ones)."""
+    """Sequences that sample (all but the greedy ones)."""
 
-    def __init__(self, rows: list[tuple[int, Row]], vocab_size: int) -> None:
-        self.rows = [row for _, row in rows]
+    def __init__(self, seqs: list[tuple[int, Sequence]], vocab_size: int) -> None:
+        self.seqs = [seq for _, seq in seqs]
         self._vocab = vocab_size
         self.drafts: dict[int, mx.array] = {}  # by place: probabilities of the draft's choice
-        if not rows:
+        if not seqs:
             return
-        self.index = mx.array([i for i, _ in rows])
-        rules = [row.sampling for row in self.rows]
+        self.index = mx.array([i for i, _ in seqs])
+        rules = [seq.sampling for seq in self.seqs]
         self.temperature = _column([s.temperature for s in rules])
         self.filters = any(s.top_k > 0 or s.top_p < 1 for s in rules)
         self.top_k = mx.array([min(s.top_k or EVERYTHING, EVERYTHING) for s in rules])[:, None]
@@ -284,14 +283,14 @@ class _Drawn:
         noise = self._gumbel(place, GUESS)  # with a seed: the target's own
         return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
 
-    def verify(self, scores: mx.array, tokens: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
-        """The target's token after `place` right guesses: the next guess itself, or what takes its place."""
+    def verify(self, scores: mx.array, tokens: mx.array, place: int, guesses: list[mx.array]) -> mx.array:
+        """The target's token after `place` accepted draft tokens: the next draft token, or its replacement."""
         mine = self._shaped(scores)
         noise = self._gumbel(place, TARGET)
         chosen = mx.argmax(mine + noise, axis=-1)
         if any(self.rejects) and place < len(guesses):
             guess = guesses[place][self.index][:, None]
-            guessed = mx.array([place < row.depth for row in self.rows])[:, None]
+            guessed = mx.array([place < seq.draft.length for seq in self.seqs])[:, None]
             target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * guessed
             chances = [mx.take_along_axis(part, guess, axis=-1) for part in (target, draft)]
             luck = self._uniform(place)
@@ -314,8 +313,8 @@ class _Drawn:
 
     def _keys(self, place: int, stream: int) -> mx.array:
         keys = [
-            _key(row.seed, row.launched + place, stream if rejects else TARGET)
-            for row, rejects in zip(self.rows, self.rejects, strict=True)
+            _key(seq.seed, seq.scheduled + place, stream if rejects else TARGET)
+            for seq, rejects in zip(self.seqs, self.rejects, strict=True)
         ]
         return mx.array(np.array(keys, dtype=np.uint32))
 
@@ -328,11 +327,11 @@ class _Drawn:
         return luck
 
 
-def _replaced(values: mx.array, index: mx.array, rows: mx.array) -> mx.array:
-    if rows.shape[0] == values.shape[0]:
-        return rows
+def _replaced(values: mx.array, index: mx.array, seqs: mx.array) -> mx.array:
+    if seqs.shape[0] == values.shape[0]:
+        return seqs
     values = values + 0  # the caller's array stays as it is
-    values[index] = rows
+    values[index] = seqs
     return values
 
 
@@ -349,7 +348,7 @@ def _filtered(scores: mx.array, top_k: mx.array, top_p: mx.array) -> mx.array:
 
 
 def _key(seed: int, place: int, stream: int = TARGET) -> tuple[int, int]:
-    """A random key for one token of one row (splitmix64 of the seed, the token's place and the stream)."""
+    """A random key for one token of one sequence (splitmix64 of the seed, the token's place and the stream)."""
     z = (seed + (place + 1) * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & MASK64
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64
@@ -357,9 +356,9 @@ def _key(seed: int, place: int, stream: int = TARGET) -> tuple[int, int]:
     return z >> 32, z & 0xFFFFFFFF
 
 
-def _bias(row: Row, size: int) -> mx.array:
+def _bias(seq: Sequence, size: int) -> mx.array:
     bias = np.zeros(size, dtype=np.float32)
-    for token, value in row.sampling.logit_bias.items():
+    for token, value in seq.sampling.logit_bias.items():
         bias[token] += value
     return mx.array(bias)
 
@@ -370,13 +369,13 @@ def _ends(end_ids: frozenset[int], size: int) -> mx.array:
     return mx.array(ends)
 
 
-def _prompted(row: Row, size: int) -> mx.array:
+def _prompted(seq: Sequence, size: int) -> mx.array:
     seen = np.zeros(size, dtype=np.bool_)
-    if row.sampling.repetition_penalty != 1:
-        seen[np.asarray(row.prompt.token_ids)] = True
+    if seq.sampling.repetition_penalty != 1:
+        seen[np.asarray(seq.prompt.token_ids)] = True
     return mx.array(seen)
 
 
-def _counts(row: Row, size: int) -> mx.array:
-    counts: Any = np.bincount(np.asarray(row.generated, dtype=np.int64), minlength=size)
+def _counts(seq: Sequence, size: int) -> mx.array:
+    counts: Any = np.bincount(np.asarray(seq.generated, dtype=np.int64), minlength=size)
     return mx.array(counts.astype(np.float32))

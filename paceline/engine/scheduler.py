@@ -1,133 +1,137 @@
-"""Who rides in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it.
+"""Which sequences run in the next step. Plain Python: no MLX, no clock, no threads; tested by stepping it.
 
-Rows wait until there is a place and memory for them (engine/admission), in the order of the policy (engine/policy).
-Whoever has waited for long comes first, whatever the policy says, and nobody passes it any more. When memory runs
-short, chunks shrink, then rows are set back: they wait again, and go on later where they were.
+Sequences wait until there is a free slot and memory for them (engine/admission), in the order of the policy
+(engine/policy). A starved sequence comes first whatever the policy says, and nothing overtakes it. When memory runs
+low, prefill chunks shrink, then sequences are preempted: they wait again, and are recomputed later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 
 from paceline.engine.admission import Admission
-from paceline.engine.depth import Depths
-from paceline.engine.duty import Duty
-from paceline.engine.pace import LEAST, Pace
+from paceline.engine.draft_length import DraftLengths
+from paceline.engine.fault_isolation import FaultIsolation
 from paceline.engine.plan import Cause, PrefillChunk, StepPlan
 from paceline.engine.policy import Fifo, Holding, Policy
-from paceline.engine.row import Row
-from paceline.engine.suspects import Suspects
+from paceline.engine.prefill_budget import MIN_CHUNK, PrefillBudget, SparseBudget
+from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 
-LOOK = 16  # rows that do not fit, looked at before the rest is left for later
-AGAIN = 0.1  # seconds between two looks at the rows that wait, when nothing has changed
-PROGRESS = 16  # tokens that a row says between two times that it gives way to others
-CHECK = 8  # plans between two looks at the memory, when nothing has changed
+MAX_MISSES = 16  # sequences that do not fit, before the rest of the queue is left for later
+RETRY_SECONDS = 0.1  # between two looks at the queue when nothing has changed
+MIN_PROGRESS = 16  # tokens that a sequence generates between two preemptions by policy
+MEMORY_CHECK_PLANS = 8  # plans between two checks of memory when nothing has changed
 
 
 class Scheduler:
-    """`running` rows hold memory and ride; `waiting` rows hold none."""
+    """`running` sequences hold memory; `waiting` sequences hold none."""
 
     def __init__(
         self,
-        max_rows: int,
+        max_num_seqs: int,
         prefill_budget: int,
-        depths: Depths | None = None,
+        draft_lengths: DraftLengths | None = None,
         *,
         policy: Policy | None = None,
         starvation: float = 30.0,
     ) -> None:
-        self.max_rows = max_rows
-        self.depths = depths or Depths()
-        self.pace = Pace(None, prefill_budget)
+        self.max_num_seqs = max_num_seqs
+        self.draft_lengths = draft_lengths or DraftLengths()
+        self.prefill_budget = PrefillBudget(None, prefill_budget)
         self.policy = policy or Fifo()
-        self.starvation = starvation  # seconds after which a row that waits comes first
-        self.admission: Admission | None = None  # None: memory is no matter
-        self.suspects = Suspects()
-        self.waiting: list[Row] = []
-        self.running: list[Row] = []
-        self.crowd: int | None = None  # rows that may run, after memory ran out; None: as many as fit
-        self.setbacks: dict[Cause, int] = {"memory": 0, "policy": 0, "fault": 0}
-        self._look_at = 0.0  # when to look at the rows that wait, if nothing changes before
+        self.starvation = starvation  # seconds of waiting after which a sequence comes first
+        self.admission: Admission | None = None  # None: memory is not limited
+        self.isolation = FaultIsolation()
+        self.waiting: list[Sequence] = []
+        self.running: list[Sequence] = []
+        self.max_running: int | None = None  # sequences that may run after an out-of-memory error; None: as many as fit
+        self.preemptions: dict[Cause, int] = {"memory": 0, "policy": 0, "fault": 0}
+        self._retry_at = 0.0  # when to look at the queue again if nothing changes before
         self._changed = True
         self._plans = 0
-        self._now = 0.0  # when the last plan was made
-        self.duty = Duty()
-        self._scored = False  # the last step that could do both scored a prompt, and read none
-        self._tight = False  # memory is nearly used up: it is looked at before every step
-        self._favoured: Row | None = None  # others were asked to make room for it
-        self._chunk = prefill_budget  # as large as the memory allows
+        self._now = 0.0  # time of the last plan
+        self.sparse_budget = SparseBudget()
+        self._scored = False  # the last step that could do both scored a prompt and prefilled none
+        self._low_memory = False  # memory is checked before every step
+        self._next_up: Sequence | None = None  # others were preempted for it
+        self._chunk = prefill_budget  # the largest that memory allows
 
-    def add(self, row: Row, now: float = 0.0) -> None:
-        row.arrived = row.since = now
-        self.policy.arrived(row, [*self.running, *self.waiting])
-        self.waiting.append(row)
+    def add(self, seq: Sequence, now: float = 0.0) -> None:
+        seq.queue.arrived = seq.queue.waiting_since = now
+        self.policy.arrived(seq, [*self.running, *self.waiting])
+        self.waiting.append(seq)
         self._changed = True
 
-    def remove(self, row: Row) -> None:
-        """The row has ended, whatever it was doing."""
-        if row in self.running:
-            self.running.remove(row)
-        elif row in self.waiting:
-            self.waiting.remove(row)
-        if self._favoured is row:
-            self._favoured = None
-        self.suspects.gone(row)
-        self._left()
+    def remove(self, seq: Sequence) -> None:
+        """The sequence has finished, whether it ran or waited."""
+        if seq in self.running:
+            self.running.remove(seq)
+        elif seq in self.waiting:
+            self.waiting.remove(seq)
+        if self._next_up is seq:
+            self._next_up = None
+        self.isolation.remove(seq)
+        self._on_departure()
 
-    def set_back(self, row: Row, cause: Cause) -> None:
-        """The row has lost what was computed for it: it waits again, in its old place in the order."""
-        self.running.remove(row)
-        self.waiting.append(row)
-        row.waits, row.since = cause, self._now
-        self.setbacks[cause] += 1
-        self._left()
+    def preempt(self, seq: Sequence, cause: Cause) -> None:
+        """The sequence waits again, in its old position of the queue."""
+        self.running.remove(seq)
+        self.waiting.append(seq)
+        seq.queue.blocked_by, seq.queue.waiting_since = cause, self._now
+        self.preemptions[cause] += 1
+        self._on_departure()
 
-    def _left(self) -> None:
+    def _on_departure(self) -> None:
         self._changed = True
-        if self.admission is not None and not self.running:  # there may be no plan for long: nothing stays reserved
+        if self.admission is not None and not self.running:  # there may be no plan for a while: nothing stays reserved
             self.admission.account((), 0)
 
-    def overflow(self, most: int) -> list[Row]:
-        """One row of each request that came when `most` were waiting already: of those that never ran, the last ones
-        in the order. The choices of a request count as one."""
-        if len(self.waiting) <= most:
+    def overflow(self, max_queue: int) -> list[Sequence]:
+        """One sequence of each request beyond the first `max_queue` in the queue, among those that never ran. The
+        choices of a request count as one."""
+        if len(self.waiting) <= max_queue:
             return []
-        fresh = [row for row in self.policy.order(self.waiting) if not row.company.started]
-        requests = list({id(row.company): row for row in reversed(fresh)}.values())[::-1]
-        return requests[most:]
+        fresh = [seq for seq in self.policy.order(self.waiting) if not seq.siblings.started]
+        requests = list({id(seq.siblings): seq for seq in reversed(fresh)}.values())[::-1]
+        return requests[max_queue:]
 
-    def queue(self, now: float) -> list[Row]:
-        """The rows that wait, in the order in which they are looked at. For any thread: it may be a step old."""
+    def queue(self, now: float) -> list[Sequence]:
+        """The waiting sequences in the order of admission. For any thread: it may be a step old."""
         return list(self._ordered(now))
 
     def step_tokens(self, decoding: bool) -> int:
         """Prompt tokens that the next step may take."""
-        return min(self.pace.chunk(decoding), max(self._chunk, min(LEAST, self.pace.most)))
+        return min(self.prefill_budget.chunk(decoding), max(self._chunk, min(MIN_CHUNK, self.prefill_budget.max_chunk)))
 
     def plan(self, now: float = 0.0) -> StepPlan:
-        """What to do next. Changes the queue, and nothing else."""
+        """The next step, or what must be done before it. Changes the queue, and nothing else."""
         self._now = now
-        look = self._changed or (bool(self.waiting) and now >= self._look_at)
-        if look or self._tight or self._plans % CHECK == 0 or any(row.remaining for row in self.running):
-            relief = self._relief()
-            if relief is not None:
-                return relief
+        look = self._changed or (bool(self.waiting) and now >= self._retry_at)
+        if (
+            look
+            or self._low_memory
+            or self._plans % MEMORY_CHECK_PLANS == 0
+            or any(seq.remaining for seq in self.running)
+        ):
+            memory_plan = self._check_memory()
+            if memory_plan is not None:
+                return memory_plan
         if look:
-            first = self._fill(now)
+            first = self._admit_waiting(now)
             if not first.is_step:
                 return first
         self._plans += 1
-        decode = tuple(row for row in self.running if row.decodes)
-        encode = next((row for row in self.running if row.images_left and not row.held), None)
-        rests = bool(decode) and self.duty.rests(now)
-        prefill, score = self._prefill(bool(decode), rests), None if rests else self._score()
+        decode = tuple(seq for seq in self.running if seq.is_decoding)
+        encode = next((seq for seq in self.running if seq.images_left and not seq.prefix.waiting), None)
+        sparse_spent = bool(decode) and self.sparse_budget.is_spent(now)
+        prefill, score = self._prefill(bool(decode), sparse_spent), None if sparse_spent else self._score()
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
             self._scored = not self._scored
             prefill, score = ((), score) if self._scored else (prefill, None)
         return StepPlan(
             _ids(decode),
-            self.depths.choose(decode),
+            self.draft_lengths.choose(decode),
             prefill,
             None if encode is None else encode.id,
             None if score is None else score.id,
@@ -135,195 +139,195 @@ class Scheduler:
 
     # -- memory
 
-    def _relief(self) -> StepPlan | None:
-        """Shrink the chunk; where that is not enough, somebody must give way."""
+    def _check_memory(self) -> StepPlan | None:
+        """Shrink the chunk to what memory allows; if that is not enough, preempt."""
         admission = self.admission
-        self._chunk = self.pace.ceiling
+        self._chunk = self.prefill_budget.ceiling
         if admission is None or not self.running:
             return None
         left = admission.left(self.running)
         self._chunk = admission.chunk(self.running, self._chunk, left)
-        self._tight = admission.reading(self.running, self._chunk) > left
-        if self._tight:
+        self._low_memory = admission.reading(self.running, self._chunk) > left
+        if self._low_memory:
             if len(self.running) > 1:
-                able = [row for row in self.running if not self._protected(row)]
-                return StepPlan(preempt=(self.policy.least(able or self.running).id,))
-            if admission.outgrown(self.running[0], self._chunk):
+                able = [seq for seq in self.running if not self._is_protected(seq)]
+                return StepPlan(preempt=(self.policy.lowest(able or self.running).id,))
+            if admission.exceeds_memory(self.running[0], self._chunk):
                 return StepPlan(exceeds_memory=self.running[0].id)
         self.account()
         return None
 
     def account(self) -> None:
-        """Write down what the rows that run need."""
+        """Report to the budget what the running sequences need."""
         if self.admission is not None:
             self.admission.account(self.running, self._chunk)
 
     def recover(self) -> None:
-        """Steps have gone well for a while: allow a little more again."""
-        self.pace.relax()
-        if self.crowd is not None:
-            self.crowd = self.crowd + 1 if self.crowd < self.max_rows else None
+        """Steps have succeeded for a while: relax the limits."""
+        self.prefill_budget.grow()
+        if self.max_running is not None:
+            self.max_running = self.max_running + 1 if self.max_running < self.max_num_seqs else None
             self._changed = True
 
-    # -- who comes in
+    # -- admission
 
-    def _fill(self, now: float) -> StepPlan:
-        """Let rows in, in order, as long as there is room; or say who should make some first."""
-        self._changed, self._look_at = False, now + AGAIN
-        admitted: list[Row] = []
+    def _admit_waiting(self, now: float) -> StepPlan:
+        """Admit sequences in order as long as they fit, or choose which to preempt for them."""
+        self._changed, self._retry_at = False, now + RETRY_SECONDS
+        admitted: list[Sequence] = []
         missed = 0
-        blocked = ""
+        stop_reason = ""
         ordered = self._ordered(now)
-        favoured, self._favoured = self._favoured, None
-        if favoured is not None and favoured in ordered:  # others made room for it
-            ordered.remove(favoured)
-            ordered.insert(0, favoured)
-        for row in ordered:
-            if blocked or missed > LOOK:
-                row.waits = blocked or row.waits
+        next_up, self._next_up = self._next_up, None
+        if next_up is not None and next_up in ordered:  # others were preempted for it
+            ordered.remove(next_up)
+            ordered.insert(0, next_up)
+        for seq in ordered:
+            if stop_reason or missed > MAX_MISSES:
+                seq.queue.blocked_by = stop_reason or seq.queue.blocked_by
                 continue
-            obstacle = self._obstacle(row, self.running)
-            if obstacle is None:
-                self._enter(row, now)
-                admitted.append(row)
+            blocked_by = self._blocked_by(seq, self.running)
+            if blocked_by is None:
+                self._admit(seq, now)
+                admitted.append(seq)
                 continue
-            row.waits = obstacle
+            seq.queue.blocked_by = blocked_by
             missed += 1
-            if obstacle == "suspect":
+            if blocked_by == "suspect":
                 continue
-            if not self.running:  # it has all there is, and that is too little
+            if not self.running:  # it would run alone, and still does not fit
                 self._changed = True
-                return StepPlan(exceeds_memory=row.id)
-            victims = self._victims(row, obstacle, now)
-            if victims:
-                self._changed, self._favoured = True, row
-                return StepPlan(admit=_ids(admitted), preempt=_ids(victims), cause="policy")
-            if obstacle == "rows":
-                blocked = "rows"
-            elif self._starves(row, now):
-                blocked = "order"
+                return StepPlan(exceeds_memory=seq.id)
+            candidates = self._preemption_candidates(seq, blocked_by, now)
+            if candidates:
+                self._changed, self._next_up = True, seq
+                return StepPlan(admit=_ids(admitted), preempt=_ids(candidates), cause="policy")
+            if blocked_by == "rows":
+                stop_reason = "rows"
+            elif self._is_starved(seq, now):
+                stop_reason = "order"
         admission = self.admission
         if admission is not None and admitted:
             self._chunk = admission.chunk(self.running, self._chunk, admission.left(self.running))
             self.account()
         return StepPlan(admit=_ids(admitted))
 
-    def _ordered(self, now: float) -> list[Row]:
-        """Those that have waited for too long, then the others as the policy says."""
-        starved = [row for row in self.waiting if self._starves(row, now)]
+    def _ordered(self, now: float) -> list[Sequence]:
+        """Starved sequences by waiting time, then the others in the policy's order."""
+        starved = [seq for seq in self.waiting if self._is_starved(seq, now)]
         if not starved:
             return self.policy.order(self.waiting)
-        others = [row for row in self.waiting if not self._starves(row, now)]
-        return [*sorted(starved, key=lambda row: (row.since, row.number)), *self.policy.order(others)]
+        others = [seq for seq in self.waiting if not self._is_starved(seq, now)]
+        return [*sorted(starved, key=lambda seq: (seq.queue.waiting_since, seq.number)), *self.policy.order(others)]
 
-    def _starves(self, row: Row, now: float) -> bool:
-        return now - row.since >= self.starvation
+    def _is_starved(self, seq: Sequence, now: float) -> bool:
+        return now - seq.queue.waiting_since >= self.starvation
 
-    def _protected(self, row: Row) -> bool:
-        """A row that waited for too long has its time, whoever comes."""
-        return row.aged and self._now - row.entered < self.starvation
+    def _is_protected(self, seq: Sequence) -> bool:
+        """A sequence that was starved may run for as long as it takes to starve another."""
+        return seq.queue.was_starved and self._now - seq.queue.admitted < self.starvation
 
-    def _may_give_way(self, row: Row) -> bool:
-        """To another that the policy puts first. Whoever did so before must have got on since: two users who displace
-        each other's rows all the time would never come to an end."""
-        got_on = not row.setbacks or row.length >= len(row.context) - 1 + PROGRESS
-        return got_on and not self.suspects.is_suspect(row) and not self._protected(row)
+    def _is_preemptible(self, seq: Sequence) -> bool:
+        """May the policy preempt it? Only after progress since its last preemption: two users who preempt each other
+        all the time would never finish."""
+        got_on = not seq.preemptions or seq.length >= len(seq.context) - 1 + MIN_PROGRESS
+        return got_on and not self.isolation.is_suspect(seq) and not self._is_protected(seq)
 
-    def _obstacle(self, row: Row, running: Sequence[Row]) -> str | None:
-        """What keeps `row` from running beside these."""
-        if not self.suspects.may_ride(row):
+    def _blocked_by(self, seq: Sequence, running: Collection[Sequence]) -> str | None:
+        """What keeps `seq` from running beside these."""
+        if not self.isolation.may_run(seq):
             return "suspect"
-        if len(running) >= self.max_rows:
+        if len(running) >= self.max_num_seqs:
             return "rows"
-        if self.crowd is not None and len(running) >= self.crowd:
+        if self.max_running is not None and len(running) >= self.max_running:
             return "memory"
-        if self.admission is None or self.admission.fits(running, row):
+        if self.admission is None or self.admission.fits(running, seq):
             return None
         return "memory"
 
-    def _victims(self, row: Row, obstacle: str, now: float) -> tuple[Row, ...]:
-        """Who should make room: by the policy, or because they have had their time while `row` has waited too long.
-        Nobody, where their going would not be enough."""
+    def _preemption_candidates(self, seq: Sequence, blocked_by: str, now: float) -> tuple[Sequence, ...]:
+        """Which sequences to preempt for `seq`: by the policy, or because they have run long while `seq` starved. None
+        if that would not be enough."""
         holding: Holding = _one
-        if obstacle == "memory" and self.admission is not None:
+        if blocked_by == "memory" and self.admission is not None:
             holding = self.admission.holding
-        may_go = [other for other in self.running if self._may_give_way(other)]
-        victims = self._enough(row, may_go, lambda rest: self.policy.victim(row, rest, holding))
-        if not victims and self._starves(row, now):
-            had = [other for other in self.running if self._had_its_time(other, now)]
-            victims = self._enough(row, had, lambda rest: min(rest, key=lambda other: (other.entered, other.number)))
-        return victims
+        may_go = [other for other in self.running if self._is_preemptible(other)]
+        candidates = self._until_it_fits(seq, may_go, lambda rest: self.policy.preemption_candidate(seq, rest, holding))
+        if not candidates and self._is_starved(seq, now):
+            had = [other for other in self.running if self._has_had_its_turn(other, now)]
+            candidates = self._until_it_fits(
+                seq, had, lambda rest: min(rest, key=lambda other: (other.queue.admitted, other.number))
+            )
+        return candidates
 
-    def _enough(self, row: Row, may_go: list[Row], choose: Callable[[list[Row]], Row | None]) -> tuple[Row, ...]:
-        """The first ones chosen among these without whom there is room for `row`."""
-        victims: list[Row] = []
+    def _until_it_fits(
+        self, seq: Sequence, may_go: list[Sequence], choose: Callable[[list[Sequence]], Sequence | None]
+    ) -> tuple[Sequence, ...]:
+        """The first candidates without which there is room for `seq`."""
+        candidates: list[Sequence] = []
         rest, able = list(self.running), list(may_go)
         while able:
-            victim = choose(able)
-            if victim is None:
+            preemption_candidate = choose(able)
+            if preemption_candidate is None:
                 break
-            victims.append(victim)
-            rest.remove(victim)
-            able.remove(victim)
-            if self._obstacle(row, rest) is None:
-                return tuple(victims)
+            candidates.append(preemption_candidate)
+            rest.remove(preemption_candidate)
+            able.remove(preemption_candidate)
+            if self._blocked_by(seq, rest) is None:
+                return tuple(candidates)
         return ()
 
-    def _had_its_time(self, row: Row, now: float) -> bool:
-        """It has run for long enough, and has said something: whoever comes and goes, all get on."""
-        said = not row.remaining and row.length >= len(row.context)
-        return said and now - row.entered >= self.starvation and not self.suspects.is_suspect(row)
+    def _has_had_its_turn(self, seq: Sequence, now: float) -> bool:
+        """Has it run for long enough, and generated something? Then every sequence makes progress."""
+        said = not seq.remaining and seq.length >= len(seq.context)
+        return said and now - seq.queue.admitted >= self.starvation and not self.isolation.is_suspect(seq)
 
-    def _enter(self, row: Row, now: float) -> None:
-        self.waiting.remove(row)
-        self.running.append(row)
-        row.aged = self._starves(row, now)
-        row.entered, row.started, row.waits = now, True, ""
-        row.company.started = True
+    def _admit(self, seq: Sequence, now: float) -> None:
+        self.waiting.remove(seq)
+        self.running.append(seq)
+        seq.queue.was_starved = self._is_starved(seq, now)
+        seq.queue.admitted, seq.queue.started, seq.queue.blocked_by = now, True, ""
+        seq.siblings.started = True
 
-    # -- prompts
+    # -- prefill
 
-    def _prefill(self, decoding: bool, rests: bool = False) -> tuple[PrefillChunk, ...]:
-        """The foremost prompt, by the policy, gets at least half the budget, so that it always moves; the rest goes to
-        the shortest remainders, so that a short prompt does not wait for a long one's many chunks. `rests`: prompts
-        that are read sparsely leave this step to the streams."""
-        rows = [
-            row
-            for row in self.running
-            if row.remaining and row.decided and not row.images_left and not row.held and row.finished is None
-            if row.chosen is None or not rests
+    def _prefill(self, decoding: bool, sparse_spent: bool = False) -> tuple[PrefillChunk, ...]:
+        """The first prompt by the policy gets at least half the budget, so that it always progresses; the rest goes to
+        the shortest remainders, so that a short prompt does not wait for a long one. `sparse_spent`: sparse prefills
+        leave this step to the streams."""
+        seqs = [
+            seq
+            for seq in self.running
+            if seq.remaining
+            and seq.sparse.decided
+            and not seq.images_left
+            and not seq.prefix.waiting
+            and seq.finished is None
+            if seq.sparse.kept is None or not sparse_spent
         ]
-        if not rows:
+        if not seqs:
             return ()
         grants: dict[int, int] = {}
         budget = self.step_tokens(decoding)
-        foremost = self.policy.foremost(rows)
-        grants[id(foremost)] = min(foremost.remaining, (budget + 1) // 2)
-        budget -= grants[id(foremost)]
-        for row in sorted(rows, key=lambda row: row.remaining):
-            more = min(row.remaining - grants.get(id(row), 0), budget)
+        first_to_prefill = self.policy.first_to_prefill(seqs)
+        grants[id(first_to_prefill)] = min(first_to_prefill.remaining, (budget + 1) // 2)
+        budget -= grants[id(first_to_prefill)]
+        for seq in sorted(seqs, key=lambda seq: seq.remaining):
+            more = min(seq.remaining - grants.get(id(seq), 0), budget)
             if more > 0:
-                grants[id(row)] = grants.get(id(row), 0) + more
+                grants[id(seq)] = grants.get(id(seq), 0) + more
                 budget -= more
-        return tuple(PrefillChunk(row.id, grants[id(row)]) for row in rows if id(row) in grants)
+        return tuple(PrefillChunk(seq.id, grants[id(seq)]) for seq in seqs if id(seq) in grants)
 
-    def _score(self) -> Row | None:
-        """One prompt at a time, the first that came: another draft's worth of memory is never needed."""
-        able = (row for row in self.running if row.remaining and not row.decided and not row.held)
-        return next((row for row in able if row.finished is None), None)
-
-
-def _ids(rows: Sequence[Row]) -> tuple[RequestId, ...]:
-    return tuple(row.id for row in rows)
+    def _score(self) -> Sequence | None:
+        """One prompt at a time, the oldest: memory for one scoring suffices."""
+        able = (seq for seq in self.running if seq.remaining and not seq.sparse.decided and not seq.prefix.waiting)
+        return next((seq for seq in able if seq.finished is None), None)
 
 
-def _one(row: Row) -> int:
+def _ids(seqs: Collection[Sequence]) -> tuple[RequestId, ...]:
+    return tuple(seq.id for seq in seqs)
+
+
+def _one(seq: Sequence) -> int:
     return 1
-
-
-def waiting_reasons(rows: Sequence[Row]) -> dict[str, int]:
-    """How many wait for what."""
-    reasons: dict[str, int] = {}
-    for row in rows:
-        reasons[row.waits or "order"] = reasons.get(row.waits or "order", 0) + 1
-    return reasons

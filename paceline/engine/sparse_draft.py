@@ -1,8 +1,6 @@
-"""The draft beside its target: loaded once, checked before anything relies on it. Runs on the engine's thread."""
+"""The draft model for sparse prefill: loaded once, checked before anything relies on it. On the engine's thread."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import mlx.core as mx
 
@@ -11,23 +9,23 @@ from paceline.cache.memory_model import MemoryModel
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.measure import measure
+from paceline.engine.memory import profile_memory
 from paceline.engine.runner import Runner
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import take_places
+from paceline.models.adapter import accept_position_ids
 from paceline.models.files import check_draft_files, resolve
 from paceline.models.loader import LoadedModel, load
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 
 WINDOW = "specprefill_window"  # in a draft's config.json
-SHARE = 0.1  # of what prefixes may have, for the draft's own
+SHARE = 0.1  # of what prefixes may take, for the draft's own
 
 
 def check_draft(source: str, target: Tokenizer) -> None:
-    """Before anything is loaded: its files are there, and its tokens are the model's. Raises LoadError, in one line."""
+    """Before loading: are the files there, and is the tokenizer the model's? Raises LoadError, in one line."""
     check_draft_files(source)
     try:
         folder = resolve(source)
@@ -41,7 +39,7 @@ def check_draft(source: str, target: Tokenizer) -> None:
 
 
 def load_draft(source: str, dtype: str, vocab_size: int) -> LoadedModel:
-    """The draft's language model, without a tower or a head. Raises LoadError, in one line, where it cannot serve."""
+    """The draft's language model, without vision tower or MTP head. Raises LoadError, in one line."""
     try:
         model = load(source, dtype)
     except LoadError as error:
@@ -63,15 +61,15 @@ def _rows(model: LoadedModel) -> int:
 
 
 def _declared(model: LoadedModel) -> int:
-    """The window that whoever made the draft has found to be enough; 0: none."""
+    """The attention window that the draft's author declares sufficient; 0: none."""
     value = model.config.get(WINDOW)
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def why_not(target: LoadedModel) -> str | None:
-    """Why prompts of this model cannot be read sparsely; None: they can, from now on."""
-    reason = take_places(target.language)
-    if reason is None and not check.takes_places(target.language):
+    """Why sparse prefill is impossible with this model; None: it is possible, and enabled."""
+    reason = accept_position_ids(target.language)
+    if reason is None and not check.accepts_position_ids(target.language):
         reason = "it gives something else when positions are explicit"
     return None if reason is None else f"{target.config['model_type']} cannot be read sparsely: {reason}"
 
@@ -86,10 +84,10 @@ def build(
     window: int | None = None,
     special: frozenset[int],
     caches: bool,
-    about: dict[str, Any],
+    name: str | None = None,
 ) -> SparsePrefill:
-    """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for what the draft says."""
-    memory_model: MemoryModel = measure(Runner(model, ROWS), head=False)
+    """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for the draft's own."""
+    memory_model: MemoryModel = profile_memory(Runner(model, ROWS), head=False)
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
@@ -102,5 +100,6 @@ def build(
         special=special,
         memory_model=memory_model,
         budget=budget,
-        about=about,
+        draft_name=name,
+        draft_bytes=model.nbytes,
     )

@@ -1,32 +1,30 @@
-"""Sparse prefill as the engine sees it: a row's prompt is scored by the draft, a chunk a step, between decode steps;
-then the row is told which tokens to read. Whatever goes wrong, the row reads all of its prompt.
-"""
+"""Sparse prefill in the engine: the draft scores a prompt, a chunk per step, between decode steps; then the sequence
+prefills only the tokens that are kept. Whatever fails, the whole prompt is prefilled."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from paceline.cache.budget import Budget
 from paceline.cache.memory_model import MemoryModel
-from paceline.engine.routing import Route
-from paceline.engine.row import Row
 from paceline.engine.runner import Runner
-from paceline.sparse.rules import Counts, Outcome, Rules
-from paceline.sparse.scorer import LOOK_AHEAD, Draft, Scout
-from paceline.sparse.select import always, select
+from paceline.engine.sequence import Sequence
+from paceline.engine.speculation_policy import SpeculationMode
+from paceline.sparse.rules import Outcome, Rules, SparseCounts, always, select
+from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
+from paceline.stats import SpecPrefillStats
 
 log = logging.getLogger("paceline")
-SPARSE = Route(0, "plain: its prompt was read sparsely")
+SPARSE = SpeculationMode(0, "plain: its prompt was read sparsely")
 
 
 class SparsePrefill:
-    """On the engine's thread, but for `stats`. `chunk` is how many tokens the draft reads in one step."""
+    """On the engine's thread, except `stats`. `chunk`: tokens that the draft reads in one step."""
 
     def __init__(
         self,
@@ -38,8 +36,9 @@ class SparsePrefill:
         special: frozenset[int] = frozenset(),
         memory_model: MemoryModel | None = None,
         budget: Budget | None = None,
-        about: dict[str, Any] | None = None,
-        on_chosen: Callable[[Row], None] = lambda row: None,
+        draft_name: str | None = None,
+        draft_bytes: int = 0,
+        on_kept: Callable[[Sequence], None] = lambda seq: None,
     ) -> None:
         self.rules = rules
         self.draft = draft
@@ -48,98 +47,100 @@ class SparsePrefill:
         self.special = special
         self.memory_model = memory_model or MemoryModel()
         self.budget = budget
-        self.about = about or {}
-        self.on_chosen = on_chosen  # a row has left the path of its full prompt
-        self.counts = Counts()
+        self.draft_name = draft_name
+        self.draft_bytes = draft_bytes
+        self.on_kept = on_kept  # a sequence has begun to skip tokens
+        self.counts = SparseCounts()
         vision = runner.model.vision
         self.image_token = None if vision is None else vision.image_token
 
-    def arrive(self, row: Row) -> None:
-        row.share = self.rules.share(row.prompt, row.sampling)
-        row.decided = row.share is None
+    def on_arrival(self, seq: Sequence) -> None:
+        seq.sparse.keep_ratio = self.rules.keep_ratio(seq.prompt, seq.sampling)
+        seq.sparse.decided = seq.sparse.keep_ratio is None
 
-    def enter(self, row: Row) -> None:
-        """It begins to run: if it is read whole, it need not wait for a step to find that out."""
-        if not row.decided and not row.held:
-            outcome = self._outcome(row)
+    def on_admit(self, seq: Sequence) -> None:
+        """A sequence that will not be sparse need not wait for a step to find out."""
+        if not seq.sparse.decided and not seq.prefix.waiting:
+            outcome = self._outcome(seq)
             if outcome != "sparse":
-                self._decide(row, outcome)
+                self._decide(seq, outcome)
 
     def price(self, prompt: int) -> int:
-        """Bytes that the draft takes for a prompt, while it is scored."""
+        """Bytes that the draft needs to score a prompt."""
         return self.memory_model.row(prompt + LOOK_AHEAD) + self.memory_model.chunk(min(self.chunk, prompt), prompt)
 
-    def advance(self, row: Row) -> list[mx.array]:
-        """A step of its own for a row that is not `decided`: begin, read on, or choose. Returns what to wait for."""
+    def advance(self, seq: Sequence) -> list[mx.array]:
+        """The next part of scoring an undecided sequence: start, read a chunk, or choose. Returns arrays to wait
+        for."""
         begun = time.perf_counter()
-        scout: Scout | None = row.scout
+        scout: PromptScorer | None = seq.sparse.scorer
         if scout is None:
-            outcome = self._outcome(row)
+            outcome = self._outcome(seq)
             if outcome != "sparse":
-                self._decide(row, outcome)
+                self._decide(seq, outcome)
                 return []
-            salt = row.prompt.salt if row.prompt.cached else None
-            row.scout = scout = self.draft.scout(row.prompt.token_ids, row.prompt.marks, salt)
+            salt = seq.prompt.salt if seq.prompt.cached else None
+            seq.sparse.scorer = scout = self.draft.scorer(seq.prompt.token_ids, seq.prompt.marks, salt)
             self.counts.restored += scout.restored
         if scout.left:
             waits = scout.read(self.chunk)
             self.counts.draft_seconds += time.perf_counter() - begun
             return waits
-        self._choose(row, scout)
+        self._choose(seq, scout)
         return []
 
     def wait(self, arrays: list[mx.array]) -> None:
-        """For what `advance` submitted; raises what went wrong with it."""
+        """Wait for what `advance` submitted; raises its errors."""
         begun = time.perf_counter()
         mx.eval(arrays)
         self.counts.draft_seconds += time.perf_counter() - begun
 
-    def _outcome(self, row: Row) -> Outcome:
-        outcome = self.rules.outcome(row.sampling, len(row.prompt.token_ids) - _begin(row))
-        if row.share is None or row.share >= 1.0:
+    def _outcome(self, seq: Sequence) -> Outcome:
+        outcome = self.rules.outcome(seq.sampling, len(seq.prompt.token_ids) - _begin(seq))
+        if seq.sparse.keep_ratio is None or seq.sparse.keep_ratio >= 1.0:
             return "whole"
         if outcome == "sparse" and self.budget is not None:
             others = sum(held for name, held in self.budget.held().items() if not name.endswith("prefixes"))
-            scoring = self.budget.holding("draft")  # what is set aside for this very row
-            if self.budget.usable - others + scoring < self.price(len(row.prompt.token_ids)):
-                log.warning("request %s is read whole: there is no memory for the draft", row.id)
+            scoring = self.budget.holding("draft")  # what is reserved for this very sequence
+            if self.budget.usable - others + scoring < self.price(len(seq.prompt.token_ids)):
+                log.warning("request %s is read whole: there is no memory for the draft", seq.id)
                 return "failed"
         return outcome
 
-    def _choose(self, row: Row, scout: Scout) -> None:
+    def _choose(self, seq: Sequence, scout: PromptScorer) -> None:
         begun = time.perf_counter()
         scores = scout.scores()
         read = time.perf_counter()
         self.counts.draft_seconds += read - begun
         if not np.isfinite(scores).all():
             raise FloatingPointError("the draft's scores are not numbers")
-        ids, whole = row.prompt.token_ids, _begin(row)
-        kept = always(ids, row.prompt.marks, self.special, self.image_token)
+        ids, whole = seq.prompt.token_ids, _begin(seq)
+        kept = always(ids, seq.prompt.marks, self.special, self.image_token)
         kept[-1] = True
-        chosen = select(scores[whole:], kept[whole:], row.share or 1.0) + whole
-        self.runner.choose(row, np.concatenate([np.arange(whole), chosen]), whole)
-        # Up to there, others may need what the head reads; where nothing is kept, nobody does.
-        row.feeds = row.reads and row.cache_key is not None and whole > row.prefilled
-        row.route = SPARSE
-        if not row.feeds:
-            row.head = row.carry = None
-        self.on_chosen(row)
+        chosen = select(scores[whole:], kept[whole:], seq.sparse.keep_ratio or 1.0) + whole
+        self.runner.keep_only(seq, np.concatenate([np.arange(whole), chosen]), whole)
+        # Up to the dense prefix other sequences may need the head's cache; without a prefix cache none does.
+        seq.draft.mtp_prefill = seq.feeds_mtp and seq.prefix.key is not None and whole > seq.computed.tokens
+        seq.speculation = SPARSE
+        if not seq.draft.mtp_prefill:
+            seq.draft.batch = seq.draft.last_hidden = None
+        self.on_kept(seq)
         self.counts.scored += len(ids) - whole
         self.counts.kept += len(chosen)
         self.counts.select_seconds += time.perf_counter() - read
-        self._decide(row, "sparse")
+        self._decide(seq, "sparse")
 
-    def give_up(self, row: Row, error: Exception) -> None:
-        """Scoring went wrong: the row reads all of its prompt, and nobody else notices."""
-        log.warning("request %s is read whole: its prompt could not be scored (%s)", row.id, error)
-        self._decide(row, "failed")
+    def fall_back_to_dense(self, seq: Sequence, error: Exception) -> None:
+        """Scoring failed: the sequence's whole prompt is prefilled."""
+        log.warning("request %s is read whole: its prompt could not be scored (%s)", seq.id, error)
+        self._decide(seq, "failed")
 
-    def _decide(self, row: Row, outcome: Outcome) -> None:
-        row.scout, row.decided = None, True
+    def _decide(self, seq: Sequence, outcome: Outcome) -> None:
+        seq.sparse.scorer, seq.sparse.decided = None, True
         self.counts.outcomes[outcome] += 1
 
-    def give_way(self, *, everything: bool = False) -> None:
-        """Write down what the draft keeps, and give back what rows need."""
+    def enforce_budget(self, *, everything: bool = False) -> None:
+        """Report what the draft's cache holds to the budget, and evict what sequences need."""
         cache = self.draft.cache
         if cache is None:
             return
@@ -154,27 +155,32 @@ class SparsePrefill:
     def clear(self) -> None:
         if self.draft.cache is not None:
             self.draft.cache.clear()
-            self.give_way()
+            self.enforce_budget()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SpecPrefillStats:
         """For any thread."""
-        rules = self.rules
-        cache = self.draft.cache
-        return {
-            "enabled": True,
-            "setting": rules.setting,
-            "threshold": rules.threshold,
-            "keep_pct": rules.keep,
-            "max_tokens": rules.most,
-            "chunk": self.chunk,
-            "window": self.draft.window,
-            **self.about,
-            **self.counts.stats(),
-            "draft_cache_bytes": 0 if cache is None else cache.memory,
-        }
+        rules, counts, cache = self.rules, self.counts, self.draft.cache
+        return SpecPrefillStats(
+            enabled=True,
+            setting=rules.setting,
+            threshold=rules.threshold,
+            keep_pct=rules.keep,
+            max_tokens=rules.most,
+            chunk=self.chunk,
+            window=self.draft.window,
+            draft=self.draft_name,
+            draft_bytes=self.draft_bytes,
+            draft_cache_bytes=0 if cache is None else cache.memory,
+            outcomes={outcome: count for outcome, count in counts.outcomes.items()},
+            scored_tokens=counts.scored,
+            kept_tokens=counts.kept,
+            restored_draft_tokens=counts.restored,
+            draft_seconds=counts.draft_seconds,
+            select_seconds=counts.select_seconds,
+        )
 
 
-def _begin(row: Row) -> int:
-    """How much of its prompt is read whole in any case. What is there already; and where the server decides, not the
-    request, the instructions too: they come back with every request, and only what was read whole can be cached."""
-    return row.prefilled if row.sampling.specprefill else max(row.prefilled, row.prompt.system)
+def _begin(seq: Sequence) -> int:
+    """How many tokens are prefilled densely in any case: what is cached already; and if the server decided, not the
+    request, the instructions too: they recur with every request, and only dense prefixes can be cached."""
+    return seq.computed.tokens if seq.sampling.specprefill else max(seq.computed.tokens, seq.prompt.system)

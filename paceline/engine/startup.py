@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import mlx.core as mx
 
@@ -17,44 +16,44 @@ from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
-from paceline.engine.measure import measure
-from paceline.engine.memory import budget_for, build_reuse, limit_mlx, request_memory
-from paceline.engine.pace import Pace
-from paceline.engine.patience import Patience
+from paceline.engine.memory import budget_for, build_reuse, limit_mlx, profile_memory, request_memory
 from paceline.engine.policy import POLICIES
-from paceline.engine.rehearsal import rehearse
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
+from paceline.engine.prefill_budget import PrefillBudget
+from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.queueing import Timeouts
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.engine.steps import prepare_steps
+from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.warmup import check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
-from paceline.models import check, default
-from paceline.models.files import EMBEDDED, resolve
+from paceline.models import check
+from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
-from paceline.models.states import hidden_size
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
+from paceline.stats import ModelInfo, SpecDecodeStats
 
 log = logging.getLogger("paceline")
 
 
 class Startup:
-    """Keeps what the facade needs to know of a loaded model, and nothing that holds its arrays but the tower."""
+    """What the service needs to know of a loaded model. Holds none of its arrays but the vision tower's."""
 
     tokenizer: Tokenizer
     context_length: int
     vocab_size: int
     embedding_size: int | None  # None: this model gives no embeddings
     vision: Vision | None
-    router: Router
+    router: SpeculationPolicy
     admission: Admission
     memory: RequestMemory
-    no_sparse: str | None = NO_DRAFT  # why no prompt can be read sparsely; None: they can
+    model: ModelInfo
+    speculation: SpecDecodeStats  # without counts
+    no_sparse: str | None = NO_DRAFT  # why sparse prefill is unavailable; None: it is available
 
     def __init__(
         self,
@@ -63,21 +62,19 @@ class Startup:
         wanted: Callable[[], bool] = lambda: True,
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wanted`: is the start still waited for? Asked between its parts; where it is not, it ends. `on_step` is
-        called by the engine after each step."""
+        """`wanted` is asked between the parts of the start: False abandons it. `on_step` is called by the engine after
+        each step."""
         self.settings = settings
         self._on_step = on_step
-        self._reuse: Reuse | None = None  # until the core has it
+        self._reuse: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
-        self.about: dict[str, Any] = {}
-        self.speculation: dict[str, Any] = {}
         self._unwired: int | None = None
-        self._before: tuple[int, int] | None = None  # MLX's limits: memory, pool
+        self._before: tuple[int, int] | None = None  # MLX's limits before: memory, cache
 
     def build(self, wake: Callable[[], None]) -> EngineCore:
-        """Raises LoadError, StartAbandoned and others; then nothing of it is left. `wake`: have the engine look again
-        at what it waits for."""
+        """Raises LoadError, StartAbandoned and others, after cleaning up. `wake` makes the engine look again at what it
+        waits for."""
         try:
             return self._build(wake)
         except BaseException:
@@ -103,7 +100,7 @@ class Startup:
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         settings = self.settings
         preflight.check(settings)
-        folder = resolve(settings.model or str(default.FOLDER))
+        folder = resolve(settings.model or str(DEFAULT_FOLDER))
         config = preflight.check_checkpoint(folder, settings)
         check_family(folder, config)
         self.tokenizer = Tokenizer.load(folder, config, settings.chat_template)
@@ -111,7 +108,7 @@ class Startup:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
         model = load(str(folder), settings.dtype, self.progress)
         if model.folder.parent == EMBEDDED:
-            note = f"{model.folder.name} is {default.WHAT_IT_IS}."
+            note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")
             model.notes.append(note)
         if self.tokenizer.templates is None:
@@ -123,34 +120,34 @@ class Startup:
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
-        self.embedding_size = hidden_size(model.language)
+        self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
-        traces = prepare_steps(model, grouping)
+        traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.router = Router(settings.speculation, no_head)
-        self.about = {
-            "model": settings.served_model_name or settings.model or default.NAME,
-            "family": model.config["model_type"],
-            "device": platform.device_kind(),
-            "kv_layout": NAMES[grouping],
-            "prefill_chunk": chunk,
-            "compiled_step": traces,
-            "context_length": self.context_length,
-            "max_rows": settings.max_rows,
-            "weights_bytes": model.nbytes,
-            "images": model.vision is not None,
-            "videos": model.vision is not None and model.vision.film is not None,
-            "embedding_size": self.embedding_size,
-            "mtp_head": no_head is None,
-            "notes": list(model.notes),
-        }
+        self.router = SpeculationPolicy(settings.speculation, no_head)
+        info = self.model = ModelInfo(
+            name=settings.served_model_name or settings.model or DEFAULT_MODEL,
+            family=model.config["model_type"],
+            device=platform.device_kind(),
+            kv_layout=NAMES[grouping],
+            prefill_chunk=chunk,
+            compiled_step=traces,
+            context_length=self.context_length,
+            max_num_seqs=settings.max_num_seqs,
+            weights_bytes=model.nbytes,
+            images=model.vision is not None,
+            videos=model.vision is not None and model.vision.video_processor is not None,
+            embedding_size=self.embedding_size,
+            mtp_head=no_head is None,
+            notes=tuple(model.notes),
+        )
         log.info(
             "%s on %s: %.2f GB of weights, context %d, layout %s, prefill chunk %d",
-            self.about["model"],
-            self.about["device"],
+            info.name,
+            info.device,
             model.nbytes / 1e9,
             self.context_length,
-            self.about["kv_layout"],
+            info.kv_layout,
             chunk,
         )
         self._say_how_it_drafts(no_head)
@@ -160,10 +157,10 @@ class Startup:
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        self.admission = Admission(budget, measure(runner, head=drafts > 0), width=drafts + 1)
+        self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        reuse = self._reuse = build_reuse(settings, runner, budget, self.about["model"], wake)
+        reuse = self._reuse = build_reuse(settings, runner, budget, info.name, wake)
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, reuse)
@@ -171,9 +168,9 @@ class Startup:
         return EngineCore(
             runner,
             self._scheduler(chunk),
-            reuse=reuse,
+            prefix=reuse,
             sparse=sparse,
-            patience=Patience(
+            timeouts=Timeouts(
                 settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
             ),
             on_step=self._on_step,
@@ -182,22 +179,22 @@ class Startup:
     def _scheduler(self, chunk: int) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
-        scheduler = Scheduler(settings.max_rows, chunk, policy=policy, starvation=settings.starvation_seconds)
+        scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
-        scheduler.pace = Pace(None if stall is None else stall / 1000, chunk)
-        scheduler.depths.most = settings.max_draft
+        scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
+        scheduler.draft_lengths.most = settings.max_draft
         scheduler.admission = self.admission
         return scheduler
 
     def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
-        if platform.device_kind() not in DEVICES:  # a CPU has its kernels
+        if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
         depths = sorted({0, min(drafts, 1), drafts})
-        seconds = rehearse(runner, depths=depths, draft=None if sparse is None else sparse.draft)
+        seconds = warm_up(runner, draft_lengths=depths, draft=None if sparse is None else sparse.draft)
         log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
-        """The model that scores prompts, if one is named and this one's prompts can be read sparsely."""
+        """The draft model that scores prompts, if one is named and this model supports sparse prefill."""
         source = self.settings.specprefill_draft_model
         if source is None:
             return None
@@ -208,7 +205,7 @@ class Startup:
             return None
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
-    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: Reuse | None) -> SparsePrefill:
+    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: PrefixManager | None) -> SparsePrefill:
         settings = self.settings
         rules = Rules(
             settings.specprefill,
@@ -225,10 +222,10 @@ class Startup:
             window=settings.specprefill_window,
             special=self.tokenizer.special_ids,
             caches=settings.prefix_cache,
-            about={"draft": settings.specprefill_draft_model, "draft_bytes": draft.nbytes},
+            name=settings.specprefill_draft_model,
         )
         if reuse is not None:
-            sparse.on_chosen = reuse.turned
+            sparse.on_kept = reuse.on_kept
         self.admission.scoring = sparse.price
         how = "every long prompt" if rules.setting == "auto" else "whoever asks"
         log.info(
@@ -244,7 +241,7 @@ class Startup:
         setting, most = self.settings.speculation, self.settings.max_draft
         reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
         on = no_head is None and setting != "off"
-        self.speculation = {"enabled": on, "reason": reason, "setting": setting, "max_draft": most}
+        self.speculation = SpecDecodeStats(on, reason, setting, most)
         level = logging.WARNING if no_head is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
 

@@ -1,7 +1,7 @@
-"""The one thread that owns MLX: it builds the engine core, steps it, and carries calls from other threads to it.
+"""The one thread that owns MLX: it builds the engine core, steps it, and runs calls from other threads.
 
-Other threads use `submit`, `abort`, `call` and `stop`, which only put a message into the inbox; they hear from the
-engine through each row's sink, which is called on the engine's thread.
+Other threads use `submit`, `abort`, `call` and `stop`, which only put a message into the inbox; results reach them
+through each sequence's sink, which is called on the engine's thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.engine.core import EngineCore
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.errors import EngineUnavailable
 from paceline.types import RequestId
 
@@ -30,7 +30,7 @@ class EngineCall:
     result: Future[Any]
 
     def run(self) -> None:
-        if not self.result.set_running_or_notify_cancel():  # from here on, it cannot be cancelled any more
+        if not self.result.set_running_or_notify_cancel():  # from here on it cannot be cancelled
             return
         try:
             result = self.work()
@@ -53,7 +53,7 @@ class EngineThread:
     ) -> None:
         self._build: Callable[[Callable[[], None]], EngineCore] = build
         self._clock = clock
-        self._inbox: queue.SimpleQueue[Row | RequestId | EngineCall | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Sequence | RequestId | EngineCall | None] = queue.SimpleQueue()
         self._lock = threading.Lock()  # between a submit and the engine's last look into its inbox
         self._open = False
         self._thread: threading.Thread | None = None
@@ -89,11 +89,11 @@ class EngineThread:
             self._inbox.put(None)
             thread.join()
 
-    def submit(self, row: Row) -> None:
-        row.arrived = self._clock()
+    def submit(self, seq: Sequence) -> None:
+        seq.queue.arrived = self._clock()
         with self._lock:
             self._check_open()
-            self._inbox.put(row)
+            self._inbox.put(seq)
 
     def abort(self, request_id: RequestId) -> None:
         self._inbox.put(request_id)
@@ -103,7 +103,7 @@ class EngineThread:
         self._inbox.put(NO_REQUEST)
 
     def call(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have `work` done on the engine's thread, between two steps."""
+        """Run `work` on the engine's thread, between two steps."""
         with self._lock:
             self._check_open()
             call = EngineCall(work, Future())
@@ -129,12 +129,12 @@ class EngineThread:
         try:
             while core.failure is None and self._drain_inbox(core):
                 core.step()
-        except BaseException as error:  # noqa: BLE001  whatever it is: a thread that ends in silence leaves all waiting
-            core.crashed(error)
+        except BaseException as error:  # noqa: BLE001  a thread that ends silently would leave all clients waiting
+            core.fail(error)
         self._close(core)
 
     def _drain_inbox(self, core: EngineCore) -> bool:
-        """Take in arrivals and cancellations; sleep while there is nothing to do. False: stop."""
+        """Handle messages; sleep while there is nothing to do. False: stop."""
         pause = core.pause()
         if pause is None:
             core.on_idle()
@@ -148,20 +148,20 @@ class EngineThread:
                 return False
             if isinstance(message, EngineCall):
                 message.run()
-            elif isinstance(message, Row):
+            elif isinstance(message, Sequence):
                 core.add(message)
             else:
                 core.abort(message)
         return True
 
     def _close(self, core: EngineCore) -> None:
-        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last word."""
+        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last delta."""
         with self._lock:
             self._open = False
-        while not self._inbox.empty():  # arrivals that nobody will serve
+        while not self._inbox.empty():  # requests that will not be served
             message = self._inbox.get()
-            if isinstance(message, Row) and message.finished is None:
-                core.rows[message.id] = message
+            if isinstance(message, Sequence) and message.finished is None:
+                core.seqs[message.id] = message
             elif isinstance(message, EngineCall):
                 message.refuse(core.failure or "The engine has stopped.")
         core.close()

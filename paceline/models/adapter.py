@@ -1,43 +1,52 @@
-"""What is wrapped in a language model at load, and what its layers remember.
+"""What is wrapped in a language model at load, and the cache plan of each of its layers.
 
 The module stays mlx-lm's own, used through its cache protocol. Wrapped, per family, with a contract test each:
-RoPE (explicit positions), GatedDeltaNet (chunked prefill, steps that can be taken back), the attention call (rows in
-several buffers), and on CUDA linear layers (few rows).
+RoPE (explicit position ids), GatedDeltaNet (chunked prefill, steps that can be rolled back), the attention call (rows
+in several buffers), and linear layers on CUDA (few rows).
+
+mlx-lm's models call `scaled_dot_product_attention` by a name in their own module. `install_attention` puts
+`batched_attention` under that name; calls with any other cache go on to the library unchanged.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.models import base
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.layers import AttentionCache
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention, gated_delta_cuda, linear_cuda
+from paceline.models import gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.linear_cuda import RowLinear
-from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE
+from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")
+NEARBY_BLOCK = 2  # times a draft's window: the block of `nearby_attention`
+ATTENTION = "scaled_dot_product_attention"
+library_attention = base.scaled_dot_product_attention
 
 
 @dataclass(slots=True)
 class Adapted:
-    """A language model ready for rows: `module(tokens, cache=batch.layers)` gives logits."""
+    """A language model for batches: `module(tokens, cache=batch.layers)` gives logits."""
 
     module: nn.Module
     plans: tuple[LayerPlan, ...]
-    dynamic_rope: bool  # positions must be explicit, with the reach of every token
+    dynamic_rope: bool  # position ids must be explicit, with the reach of every token
     vocab_size: int
 
     def use_kernels(self, on: bool) -> bool:
-        """Switch our own kernels on or off; returns whether that changed anything."""
+        """Switch our kernels on or off. Returns whether that changed anything."""
         return switch_kernels(self.module, on)
 
     @property
@@ -53,30 +62,27 @@ class Adapted:
         return getattr(self.module, "language_model", self.module)
 
     def embed(self, tokens: mx.array) -> mx.array:
-        """Token embeddings: for the MTP head, and for rows whose pictures' features take the place of some."""
-        embeddings: mx.array = self.inner.model.embed_tokens(tokens)
-        return embeddings
+        """Token embeddings: for the MTP head, and for prompts in which images' features replace some."""
+        return self.inner.model.embed_tokens(tokens)
 
     def hidden(self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None) -> mx.array:
-        """Hidden states after the final norm: what the MTP head takes, and what embeddings are made of.
+        """Hidden states after the final norm, for the MTP head and for embeddings.
 
-        Not every family gives them (`models/states`).
+        Not every family has them (`check.hidden_size`).
         """
         inputs = {} if embeddings is None else {"input_embeddings": embeddings}
-        states: mx.array = self.inner.model(tokens, cache=cache, **inputs)
-        return states
+        return self.inner.model(tokens, cache=cache, **inputs)
 
     def logits(self, hidden: mx.array) -> mx.array:
         inner = self.inner
-        logits: mx.array = inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
-        return logits
+        return inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
 
 
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     plans = tuple(_plan(cache, config["model_type"]) for cache in make_prompt_cache(module))
     dynamic = wrap_layers(module, config)
     plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=True))
-    attention.install()
+    install_attention()
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))
     adapted.use_kernels(True)
     return adapted
@@ -96,7 +102,7 @@ def switch_kernels(module: nn.Module, on: bool) -> bool:
 
 
 def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
-    """Wrap what needs wrapping in a module of this family; returns whether its RoPE is a dynamic one."""
+    """Wrap the parts of a module of this family. Returns whether its RoPE is dynamic."""
     sections = None
     if config["model_type"] in MROPE_FAMILIES:
         text = config.get("text_config", config)
@@ -112,20 +118,20 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.rope = DynamicRoPE(rope)
             dynamic = True
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
-            part.rope = PositionedRoPE(rope, sections)
+            part.rope = MRoPE(rope, sections)
     return dynamic
 
 
-def take_places(language: Adapted) -> str | None:
-    """Have every RoPE take explicit positions, for prompts that are read sparsely; else the reason why not."""
+def accept_position_ids(language: Adapted) -> str | None:
+    """Make every RoPE take explicit position ids, for sparse prefill. Returns the reason if that is impossible."""
     if language.dynamic_rope:
         return "its RoPE depends on the prompt's length"
     if any(_windowed(plan) for plan in language.plans):
         return "its layers look back through a window, which counts tokens and not places"
     for _, part in language.module.named_modules():
         rope = part.get("rope") if isinstance(part, dict) else None
-        if isinstance(rope, nn.Module) and not isinstance(rope, PositionedRoPE | PlacedRoPE):
-            part.rope = PlacedRoPE(rope)
+        if isinstance(rope, nn.Module) and not isinstance(rope, MRoPE | PositionIdRoPE):
+            part.rope = PositionIdRoPE(rope)
     return None
 
 
@@ -134,7 +140,7 @@ def _windowed(plan: LayerPlan) -> bool:
 
 
 def _plan(cache: Any, family: str) -> LayerPlan:
-    """The row form of one of the model's own caches; a kind we have none for is refused here."""
+    """The batched form of one of the model's caches. Raises LoadError for an unknown kind."""
     if type(cache) is KVCache:
         return LayerPlan("attention")
     if type(cache) is RotatingKVCache and cache.keep == 0:
@@ -150,7 +156,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 
 
 def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
-    """A state that can take in some of a step's tokens and not the others."""
+    """The plan of a state that can accept some of a step's tokens and reject others."""
     part = layer.get("linear_attn") if isinstance(layer, dict) else None
     return replace(plan, apply_accepted=part.apply_accepted) if isinstance(part, RowGatedDelta) else plan
 
@@ -158,3 +164,60 @@ def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
 def _vocab_size(config: dict[str, Any]) -> int:
     text = config.get("text_config") or {}
     return int(text.get("vocab_size") or config.get("vocab_size") or 1000)  # the start-up check corrects it
+
+
+# -- the attention call
+
+
+def batched_attention(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    cache: Any,
+    scale: float,
+    mask: Any,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    if isinstance(cache, AttentionCache):
+        if cache.batch.watch is not None and cache.slot_plan.window is None:
+            cache.batch.watch(queries, keys, scale)
+        if len(cache.slot_plan.groups) > 1:
+            return cache.attend(queries, scale, sinks)
+        near = cache.batch.near
+        if near is not None and queries.shape[2] > 1 and keys.shape[2] > NEARBY_BLOCK * near:
+            return nearby_attention(queries, keys, values, near, scale, sinks)
+    return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
+
+
+def nearby_attention(
+    queries: mx.array, keys: mx.array, values: mx.array, near: int, scale: float, sinks: mx.array | None = None
+) -> mx.array:
+    """Causal attention of one row over a short past: a token sees its block and the `near` tokens before the block.
+
+    Blocks are aligned to the row's start, so the result does not depend on prefill chunks.
+    """
+    stop = keys.shape[2]
+    start, size = stop - queries.shape[2], NEARBY_BLOCK * near
+    outputs, begin = [], start
+    while begin < stop:
+        block = begin // size * size
+        end, low = min(block + size, stop), max(block - near, 0)
+        outputs.append(
+            mx.fast.scaled_dot_product_attention(
+                queries[:, :, begin - start : end - start],
+                keys[:, :, low:end],
+                values[:, :, low:end],
+                scale=scale,
+                mask="causal",
+                sinks=sinks,
+            )
+        )
+        begin = end
+    return mx.concatenate(outputs, axis=2) if len(outputs) > 1 else outputs[0]
+
+
+def install_attention() -> None:
+    """Idempotent. Covers the model modules imported so far."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("mlx_lm.models.") and getattr(module, ATTENTION, None) is library_attention:
+            setattr(module, ATTENTION, batched_attention)

@@ -1,7 +1,7 @@
-"""The start-up check: rows in a batch give what mlx-lm gives alone, on this model and this machine.
+"""The start-up check: sequences in a batch give what mlx-lm gives for one, on this model and this machine.
 
-It catches a model that uses its cache in a way we have no row form for, and a kernel that disagrees with its twin,
-before anybody gets a wrong answer. It doubles as the warm-up, and its last part times a prefill chunk.
+It catches a model that uses its cache in a way that has no batched form, and a kernel that disagrees with its plain
+form, before a client gets a wrong answer. It also serves as the warm-up, and times a prefill chunk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paceline.models.adapter import Adapted
 from paceline.models.positions import Positions, dynamic_reach
 
 log = logging.getLogger("paceline")
-# A way to run a step: tokens (rows, width), the batch, whether the tokens may be rejected -> logits of all, and a close
+# A way to run a step: tokens (rows, width), the batch, whether it is tentative -> logits of all tokens, and a close
 Step = Callable[[mx.array, Batch, bool], tuple[mx.array, Callable[[], None]]]
 PROMPTS = (9, 5)  # tokens of the two rows
 STEPS = 3
@@ -30,15 +30,15 @@ TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the lar
 
 
 def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
-    """The first layout under which the model is right. Also corrects the vocabulary size to the logits' own.
+    """The first layout with which the model is right. Also corrects the vocabulary size to that of the logits.
 
-    Where no layout is right with our kernels, they are switched off and the plain forms are tried.
+    If no layout is right with our kernels, they are switched off and the plain forms are tried.
     """
-    complaints: dict[str, None] = {}  # a set in order: two layouts often fail alike
+    complaints: dict[str, None] = {}  # an ordered set: two layouts often fail alike
     for grouping in choices:
         try:
             errors = [batched_error(model, form) for form in forms(grouping)]
-        except Exception as problem:  # noqa: BLE001  any failure means: not this layout
+        except Exception as problem:  # noqa: BLE001  any failure rules the layout out
             complaints[f"{type(problem).__name__}: {problem}"] = None
             continue
         worst = max((error for error in errors if error is not None), default=None)
@@ -54,19 +54,19 @@ def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
 
 
 def forms(grouping: Grouping) -> tuple[Grouping, ...]:
-    """The shapes that a batch takes under a layout: rows apart, rows padded together, or now one and now the other.
+    """The shapes that a batch has in a layout: separate rows, padded rows, or both by turns.
 
-    The check's few tokens would always lie together in a layout of groups, and hide a model that is wrong apart.
+    In a layout of groups the check's few tokens would always be padded, and hide a model that fails separately.
     """
     return (grouping,) if grouping in (ROWS, PADDED) else (ROWS, PADDED)
 
 
 def batched_error(model: Adapted, grouping: Grouping) -> float | None:
-    """Two rows, prefilled in chunks and decoded together, against mlx-lm's own caches. None: they agree."""
+    """Two rows, prefilled in chunks and decoded together, compared with mlx-lm's caches. None: they agree."""
     prompts = _prompts(model)
     expected = [_alone(model, prompt) for prompt in prompts]
     batch = two_rows(model, grouping)
-    model.vocab_size = expected[0][0].shape[-1]  # after the rows: a small vocabulary decides what they say
+    model.vocab_size = expected[0][0].shape[-1]  # after the rows: their prompts depend on it
     tokens = mx.array([prompt[-1] for prompt in prompts])
     worst = 0.0
     for step in range(STEPS):
@@ -108,7 +108,7 @@ def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
         lengths = mx.array(batch.lengths)[:, None]
         positions = Positions(lengths, lengths + 1)
     batch.begin(1, positions)
-    logits: mx.array = model.module(tokens[:, None], cache=batch.layers)[:, -1]
+    logits = model.module(tokens[:, None], cache=batch.layers)[:, -1]
     batch.commit()
     mx.eval(logits, batch.arrays())
     return logits
@@ -123,7 +123,7 @@ def plain_step(model: Adapted) -> Step:
 
 
 def agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
-    """Does another way to run a decode step give what the plain one gives?"""
+    """Whether another way to run a decode step gives the plain step's logits."""
     return all(_agrees(model, form, step) for form in forms(grouping))
 
 
@@ -143,12 +143,12 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
 
 
 def rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
-    """Is a step of several tokens, some of them rejected, what plain decoding of the others is?"""
+    """Whether a step with rejected tokens gives what plain decoding of the accepted ones gives."""
     return all(_rolls_back(model, form, step) for form in forms(grouping))
 
 
 def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
-    """Both rows decode the same tokens as one by one, in rounds of three of which they keep different numbers."""
+    """Both rows decode in speculative steps of three tokens and accept different numbers of them."""
     rounds = ([2, 1], [1, 3], [3, 2])  # row 0 and row 1 keep these
     plain = two_rows(model, grouping)
     current = mx.array([prompt[-1] for prompt in _prompts(model)])
@@ -162,7 +162,7 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
     for kept in [*rounds, [1, 1]]:
         width = 1 if kept == [1, 1] else 3
         tokens = mx.stack([right[row, done[row] : done[row] + width] for row in (0, 1)])
-        if width > 1:  # what is to be rejected is a wrong guess
+        if width > 1:  # tokens to be rejected are wrong ones
             wrong = mx.arange(width)[None] >= mx.array(kept)[:, None]
             tokens = mx.where(wrong, (tokens + 1) % model.vocab_size, tokens)
         logits, close = step(tokens, other, width > 1)
@@ -179,8 +179,8 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
     return True
 
 
-def takes_places(model: Adapted) -> bool:
-    """Does a prompt give the same when every token says where it stands?"""
+def accepts_position_ids(model: Adapted) -> bool:
+    """Whether a prompt gives the same logits with explicit position ids."""
     prompt = mx.array([_prompts(model)[0]])
     found = []
     for positions in (None, Positions(mx.arange(prompt.shape[1])[None])):
@@ -201,7 +201,7 @@ def _prompts(model: Adapted) -> list[list[int]]:
 
 
 def _difference(logits: mx.array, reference: mx.array) -> float:
-    """The largest difference, as a share of the largest logit; NaN counts as infinite."""
+    """The largest difference relative to the largest logit; NaN counts as infinite."""
     share: Any = (mx.abs(logits - reference).max() / mx.abs(reference).max()).item()
     return float(share) if share == share else float("inf")
 
@@ -221,7 +221,7 @@ def _alone(model: Adapted, prompt: list[int]) -> list[mx.array]:
 
 
 def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25, most: int = 2048) -> int:
-    """The largest power of two of prompt tokens, 64 to `most`, that a step takes in about `target` seconds."""
+    """The largest power of two of prompt tokens, 64 to `most`, that takes at most about `target` seconds."""
     if model.dynamic_rope:
         return 256
     tokens = mx.zeros((1, 128), dtype=mx.int32)
@@ -241,3 +241,25 @@ def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25, most
     while chunk < most and 2 * chunk / rate <= target:
         chunk *= 2
     return chunk
+
+
+HIDDEN_PROBE = (1, 2, 3, 1, 2)  # tokens of every vocabulary
+HIDDEN_TIES = 1e-3  # of the largest logit: a cap on logits makes neighbours equal in half precision
+
+
+def hidden_size(language: Adapted) -> int | None:
+    """The width of the hidden states after the final norm, for embeddings; None if a family does not expose them.
+
+    A family's text model need not end with the final norm (GPT-NeoX's ends with logits). So the states go through the
+    output head and must give the tokens that the whole model gives.
+    """
+    try:
+        tokens = mx.array([HIDDEN_PROBE]) % language.vocab_size
+        hidden = language.hidden(tokens, make_prompt_cache(language.module))
+        expected = language.module(tokens, cache=make_prompt_cache(language.module)).astype(mx.float32)
+        chosen = mx.argmax(language.logits(hidden), axis=-1, keepdims=True)
+        missed = expected.max(axis=-1) - mx.take_along_axis(expected, chosen, axis=-1)[..., 0]
+        agrees = bool((missed <= HIDDEN_TIES * mx.abs(expected).max()).all().item())
+    except Exception:  # noqa: BLE001  a family with another structure may raise anything
+        return None
+    return int(hidden.shape[-1]) if agrees else None

@@ -1,24 +1,29 @@
-"""A model's files: found or downloaded, and checked before anything is read. Every complaint is one clear line."""
+"""A model's files, found or downloaded and checked, and the context length in its config.json. No MLX."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import struct
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from paceline.errors import LoadError
 
-WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories hold the same weights again under other names
-SAMPLES, SAMPLE = 32, 4096  # places in a weight file, and bytes at each, that tell it from another
+WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories have the same weights under other names too
+SAMPLES, SAMPLE = 32, 4096  # samples of a weight file for its fingerprint, and bytes of each
 EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
+# The model of `paceline serve` without a name: the package's, also where a folder has this name.
+DEFAULT_MODEL = "paceline-mini"
+DEFAULT_FOLDER = EMBEDDED / DEFAULT_MODEL
+DEFAULT_DESCRIPTION = "a small demonstration model trained by this project, with no knowledge to rely on"
 WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 
 def resolve(source: str) -> Path:
-    """A folder as it is; a model that the package carries, by its name; anything else is downloaded by its id."""
+    """A folder, the name of an embedded model, or an id to download."""
     folder = find(source)
     if folder is not None:
         return folder
@@ -34,7 +39,7 @@ def resolve(source: str) -> Path:
 
 
 def find(source: str) -> Path | None:
-    """The folder on this machine; None: an id, to be downloaded. Raises LoadError where it is neither."""
+    """The folder on this machine; None for an id to download. Raises LoadError if it is neither."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
@@ -51,7 +56,7 @@ def find(source: str) -> Path | None:
 
 
 def embedded() -> list[str]:
-    """The names of the models that the package carries."""
+    """The names of the models in the package."""
     return sorted(config.parent.name for config in EMBEDDED.glob("*/config.json"))
 
 
@@ -69,7 +74,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def check_weights(folder: Path) -> list[Path]:
-    """All weight files are there and whole, by their headers and sizes; their contents are read once, later."""
+    """Check that all weight files are there and complete, by their headers and sizes."""
     index = folder / "model.safetensors.index.json"
     files = sorted(folder.glob(WEIGHTS))
     if index.is_file():
@@ -88,7 +93,7 @@ def check_weights(folder: Path) -> list[Path]:
 
 
 def check_draft_files(source: str) -> None:
-    """Those of a draft model, if it is on this machine."""
+    """Check a draft model's files if it is on this machine."""
     try:
         folder = find(source)
         if folder is not None:
@@ -114,13 +119,13 @@ def _check_file(file: Path) -> None:
 
 
 def one_line(error: BaseException, limit: int = 240) -> str:
-    """What a library complains about, in one line: theirs name the culprit in the second, and may go on for pages."""
+    """A library's error in one line: some name the cause in the second, and go on for pages."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def fingerprint(folder: Path, *more: str) -> str:
-    """Names a checkpoint by what it is, not by where it lies: its configuration, and samples of every weight file."""
+    """A name for a checkpoint by its contents: its configuration and samples of every weight file."""
     digest = hashlib.sha256("\n".join(more).encode())
     digest.update((folder / "config.json").read_bytes())
     for file in sorted(folder.glob(WEIGHTS)):
@@ -131,3 +136,67 @@ def fingerprint(folder: Path, *more: str) -> str:
                 weights.seek(place * max(size - SAMPLE, 0) // (SAMPLES - 1))
                 digest.update(weights.read(SAMPLE))
     return digest.hexdigest()[:32]
+
+
+# -- context length
+
+UNDECLARED = 32768  # for a model that declares none: recurrent ones need no limit
+NAMES = ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions")
+GEMMA = ("gemma3", "gemma3_text", "gemma3n", "gemma3n_text")
+YARN = ("yarn", "deepseek_yarn", "telechat3-yarn")
+
+
+def context_length(config: Mapping[str, Any]) -> int:
+    """Prompt and output together. For YaRN the original length times the factor counts; other kinds of scaling
+    (Llama 3, LongRoPE) declare the scaled length."""
+    return _stretched(config) or UNDECLARED
+
+
+def longest_context(config: Mapping[str, Any]) -> int | None:
+    """The most that may be set; None: any. Linear and dynamic scaling do not say whether the declared length includes
+    their factor, so the product is allowed too, as in vLLM. Gemma 3 declares the product."""
+    most = _stretched(config)
+    scaling = _scaling(config)
+    if most is None or _type(scaling) not in ("linear", "dynamic") or str(_text(config).get("model_type")) in GEMMA:
+        return most
+    return max(most, int(most * _factor(scaling)))
+
+
+def _stretched(config: Mapping[str, Any]) -> int | None:
+    declared = _declared(config)
+    scaling = _scaling(config)
+    original = scaling.get("original_max_position_embeddings")
+    if declared is None or _type(scaling) not in YARN or not isinstance(original, int):
+        return declared
+    return max(declared, int(original * _factor(scaling)))
+
+
+def _declared(config: Mapping[str, Any]) -> int | None:
+    text = _text(config)
+    for name in NAMES:
+        value = text.get(name, config.get(name))
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) and text else config
+
+
+def _scaling(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in ("rope_scaling", "rope_parameters"):
+        found = _text(config).get(name, config.get(name))
+        if isinstance(found, Mapping):
+            return found
+    return {}
+
+
+def _type(scaling: Mapping[str, Any]) -> Any:
+    return scaling.get("rope_type") or scaling.get("type")
+
+
+def _factor(scaling: Mapping[str, Any]) -> float:
+    factor = scaling.get("factor")
+    return float(factor) if isinstance(factor, (int, float)) and factor >= 1 else 1.0

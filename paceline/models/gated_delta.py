@@ -1,6 +1,6 @@
-"""GatedDeltaNet for rows: prefill in chunks with plain ops where no kernel exists.
+"""GatedDeltaNet for batches: chunked prefill in plain ops where there is no kernel.
 
-mlx-lm's own form off Metal is a Python loop over tokens. Inside a chunk of C tokens the recurrence is a triangular
+Without Metal, mlx-lm loops over tokens in Python. Inside a chunk of C tokens the recurrence is a triangular
 system, so a chunk costs a few matrix products (the WY form). With c_t the running sum of the log decays:
 
     (I + A) U = beta * (V - exp(c) K S^T),   A[t, i] = beta_t exp(c_t - c_i) k_t.k_i   for i < t
@@ -30,7 +30,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
-    fused = False  # may a decode step run as one kernel? Set by the adapter, and checked at start-up
+    fused = False  # whether a decode step runs as one kernel: set by the adapter, checked at start-up
 
     def __call__(self, inputs: mx.array, mask: mx.array | None = None, cache: Any = None) -> mx.array:
         width = inputs.shape[1]
@@ -48,7 +48,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         state = self._state(cache, rows)
         a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
         if tentative and inputs.dtype == mx.float32:
-            # sigmoid in the native type: taking it in float32 makes a bf16 state drift from upstream's.
+            # sigmoid in the native type: in float32 a bf16 state would drift from upstream's.
             out, pending = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
             cache.set_pending([window, *pending])
         elif tentative:
@@ -69,8 +69,8 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         *,
         now: bool = False,
     ) -> list[mx.array] | None:
-        """The window and state after the first `kept[i]` tokens of a tentative step; None: the next step's kernel does
-        it. In float32 by algebra, else by replaying upstream's own steps, which is bitwise what plain decoding does."""
+        """The window and state after the first `kept[i]` tokens of a tentative step; None: the next kernel does it.
+        By algebra in float32, else by replaying upstream's steps, which is bitwise plain decoding."""
         if self.fused and len(pending) == 3:
             return self._fused_apply(current, pending, kept) if now else None
         window, *rest = pending
@@ -161,7 +161,7 @@ def chunked(
 def tried(
     queries: mx.array, keys: mx.array, values: mx.array, decay: mx.array, beta: mx.array, state: mx.array
 ) -> tuple[mx.array, list[mx.array]]:
-    """A few tokens, none of them certain: outputs (rows, tokens, heads, dim), and what `folded` needs."""
+    """A few tentative tokens: outputs (rows, tokens, heads, dim), and what `folded` needs."""
     repeat = values.shape[2] // keys.shape[2]
 
     def lay(x: mx.array, times: int = 1) -> mx.array:
@@ -178,7 +178,7 @@ def tried(
 def _tried(
     q: mx.array, k: mx.array, v: mx.array, c: mx.array, beta: mx.array, state: mx.array
 ) -> tuple[mx.array, mx.array]:
-    """The WY form of a single short chunk; so few tokens are substituted forward one by one."""
+    """The WY form of one short chunk, by forward substitution."""
     tokens = q.shape[2]
     lower = mx.tril(mx.ones((tokens, tokens), dtype=mx.bool_))
     between = mx.exp(mx.where(lower, c[..., :, None] - c[..., None, :], -mx.inf))
@@ -196,7 +196,7 @@ def _tried(
 
 @mx.compile
 def folded(state: mx.array, k: mx.array, u: mx.array, c: mx.array, kept: mx.array) -> mx.array:
-    """The state after the first `kept[i]` tokens of row i: a tail of zeros in `u` is a tail that never was."""
+    """The state after the first `kept[i]` tokens of row i: zeros in `u` have no effect."""
     count = kept[:, None, None]
     started = mx.concatenate([mx.zeros_like(c[..., :1]), c], axis=-1)
     end = mx.take_along_axis(started, mx.broadcast_to(count, (*c.shape[:2], 1)), axis=-1)
@@ -222,7 +222,7 @@ def _lay(x: mx.array, *, tokens: int, repeat: int) -> mx.array:
 def _within(
     q: mx.array, k: mx.array, v: mx.array, decay: mx.array, beta: mx.array
 ) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array, mx.array]:
-    """What each chunk needs that does not depend on the state before it, for all chunks in parallel."""
+    """The parts of each chunk that do not depend on the state before it, for all chunks in parallel."""
     c = mx.cumsum(decay, axis=-1)
     lower = mx.tril(mx.ones((CHUNK, CHUNK), dtype=mx.bool_))
     between = mx.exp(mx.where(lower, c[..., :, None] - c[..., None, :], -mx.inf))

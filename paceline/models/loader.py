@@ -1,7 +1,7 @@
-"""One load per checkpoint: every weight file is read once, and its arrays go to all who need them.
+"""One load per checkpoint: every weight file is read once, for the language model, the vision tower and the MTP head.
 
-mlx-lm builds the language model and drops what it has no place for; a subclass of its model class (made through
-`load_model`'s own `get_model_classes`) keeps those tensors: the vision tower's, and the MTP head's for drafting.
+mlx-lm builds the language model and drops tensors that it does not know. A subclass of its model class, made through
+`load_model`'s `get_model_classes`, keeps those of the vision tower and the MTP head.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
-from paceline.models.context import context_length
-from paceline.models.files import check_weights, one_line, read_config, resolve
+from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.mtp import Head, build
 from paceline.models.vision import VISION_FAMILIES, Vision
 
@@ -32,7 +31,7 @@ SLICE = 256 << 20  # bytes evaluated at a time: bounds what a conversion holds t
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A checkpoint in memory. `head` drafts; where there is none, it says why."""
+    """A checkpoint in memory. `head` is the MTP head, or the reason why there is none."""
 
     folder: Path
     config: dict[str, Any]
@@ -51,11 +50,11 @@ class LoadedModel:
 
 @dataclass(slots=True)
 class _Kept:
-    """Tensors mlx-lm's model has no place for."""
+    """Tensors that mlx-lm's model drops."""
 
     vision: dict[str, mx.array] = field(default_factory=dict)
     mtp: dict[str, mx.array] = field(default_factory=dict)
-    hugging_face: bool = False  # in their layout, not converted to MLX's
+    hugging_face: bool = False  # in Hugging Face's layout, not converted to MLX's
 
 
 def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> LoadedModel:
@@ -69,7 +68,7 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
         module, config = load_model(folder, lazy=True, get_model_classes=_keeping(kept))
     except LoadError:
         raise
-    except Exception as error:  # the library raises whatever a strange config makes it stumble over
+    except Exception as error:  # the library may raise anything on a strange config
         raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
     wanted = _dtype(dtype)
     if wanted is not None:
@@ -90,22 +89,20 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
 
 
 def check_family(folder: Path, config: dict[str, Any]) -> None:
-    """Raises LoadError where mlx-lm has no such model."""
+    """Raises LoadError if mlx-lm does not have this family."""
     try:
         _classes()(config=config)
-    except Exception as error:  # the library raises whatever a strange config makes it stumble over
+    except Exception as error:  # the library may raise anything on a strange config
         raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
 
 
 def _classes() -> Callable[..., tuple[type[nn.Module], type]]:
     """mlx-lm's own choice of classes for a configuration."""
-    choose: Callable[..., tuple[type[nn.Module], type]]
-    choose = inspect.signature(load_model).parameters["get_model_classes"].default
-    return choose
+    return inspect.signature(load_model).parameters["get_model_classes"].default
 
 
 def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
-    """mlx-lm's own choice of classes, with a `sanitize` that keeps what the model would drop."""
+    """mlx-lm's choice of classes, with a `sanitize` that keeps what the model drops."""
     choose = _classes()
 
     def classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
@@ -117,7 +114,7 @@ def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
                     kept.vision[name] = array
                 elif name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
                     kept.mtp[name[name.index("mtp.") + 4 :]] = array
-                # mlx-lm's own mark of a layout that it has still to convert
+                # mlx-lm's own test for the layout that it has to convert
                 kept.hugging_face |= name.endswith("conv1d.weight") and array.shape[-1] != 1
             inherited = getattr(super(keeping, self), "sanitize", None)
             return inherited(weights) if inherited else weights
@@ -141,7 +138,7 @@ def _cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
 
 
 def _cast_module(module: nn.Module, dtype: mx.Dtype) -> None:
-    """All of the model, but for what it keeps in float32 whatever the rest is (GatedDeltaNet's decays)."""
+    """All of the model, except what it always keeps in float32 (GatedDeltaNet's decays)."""
     casts = getattr(module, "cast_predicate", lambda name: True)
 
     def cast(name: str, array: mx.array) -> mx.array:
@@ -151,10 +148,10 @@ def _cast_module(module: nn.Module, dtype: mx.Dtype) -> None:
 
 
 def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None:
-    """Read the weights a slice at a time, so that a conversion never holds two copies of more than a slice."""
+    """Read the weights in slices, so that a conversion never holds two copies of more than a slice."""
     arrays = [array for _, array in tree_flatten(module.parameters())]
     arrays += [*kept.vision.values(), *kept.mtp.values()]
-    arrays.sort(key=lambda array: array.nbytes, reverse=True)  # the largest have their two forms while little is held
+    arrays.sort(key=lambda array: array.nbytes, reverse=True)  # the largest are converted while memory is still free
     total, done, pending = sum(array.nbytes for array in arrays), 0, []
     size = 0
     for array in arrays:

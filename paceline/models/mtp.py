@@ -1,9 +1,8 @@
 """The MTP head: a checkpoint's own draft model, one decoder layer deep.
 
-From the target's hidden state at a token (after the final norm) and the embedding of the token that followed, it
-guesses the one after that. Fed with its own hidden state it guesses further. Embedding and output head are the
-language model's, by reference. It keeps keys and values of its own for every pair it was fed, so it must be fed the
-whole prompt.
+From the target's hidden state at a token (after the final norm) and the embedding of the next token, it predicts the
+token after that. With its own hidden state it predicts further. Embedding and output head are the language model's, by
+reference. It has keys and values of its own for every pair, so it must read the whole prompt.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NORMS = ("norm.weight", "norm_embedding.weight", "norm_hidden.weight")
 
 
 class MTPModule(nn.Module):  # type: ignore[misc]
-    """Named as its tensors are. `args` are mlx-lm's arguments of the language model."""
+    """Named after its tensors. `args` are mlx-lm's arguments of the language model."""
 
     def __init__(self, args: Any, layers: int) -> None:
         super().__init__()
@@ -51,11 +50,11 @@ class MTPModule(nn.Module):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class Head:
-    """`hidden` takes pairs and gives the head's own hidden states; `language.logits` turns them into guesses."""
+    """`hidden` takes pairs and gives the head's hidden states; `language.logits` turns them into draft logits."""
 
     module: MTPModule
     language: Adapted
-    blank: mx.array = field(init=False)  # a hidden state that says nothing, (1, 1, hidden)
+    blank: mx.array = field(init=False)  # a hidden state of zeros, (1, 1, hidden)
 
     def __post_init__(self) -> None:
         self.blank = mx.zeros_like(self.language.embed(mx.array([[0]])))
@@ -64,11 +63,10 @@ class Head:
         return Batch([LayerPlan("attention")] * len(self.module.layers), grouping, rows)
 
     def hidden(self, embeddings: mx.array, hidden: mx.array, batch: Batch) -> mx.array:
-        result: mx.array = self.module(embeddings, hidden, batch.layers)
-        return result
+        return self.module(embeddings, hidden, batch.layers)
 
     def use_kernels(self, on: bool) -> None:
-        """As the language model does: the start-up check of its kernels stands for the head's, which are the same."""
+        """The start-up check of the language model's kernels covers the head's, which are the same."""
         switch_kernels(self.module, on)
 
     @property
@@ -77,7 +75,7 @@ class Head:
 
 
 def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any], hugging_face: bool) -> Head | str:
-    """The head, or why there is none: a model that cannot draft is served all the same."""
+    """The head, or the reason why there is none: a model that cannot draft is served without."""
     if not tensors:
         return "the checkpoint has no MTP head"
     family = config["model_type"]
@@ -88,7 +86,7 @@ def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any
         return "the MTP head has embeddings of its own, which Paceline does not know yet"
     try:
         return Head(_module(tensors, language, config, hugging_face), language)
-    except Exception as error:  # noqa: BLE001  whatever is wrong with it, the model itself is not
+    except Exception as error:  # noqa: BLE001  the model itself can still be served
         return f"the MTP head cannot be built: {one_line(error)}"
 
 
@@ -114,7 +112,7 @@ def _is_norm(name: str, value: mx.array) -> bool:
 
 
 def _renamed(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """A mixture's experts as mlx-lm has them: three stacks, where Hugging Face joins gate and up."""
+    """A mixture's experts as mlx-lm has them: three stacks. Hugging Face joins gate and up."""
     weights = dict(tensors)
     for name in [name for name in weights if name.endswith("experts.gate_up_proj")]:
         place = name.removesuffix("experts.gate_up_proj")
@@ -127,9 +125,9 @@ def _renamed(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
 
 
 def _quantize(module: MTPModule, weights: dict[str, mx.array], config: dict[str, Any], inner: nn.Module) -> None:
-    """Like the model: as the file has it, or by the model's own rule where the file has it in full.
+    """Quantize as the file is, or by the model's rule if the file is in full precision.
 
-    `fc` stays as it is in the file: it is small, and every guess goes through it.
+    `fc` stays as in the file: it is small, and every draft token goes through it.
     """
     quantization = config.get("quantization")
     if not quantization:

@@ -1,9 +1,9 @@
-"""Position is data: RoPE at explicit positions, where a row's positions do not simply count up.
+"""RoPE at explicit position ids, for rows whose positions do not simply count up.
 
-A prefill with pictures has positions in three axes (time, height, width), one that leaves tokens out has gaps, and a
-scaled RoPE whose base follows the sequence length needs that length for every token. All travel as a `Positions` object
-through the cache's `offset` to a `PositionedRoPE`; every other step passes an integer or an array, and takes mlx-lm's
-own fast path.
+A prefill with images has position ids in three axes (time, height, width), a sparse prefill has gaps, and a dynamic
+RoPE, whose base follows the sequence length, needs that length for every token. All travel as a `Positions` object
+through the cache's `offset` to one of the RoPEs here. Every other step passes an integer or an array and takes mlx-lm's
+fast path.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from numpy.typing import NDArray
 
 
 class Positions:
-    """Explicit positions of one step: `places` is (rows, width), or (3, rows, width) for time, height and width.
+    """The position ids of one step: (rows, width), or (3, rows, width) for time, height and width.
 
-    `reach` (rows, width), where the model needs it, is the sequence length each token was scaled for.
+    `reach` (rows, width), for dynamic RoPEs, is the sequence length that each token is scaled for.
     """
 
-    def __init__(self, places: mx.array, reach: mx.array | None = None) -> None:
-        self.places = places
+    def __init__(self, position_ids: mx.array, reach: mx.array | None = None) -> None:
+        self.position_ids = position_ids
         self.reach = reach
         self._memo: dict[object, tuple[mx.array, mx.array]] = {}
 
     @property
     def simple(self) -> bool:
-        """One place a token, and nothing else: mlx-lm's own RoPE can take it."""
-        return self.places.ndim == 2 and self.reach is None
+        """Whether there is one position id per token and no reach, so that mlx-lm's RoPE can take them."""
+        return self.position_ids.ndim == 2 and self.reach is None
 
-    def rotation(self, rope: PositionedRoPE) -> tuple[mx.array, mx.array]:
-        """Cosine and sine for one RoPE; all layers with the same RoPE share them."""
+    def rotation(self, rope: MRoPE) -> tuple[mx.array, mx.array]:
+        """Cosine and sine for one RoPE, shared by all layers with the same RoPE."""
         if rope.key not in self._memo:
             angles = rope.angles(self)[:, None]
             self._memo[rope.key] = (rope.stretch * mx.cos(angles), rope.stretch * mx.sin(angles))
         return self._memo[rope.key]
 
 
-def placed(rope: Any, x: mx.array, places: mx.array) -> mx.array:
-    """mlx-lm's RoPE for tokens that stand anywhere: each is a row of its own, which has an offset of its own. The same
-    arithmetic as in decoding, so that it makes no difference how a token came to its place."""
+def rope_at(rope: Any, x: mx.array, position_ids: mx.array) -> mx.array:
+    """mlx-lm's RoPE at any position ids: each token becomes a row with an offset of its own.
+
+    This is the arithmetic of decoding, so a token gets the same rotation in prefill and decoding.
+    """
     rows, heads, width, size = x.shape
     apart = x.swapaxes(1, 2).reshape(rows * width, heads, 1, size)
-    turned: mx.array = rope(apart, offset=places.reshape(rows * width))
+    turned = rope(apart, offset=position_ids.reshape(rows * width))
     return turned.reshape(rows, width, heads, size).swapaxes(1, 2)
 
 
-class PlacedRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps any RoPE of mlx-lm's that takes an offset for every row."""
+class PositionIdRoPE(nn.Module):  # type: ignore[misc]
+    """Wraps any RoPE of mlx-lm's that takes an offset per row. For one position id per token."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -60,15 +62,15 @@ class PlacedRoPE(nn.Module):  # type: ignore[misc]
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if isinstance(offset, Positions):
-            return placed(self._inner, x, offset.places)
+            return rope_at(self._inner, x, offset.position_ids)
         return self._inner(x, offset=offset)
 
 
-class PositionedRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a RoPE of mlx-lm's, plain or YaRN; `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+class MRoPE(nn.Module):  # type: ignore[misc]
+    """Wraps a plain or YaRN RoPE of mlx-lm's. `sections` are M-RoPE's, interleaved as in Qwen3.5."""
 
-    stretch = 1.0  # YaRN lengthens what it turns
-    fixed = True  # a token's angles depend on its place only
+    stretch = 1.0  # YaRN scales the rotated vectors
+    fixed = True  # the angles depend only on the position id
 
     def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -90,26 +92,28 @@ class PositionedRoPE(nn.Module):  # type: ignore[misc]
         self.key: object = (self.dims, frequencies.tobytes(), self.stretch, tuple(sections or ()))
 
     def angles(self, positions: Positions) -> mx.array:
-        places = positions.places.astype(mx.float32)[..., None] * self._frequencies
-        if places.ndim == 4:
-            places = mx.where(self._axes == 1, places[1], mx.where(self._axes == 2, places[2], places[0]))
-        return places
+        position_ids = positions.position_ids.astype(mx.float32)[..., None] * self._frequencies
+        if position_ids.ndim == 4:
+            position_ids = mx.where(
+                self._axes == 1, position_ids[1], mx.where(self._axes == 2, position_ids[2], position_ids[0])
+            )
+        return position_ids
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if not isinstance(offset, Positions):
             return self._inner(x, offset=offset)
         if offset.simple and self.fixed:
-            return placed(self._inner, x, offset.places)
+            return rope_at(self._inner, x, offset.position_ids)
         cos, sin = offset.rotation(self)
         return _rotate(x, cos, sin, self.dims)
 
 
-class DynamicRoPE(PositionedRoPE):
+class DynamicRoPE(MRoPE):
     """RoPE whose base grows with the sequence ("dynamic" scaling), for rows of different lengths in one batch.
 
-    mlx-lm takes the length at the end of the chunk it computes, so what a token got depends on the chunk it rode
-    in. Here `reach` carries, for every token, the length that mlx-lm's own schedule would have used, so that the
-    result depends neither on our chunks nor on the neighbours.
+    mlx-lm uses the length at the end of the computed chunk, so a token's rotation depends on its chunk. Here `reach`
+    has, for every token, the length that mlx-lm's own chunks would give, so the result depends neither on our chunks
+    nor on the other rows.
     """
 
     fixed = False
@@ -130,7 +134,7 @@ class DynamicRoPE(PositionedRoPE):
         growth = self._factor * reach / self._window - (self._factor - 1)
         base = self._base * growth ** (self.dims / (self.dims - 2))
         exponents = mx.arange(0, self.dims, 2, dtype=mx.float32) / self.dims
-        return positions.places.astype(mx.float32)[..., None] * mx.exp(-exponents * mx.log(base)[..., None])
+        return positions.position_ids.astype(mx.float32)[..., None] * mx.exp(-exponents * mx.log(base)[..., None])
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
         if isinstance(offset, mx.array):
@@ -139,22 +143,22 @@ class DynamicRoPE(PositionedRoPE):
 
 
 def dynamic_reach(start: int, stop: int, prompt: int, chunk: int = 2048) -> NDArray[np.int32]:
-    """The lengths mlx-lm scales tokens [start, stop) for: ends of its prefill chunks, then one token at a time."""
-    places = np.arange(start, stop)
-    ends = np.minimum((places // chunk + 1) * chunk, prompt - 1)
-    return np.where(places < prompt - 1, ends, places + 1).astype(np.int32)
+    """The lengths for which mlx-lm scales tokens [start, stop): ends of its prefill chunks, then each token's own."""
+    position_ids = np.arange(start, stop)
+    ends = np.minimum((position_ids // chunk + 1) * chunk, prompt - 1)
+    return np.where(position_ids < prompt - 1, ends, position_ids + 1).astype(np.int32)
 
 
 def image_positions(
     token_ids: Sequence[int], grids: Sequence[tuple[int, int, int]], image_token: int, merge: int
 ) -> tuple[NDArray[np.int32], int]:
-    """Qwen's M-RoPE: (3, tokens) positions, and the delta that continues them (next position - tokens).
+    """Qwen's M-RoPE: position ids (3, tokens), and the delta for the tokens after them (next id - tokens).
 
-    Text counts up in all three axes; a picture's tokens share the time of its start and spread over height and
-    width; what follows continues after the largest position used.
+    Text counts up in all three axes. An image's tokens share one time and spread over height and width. Text after
+    it continues after the largest id used.
     """
     ids = np.asarray(token_ids)
-    places = np.empty((3, len(ids)), dtype=np.int32)
+    position_ids = np.empty((3, len(ids)), dtype=np.int32)
     cursor = position = 0
     for time, height, width in grids:
         height, width = height // merge, width // merge
@@ -162,15 +166,15 @@ def image_positions(
         if len(begins) == 0:
             raise ValueError("fewer picture placeholders than pictures")
         begin = cursor + int(begins[0])
-        places[:, cursor:begin] = np.arange(position, position + begin - cursor)
+        position_ids[:, cursor:begin] = np.arange(position, position + begin - cursor)
         position += begin - cursor
         count = time * height * width
-        places[:, begin : begin + count] = position + np.indices((time, height, width)).reshape(3, -1)
+        position_ids[:, begin : begin + count] = position + np.indices((time, height, width)).reshape(3, -1)
         cursor = begin + count
         position += max(time, height, width)
-    places[:, cursor:] = np.arange(position, position + len(ids) - cursor)
+    position_ids[:, cursor:] = np.arange(position, position + len(ids) - cursor)
     position += len(ids) - cursor
-    return places, position - len(ids)
+    return position_ids, position - len(ids)
 
 
 def _rotate(x: mx.array, cos: mx.array, sin: mx.array, dims: int) -> mx.array:

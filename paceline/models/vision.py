@@ -1,6 +1,6 @@
-"""Pictures: mlx-vlm's tower and processor over the arrays that the language model already holds.
+"""Images and videos: mlx-vlm's tower and processors over the arrays that the language model already holds.
 
-mlx-vlm is imported here and nowhere else, when a checkpoint has a vision tower: the import alone takes seconds.
+mlx-vlm is imported only here, when a checkpoint has a vision tower: the import alone takes seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import one_line
-from paceline.models.film import Film
 from paceline.models.positions import image_positions
 from paceline.types import Image
 
@@ -34,13 +33,13 @@ class Vision:
     def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
         self.view = view
         self.processor = processor.image_processor
-        self.film = Film.of(processor)  # None: pictures only
+        self.video_processor = VideoProcessor.of(processor)  # None: only images
         self.image_token = int(config["image_token_id"])
         self.merge = int(config["vision_config"]["spatial_merge_size"])
 
     @classmethod
     def build(cls, folder: Path, config: dict[str, Any], language: nn.Module, weights: dict[str, mx.array]) -> Vision:
-        """The vision-language view: mlx-vlm's model, filled with the same language arrays and the tower's."""
+        """mlx-vlm's model with the language model's own arrays and the tower's."""
         family = importlib.import_module(f"mlx_vlm.models.{config['model_type']}")
         from mlx_vlm.utils import load_processor
 
@@ -54,7 +53,7 @@ class Vision:
             view.eval()
             mx.eval(view.vision_tower.parameters())
             processor = load_processor(folder, add_detokenizer=False)
-        except Exception as error:  # a tower that cannot be built must say so in one line, whatever broke
+        except Exception as error:  # any failure becomes one line
             raise LoadError(f"The vision tower of {folder} cannot be built: {one_line(error)}") from error
         return cls(view, processor, config)
 
@@ -63,10 +62,10 @@ class Vision:
         return sum(array.nbytes for _, array in tree_flatten(self.view.vision_tower.parameters()))
 
     def preprocess(self, picture: Picture) -> Image:
-        """Resize and cut a picture into patches, as the model's processor does."""
+        """Resize an image and cut it into patches, by the model's processor."""
         try:
             inputs = self.processor(images=[picture])
-        except ValueError as error:  # for example a picture 200 times as wide as high
+        except ValueError as error:  # for example an image 200 times as wide as high
             raise InvalidRequest(f"The picture cannot be used: {error}", field="messages") from error
         patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values"], dtype=np.float32)
         grid = tuple(int(n) for n in np.asarray(inputs["image_grid_thw"])[0])
@@ -74,21 +73,20 @@ class Vision:
         return Image(patches, (grid[0], grid[1], grid[2]), digest)
 
     def patch_bytes(self, pixels: int) -> int:
-        """Memory of a picture's patches at most: the processor makes larger pictures smaller, and tiny ones larger."""
+        """The most memory of an image's patches: the processor scales large images down and tiny ones up."""
         least, most = self.processor.min_pixels, self.processor.max_pixels
-        # Sides are rounded to whole patches; an image stands in a patch once for each frame of it.
+        # Sides are rounded to whole patches; an image is repeated for each frame of a patch.
         return min(max(pixels, least), most) * 5 // 4 * 3 * 4 * int(self.processor.temporal_patch_size)
 
     def tokens(self, image: Image) -> int:
-        """How many placeholder tokens the picture takes in a prompt."""
+        """How many placeholder tokens the image takes in a prompt."""
         time, height, width = image.grid
         return time * height * width // self.merge**2
 
     def encode(self, image: Image) -> mx.array:
-        """Features (tokens, hidden) of one picture; lazy, as all of MLX."""
+        """Features (tokens, hidden) of one image, lazy."""
         tower = self.view.vision_tower
         pixels = mx.array(image.patches).astype(tower.patch_embed.proj.weight.dtype)
-        features: mx.array
         features, _ = tower(pixels, mx.array([image.grid]))
         return features
 
@@ -119,3 +117,42 @@ def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.arr
         bits=quantization.get("bits", 4),
         class_predicate=predicate,
     )
+
+
+class VideoProcessor:
+    """Cuts videos into pairs of frames, as Qwen's processors do. Only numpy, on any thread.
+
+    A pair is like an image to the engine: one grid of patches and one run of placeholders. The tower attends within a
+    pair and never across, so pairs are encoded one by one; the only difference is that two frames are in a patch. The
+    placeholder's own id does not matter, because features replace it.
+    """
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor.video_processor
+        start, end = processor.vision_start_token, processor.vision_end_token
+        self.video_placeholder = f"{start}{processor.video_token}{end}"
+        self.image_placeholder = f"{start}{processor.image_token}{end}"
+        self.group_size = int(self._processor.temporal_patch_size)  # frames in a patch
+
+    @classmethod
+    def of(cls, processor: Any) -> VideoProcessor | None:
+        """None if the checkpoint's processor takes no videos."""
+        return None if getattr(processor, "video_processor", None) is None else cls(processor)
+
+    def patch_bytes(self, pixels: int) -> int:
+        """The most memory of a video's patches, for `pixels` in all its frames."""
+        return min(pixels, self._processor.max_pixels) * 5 // 4 * 3 * 4
+
+    def pairs(self, frames: NDArray[np.uint8]) -> list[Image]:
+        """Frames (count, height, width, 3) as patches. The last frame is repeated if one is missing."""
+        try:
+            inputs = self._processor(videos=[frames])
+        except ValueError as error:  # for example a video 200 times as wide as high
+            raise InvalidRequest(f"The video cannot be used: {error}", field="messages") from error
+        patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values_videos"], dtype=np.float32)
+        time, height, width = (int(n) for n in np.asarray(inputs["video_grid_thw"])[0])
+        grid = (1, height, width)
+        return [
+            Image(part, grid, hashlib.sha256(repr(grid).encode() + part.tobytes()).hexdigest())
+            for part in np.split(patches, time)
+        ]

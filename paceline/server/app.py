@@ -17,21 +17,18 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import cache, not_implemented, status
+from paceline.server import not_implemented, status
 from paceline.server.anthropic import messages
-from paceline.server.backend import Backend
 from paceline.server.http import errors, limits, requests
-from paceline.server.http.auth import ApiKeys, Auth, is_loopback
-from paceline.server.http.body import BodyLimit, body_memory
+from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loopback
+from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
-from paceline.server.http.hosts import KnownHosts, guarded
 from paceline.server.http.openapi import Application
-from paceline.server.http.paths import WithoutTrailingSlash
-from paceline.server.http.unread import UnreadBody
+from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
-from paceline.server.openai import chat, completions, embeddings, models, score, tokenize
+from paceline.server.openai import chat, completions, embeddings, models
 from paceline.server.openai.responses import endpoint as responses
-from paceline.server.state import AppState
+from paceline.server.state import AppState, Backend
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -43,11 +40,8 @@ ENDPOINTS = (
     responses,
     messages,
     embeddings,
-    score,
-    cache,
     status,
     models,
-    tokenize,
     not_implemented,
 )
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
@@ -100,9 +94,9 @@ def create_app(
         BodyLimit,
         max_bytes=settings.max_body_mb * 2**20,
         memory=body_memory(settings),
-        on_refusal=lambda: metrics.refuse("bodies"),
+        on_refusal=lambda: metrics.refused.update(["bodies"]),
     )
-    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refuse("draining"))
+    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refused.update(["draining"]))
     keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):
@@ -171,7 +165,7 @@ def run(backend: Backend, settings: Settings) -> None:
 def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=limits.protocol_of(settings),
+        http=limits.protocol_for(settings),
         ws="none",
         h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,
         log_config=None,  # its lines go where the program's own go

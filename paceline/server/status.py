@@ -1,8 +1,8 @@
-"""/health, /ready, /v1/status and /metrics: how the server is."""
+"""/health, /ready, /v1/status and /metrics: how the server is. And /v1/cache/clear, for administrators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -11,59 +11,69 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from paceline.errors import EngineUnavailable
-from paceline.server.http.auth import is_admin
+from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import gives
+from paceline.server.http.openapi import returns
 from paceline.server.state import AppState
+from paceline.stats import SequenceStats, Stats
+from paceline.types import RequestId
 
 
 class State(BaseModel):
     status: Literal["ok", "ready"]
 
 
-class Statistics(BaseModel):
-    running: int
-    waiting: int
+class Cleared(BaseModel):
+    cleared: dict[str, Any]
 
 
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     backend = state.backend
 
-    @router.get("/health", responses=gives(State))
+    @router.get("/health", responses=returns(State))
     async def health() -> Response:
         """Alive: true while loading and while draining, false once the engine has given up."""
         if backend.failure is not None:
             raise EngineUnavailable(backend.failure)
         return JSONResponse({"status": "ok"})
 
-    @router.get("/ready", responses=gives(State))
+    @router.get("/ready", responses=returns(State))
     async def ready() -> Response:
         state.check_ready()
         if state.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
         return JSONResponse({"status": "ready"})
 
-    @router.get("/v1/status", responses=gives(Statistics))
+    @router.get("/v1/status", responses=returns(Stats))
     async def status(request: Request) -> Response:
-        stats = {**backend.stats(), "refused": dict(state.metrics.refused)}
-        owners, mine = state.requests.owners(), current().owner
-        everybodys = is_admin(request)
+        owners, caller = state.requests.owners(), current().owner
+        admin = is_admin(request)
 
-        def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-            """Whoever knows an id may ask for its end: those of others are not shown."""
-            context = owners.get(row["id"])
-            if everybodys or (mine is not None and context is not None and context.owner == mine):
-                return dict(row)
-            return {**row, "id": None}
+        def hide_id(sequence: SequenceStats) -> SequenceStats:
+            """A request can be cancelled with its id: only its owner and administrators see it."""
+            context = owners.get(RequestId(sequence.id or ""))
+            if admin or (caller is not None and context is not None and context.owner == caller):
+                return sequence
+            return replace(sequence, id=None)
 
-        for part in ("rows", "queue"):
-            if part in stats:
-                stats[part] = list(map(shown, stats[part]))
-        return JSONResponse(stats)
+        stats = backend.stats()
+        stats = replace(
+            stats,
+            requests_refused=dict(state.metrics.refused),
+            running_sequences=tuple(map(hide_id, stats.running_sequences)),
+            waiting_sequences=tuple(map(hide_id, stats.waiting_sequences)),
+        )
+        return JSONResponse(asdict(stats))
 
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    @router.post("/v1/cache/clear", responses=returns(Cleared))
+    async def clear_cache(request: Request) -> Response:
+        check_admin(request)
+        state.check_ready()
+        return JSONResponse({"cleared": dict(await state.backend.clear_cache())})
 
     return router

@@ -1,1 +1,1 @@
-"""Sparse prefill: a small draft model says which parts of a long prompt matter, and the model reads only those."""
+"""Sparse prefill: a small draft model scores a long prompt's tokens, and the model reads only the best."""

@@ -1,39 +1,43 @@
-"""Which prompts are read sparsely, and how much of them is kept. No MLX."""
+"""Which prompts are read sparsely, and which of their tokens are kept. No MLX."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from paceline.types import Prompt, Sampling
 
 Setting = Literal["off", "auto"]
-# Read whole: all of it is to be kept; it is too short, or too long; scoring went wrong.
+# All but "sparse" are read whole: nothing to leave out, too short, too long, or scoring failed.
 Outcome = Literal["sparse", "whole", "short", "long", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"  # why nothing is read sparsely
-LEAST_SHARE, MOST_SHARE = 0.1, 1.0
-SHORTEST = 256  # tokens: less than this is never worth it, even for whoever asks
+MIN_KEEP_RATIO, MAX_KEEP_RATIO = 0.1, 1.0
+SHORTEST = 256  # tokens; shorter prompts are read whole, even if the request asks for sparse prefill
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the server is set to; a request's own word is stronger."""
+    """The server's settings; a request's own settings override them."""
 
     setting: Setting = "off"
-    threshold: int = 8192  # uncached prompt tokens from which on `auto` reads sparsely
+    threshold: int = 8192  # `auto` reads prompts of so many uncached tokens sparsely
     keep: float = 0.3
-    most: int = 196_608  # uncached prompt tokens beyond which a prompt is read whole
+    most: int = 196_608  # prompts of more uncached tokens are read whole
 
-    def share(self, prompt: Prompt, sampling: Sampling) -> float | None:
-        """The share of the prompt that this request wants kept; None: it is read whole, and nobody asks why."""
+    def keep_ratio(self, prompt: Prompt, sampling: Sampling) -> float | None:
+        """The keep ratio of a request's prompt; None: the prompt is read whole, and not counted."""
         wanted = self.setting == "auto" if sampling.specprefill is None else sampling.specprefill
         if not wanted or prompt.pooling is not None or sampling.prompt_logprobs is not None:
             return None
         return self.keep if sampling.specprefill_keep is None else sampling.specprefill_keep
 
     def outcome(self, sampling: Sampling, uncached: int) -> Outcome:
-        """What becomes of a prompt with so many tokens to compute, whose request wants it."""
+        """The outcome for a prompt with so many uncached tokens, whose request wants sparse prefill."""
         if uncached > self.most:
             return "long"
         least = SHORTEST if sampling.specprefill else max(self.threshold, SHORTEST)
@@ -41,22 +45,61 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Counts:
-    """Since the start; written by the engine's thread, read by anyone."""
+class SparseCounts:
+    """Totals since the start. The engine's thread writes them, any thread reads them."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    scored: int = 0  # prompt tokens that the draft has scored
-    kept: int = 0  # of those, tokens that the model read
-    restored: int = 0  # prompt tokens whose keys the draft had in its own cache
+    scored: int = 0  # prompt tokens that the draft scored
+    kept: int = 0  # scored tokens that the model read
+    restored: int = 0  # prompt tokens in the draft's own prefix cache
     draft_seconds: float = 0.0  # submitting and waiting for the draft
     select_seconds: float = 0.0
 
-    def stats(self) -> dict[str, Any]:
-        return {
-            "outcomes": dict(self.outcomes),
-            "scored_tokens": self.scored,
-            "kept_tokens": self.kept,
-            "restored_draft_tokens": self.restored,
-            "draft_seconds": self.draft_seconds,
-            "select_seconds": self.select_seconds,
-        }
+
+# -- selection
+
+CHUNK = 32  # tokens that are kept or dropped together
+HEAD = 64  # first tokens, always kept: attention sinks, and the start of the system prompt
+TAIL = 128  # last tokens, always kept: the question
+SHORT_TURN = 512  # tokens; a last turn of at most this length is kept whole
+
+
+def always(
+    token_ids: Sequence[int], boundaries: Sequence[int], special: Collection[int], media: int | None
+) -> NDArray[np.bool_]:
+    """Tokens that are kept whatever their scores: the head, the last turn's tail, special and media tokens.
+
+    `boundaries` are the prompt's cache boundaries, where turns begin.
+    """
+    ids = np.asarray(token_ids)
+    kept = np.isin(ids, np.fromiter(special, dtype=ids.dtype, count=len(special)))
+    if media is not None:
+        kept |= ids == media
+    kept[:HEAD] = True
+    turn = len(ids) - max((boundary for boundary in boundaries if boundary < len(ids)), default=len(ids))
+    kept[-(turn if TAIL < turn <= SHORT_TURN else TAIL) :] = True
+    return kept
+
+
+def select(
+    scores: NDArray[np.float32], kept: NDArray[np.bool_], keep_ratio: float, chunk: int = CHUNK
+) -> NDArray[np.int64]:
+    """The kept indices, rising: the tokens in `kept`, then chunks by their scores, until `keep_ratio` of all are there.
+
+    Of chunks with equal scores the later one is taken, because it is nearer to the question.
+    """
+    count = len(scores)
+    wanted = int(np.ceil(keep_ratio * count))
+    chunks = -(-count // chunk)
+    sums = np.add.reduceat(np.nan_to_num(scores.astype(np.float64)), np.arange(0, count, chunk))
+    sizes = np.diff(np.append(np.arange(0, count, chunk), count))
+    order = np.lexsort((-np.arange(chunks), -sums / sizes))
+    taken = kept.copy()
+    have = int(taken.sum())
+    for place in order.tolist():
+        if have >= wanted:
+            break
+        part = slice(place * chunk, min((place + 1) * chunk, count))
+        have += int(sizes[place] - taken[part].sum())
+        taken[part] = True
+    return np.flatnonzero(taken).astype(np.int64)

@@ -1,17 +1,17 @@
-"""A draft model reads a prompt and says how much each token matters for what comes next, as SpecPrefill does.
+"""A draft model scores a prompt's tokens by how much they matter for the output, as in SpecPrefill.
 
-The draft prefills the prompt in chunks, goes on for a few tokens of its own, and the attention of those look-ahead
-tokens over the prompt is the score: smoothed along the prompt, the largest over layers and heads, the mean over the
-look-ahead. Work is submitted, not waited for; only whoever reads the scores waits.
+The draft prefills the prompt in chunks and decodes a few look-ahead tokens. Their attention over the prompt is the
+score: smoothed along the prompt, the maximum over layers and heads, the mean over the look-ahead. Work is submitted
+and not waited for; only `scores` waits.
 
-What the draft computed for a prompt is kept in a small cache of its own, so that a shared system prompt is read once.
+The draft has a small prefix cache of its own, so that a shared system prompt is read once.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache import kv_snapshot
-from paceline.cache.batch import Batch
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import PrefixKey
@@ -31,8 +30,8 @@ POOL = 13  # tokens over which scores are smoothed
 
 
 @dataclass(slots=True)
-class Attention:
-    """What one look-ahead token looks at: shown every layer's queries and keys, keeps the largest share."""
+class AttentionScores:
+    """The attention of one look-ahead token: called with every layer's queries and keys, it keeps the maximum."""
 
     prompt: int
     most: mx.array | None = None
@@ -42,26 +41,26 @@ class Attention:
         kv_heads = keys.shape[1]
         grouped = queries.reshape(kv_heads, heads // kv_heads, size)
         weights = (grouped @ keys[0, :, : self.prompt].swapaxes(1, 2)).astype(mx.float32) * scale
-        shares = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
-        found = mx.max(smooth(shares), axis=0)
+        probabilities = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
+        found = mx.max(smooth(probabilities), axis=0)
         self.most = found if self.most is None else mx.maximum(self.most, found)
 
 
-def smooth(shares: mx.array) -> mx.array:
-    """The mean over POOL neighbours along the last axis; at the ends over those that are there."""
-    count = shares.shape[-1]
+def smooth(probabilities: mx.array) -> mx.array:
+    """The mean over POOL neighbours along the last axis, over fewer at the ends."""
+    count = probabilities.shape[-1]
     side = POOL // 2
-    sums = mx.pad(mx.cumsum(shares, axis=-1), [(0, 0)] * (shares.ndim - 1) + [(1, 0)])
+    sums = mx.pad(mx.cumsum(probabilities, axis=-1), [(0, 0)] * (probabilities.ndim - 1) + [(1, 0)])
     low = mx.maximum(mx.arange(count) - side, 0)
     high = mx.minimum(mx.arange(count) + side + 1, count)
     return (sums[..., high] - sums[..., low]) / (high - low)
 
 
 class Draft:
-    """The small model, and what it remembers of prompts that it has read.
+    """The draft model and its prefix cache.
 
-    `window`: while it reads, a token looks back no further than this and its chunk, so that long prompts cost by their
-    length. The look-ahead always sees all of the prompt.
+    `window`: in prefill a token attends only to its chunk and so many tokens before it, so that the cost is linear in
+    the prompt's length. The look-ahead always sees the whole prompt.
     """
 
     def __init__(self, language: Adapted, cache: PrefixCache | None = None, window: int | None = None) -> None:
@@ -71,36 +70,25 @@ class Draft:
         if cache is not None:
             cache.anywhere = not kv_snapshot.needs_checkpoints(language.batch(ROWS))
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> Scout:
-        """Begin with a prompt. `salt`: it shares only with prompts of the same one; None: with none."""
-        return Scout(self, tokens, marks, salt)
+    def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
+        """A scorer for one prompt. It shares prefixes only with prompts of the same `salt`; None: with none."""
+        return PromptScorer(self, tokens, boundaries, salt)
 
 
-@dataclass(slots=True, init=False)
-class Scout:
-    """One prompt on its way through the draft. `read` until nothing is `left`, then `scores`."""
+class PromptScorer:
+    """Scores one prompt: `read` until nothing is `left`, then `scores`."""
 
-    draft: Draft
-    tokens: NDArray[np.int64]
-    batch: Batch
-    done: int = 0
-    restored: int = 0
-    _stops: list[int] = field(default_factory=list)
-    _root: str | None = None
-    _logits: Any = None
-    _scores: Any = None
-
-    def __init__(self, draft: Draft, tokens: Sequence[int], marks: Sequence[int], salt: str | None) -> None:
+    def __init__(self, draft: Draft, tokens: Sequence[int], boundaries: Sequence[int], salt: str | None) -> None:
         self.draft = draft
         self.tokens = np.asarray(tokens, dtype=np.int64)
         self.batch = draft.language.batch(ROWS)
         self.batch.near = draft.window
         self.done = self.restored = 0
-        self._logits = self._scores = None
+        self._scores: Any = None
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
         self._restore()
-        # Others share a system prompt and turns; the end is left for whoever asks the same thing again.
-        ahead = [mark for mark in marks if self.done < mark < len(self.tokens)]
+        # Other prompts share the system prompt and turns; the end is for an exact repeat.
+        ahead = [boundary for boundary in boundaries if self.done < boundary < len(self.tokens)]
         self._stops = sorted({*ahead[:1], *ahead[-2:], len(self.tokens) - 1})
 
     @property
@@ -108,7 +96,7 @@ class Scout:
         return len(self.tokens) - self.done
 
     def read(self, count: int) -> list[mx.array]:
-        """The next tokens; behind the last one, the look-ahead too. Returns what to wait for."""
+        """Prefill the next tokens and, after the last one, the look-ahead. Returns the arrays to wait for."""
         stop = min(self.done + count, len(self.tokens))
         while self.done < stop:
             ahead = [place for place in self._stops if place > self.done]
@@ -126,7 +114,7 @@ class Scout:
         return waits
 
     def scores(self) -> NDArray[np.float32]:
-        """One for every token of the prompt. Waits for the device."""
+        """A score for every token of the prompt. Waits for the device."""
         return np.array(self._scores, dtype=np.float32)
 
     def _forward(self, tokens: mx.array) -> mx.array:
@@ -138,7 +126,7 @@ class Scout:
     def _look_ahead(self, logits: mx.array) -> mx.array:
         found = []
         for _ in range(LOOK_AHEAD):
-            self.batch.watch = watch = Attention(len(self.tokens))
+            self.batch.watch = watch = AttentionScores(len(self.tokens))
             logits = self._forward(mx.argmax(logits, axis=-1)[:, None])
             if watch.most is None:
                 raise RuntimeError("the draft has no layer that sees all of a prompt")
@@ -146,7 +134,7 @@ class Scout:
         self.batch.watch = None
         return mx.mean(mx.stack(found), axis=0)
 
-    # -- what it shares
+    # -- prefix cache
 
     def _restore(self) -> None:
         cache = self.draft.cache

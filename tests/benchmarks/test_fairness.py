@@ -42,7 +42,7 @@ def test_requests_and_policies_are_read_from_text() -> None:
 def test_every_request_of_the_guest_is_measured_alone_and_beside_the_hog(tiny: Tiny) -> None:
     with FairnessBench(str(tiny("hybrid")), 2, None) as bench:
         lines = compare(bench, Requests(3, 8, 2), Requests(6, 64, 16), ["fair", "fifo"], 1)
-        assert bench.engine.core.stats()["running"] == 0
+        assert bench.engine.core.stats().num_requests_running == 0
     assert [line.name for line in lines] == ["alone", "fair", "fifo"]
     assert all(len(line.turns[0]) == 3 and min(line.turns[0]) > 0 for line in lines)
     assert lines[1].preemptions and not lines[2].preemptions

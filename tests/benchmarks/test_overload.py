@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     pass
 
 STATE: dict[str, Any] = {
-    "running": 0,
-    "waiting": 0,
-    "waiting_by_reason": {},
+    "num_requests_running": 0,
+    "num_requests_waiting": 0,
+    "num_requests_waiting_by_reason": {},
     "steps": 5,
-    "finished": {"stop": 3},
-    "generated_tokens": 300,
+    "requests_finished": {"stop": 3},
+    "generation_tokens": 300,
     "prompt_tokens": 900,
     "preemptions": {"memory": 2, "policy": 1},
-    "budget": {"limit_bytes": 1000, "parts": {"weights": 300, "rows": 0, "promised": 0, "prefixes": 200}},
+    "memory_budget": {"limit_bytes": 1000, "parts": {"weights": 300, "rows": 0, "promised": 0, "prefixes": 200}},
     "memory": {"active_bytes": 510, "peak_bytes": 900, "cache_bytes": 50},
 }
 
@@ -32,7 +32,7 @@ STATE: dict[str, Any] = {
 def report(*outcomes: Outcome, state: dict[str, Any] = STATE) -> Report:
     seen = Sightings()
     seen.see(state, 0.0)
-    before = {**STATE, "generated_tokens": 100, "prompt_tokens": 100}
+    before = {**STATE, "generation_tokens": 100, "prompt_tokens": 100}
     made = Report(Plan(), outcomes, seen, before, state, 10.0, ())
     return replace(made, broken=tuple(rules(made)))
 
@@ -56,8 +56,8 @@ def test_every_broken_rule_is_named() -> None:
         "MLX had 0.0 MB in use",
         "MLX had 0.0 MB in use and in the pool",
     ]
-    parts = {**STATE["budget"]["parts"], "rows": 7}
-    left = {**STATE, "running": 1, "budget": {"limit_bytes": 1000, "parts": parts}}
+    parts = {**STATE["memory_budget"]["parts"], "rows": 7}
+    left = {**STATE, "num_requests_running": 1, "memory_budget": {"limit_bytes": 1000, "parts": parts}}
     assert len(list(idle(left))) == 2
     leaked = {**STATE, "memory": {"active_bytes": 600, "peak_bytes": 900, "cache_bytes": 0}}
     assert "the budget names" in next(idle(leaked))
@@ -65,7 +65,7 @@ def test_every_broken_rule_is_named() -> None:
 
 def test_a_standstill_is_one_only_while_there_is_work() -> None:
     seen = Sightings()
-    busy = {**STATE, "running": 2}
+    busy = {**STATE, "num_requests_running": 2}
     seen.see(STATE, 0.0)
     seen.see(STATE, 100.0)
     assert seen.still == 0

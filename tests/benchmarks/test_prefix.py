@@ -47,7 +47,7 @@ def test_a_turn_finds_nothing_then_memory_then_the_disk(tiny: Tiny, tmp_path: Pa
         said: list[str] = []
         [first, second] = compare(bench, [96, 160], 2, tail=8, watch=said.append)
         assert bench.cache.memory == 0
-        assert bench.disk.stats()["write_errors"] == 0
+        assert bench.disk.stats().write_errors == 0
     for line in (first, second):
         times = line.cold + line.warm + line.disk + line.restore
         assert (len(times), min(times) > 0, line.nbytes > 0) == (8, True, True)
@@ -75,12 +75,12 @@ def test_the_disk_writes_nothing_while_it_is_held(tiny: Tiny, tmp_path: Path) ->
     with PrefixBench(str(tiny("hybrid")), tmp_path, prefill_chunk=64) as bench:
         bench.disk.holds = True
         bench.first_token(tuple(range(1, 80)), 64, 0)
-        assert bench.disk.stats()["entries"] == 0
+        assert bench.disk.stats().entries == 0
         bench.disk.holds = False
         bench.write_all()
-        entries = bench.disk.stats()["entries"]
+        entries = bench.disk.stats().entries
         bench.drop_memory()
-        assert (entries, bench.disk.stats()["entries"]) == (2, 2)  # the mark and the prompt's end
+        assert (entries, bench.disk.stats().entries) == (2, 2)  # the mark and the prompt's end
 
 
 def test_the_command_prints_a_table_and_writes_json(

@@ -62,7 +62,7 @@ def test_sparse_and_full_prefill_are_timed_in_turns(tiny: Tiny, monkeypatch: pyt
     with SparseBench(str(tiny("hybrid")), str(tiny("hybrid")), prefill_chunk=128, draft_chunk=128) as bench:
         lines = whole_run(bench, [600, 700], 0.4, 1)
         found = beside_streams(bench, 2, 700, 0.4)
-        assert bench.engine.core.stats()["running"] == 0
+        assert bench.engine.core.stats().num_requests_running == 0
         assert about(bench)["draft_chunk"] == 128
         assert bench.sparse.counts.outcomes["sparse"] == 1 + 2 + 2
     assert [line.length for line in lines] == [600, 700]

@@ -40,21 +40,21 @@ def test_recency_prefers_what_comes_last() -> None:
 
 def test_a_draft_that_looks_at_nothing_gives_its_rules_scores(tiny: Tiny) -> None:
     draft = Draft(load(str(tiny("llama"))).language)
-    scout = Blind(draft, by_recency).scout(TOKENS)
-    assert (scout.restored, scout.left) == (0, 5)
-    assert scout.read(3) == [] and scout.left == 2
-    scout.read(3)
-    assert scout.left == 0 and (scout.scores() == by_recency(TOKENS)).all()
+    scorer = Blind(draft, by_recency).scorer(TOKENS)
+    assert (scorer.restored, scorer.left) == (0, 5)
+    assert scorer.read(3) == [] and scorer.left == 2
+    scorer.read(3)
+    assert scorer.left == 0 and (scorer.scores() == by_recency(TOKENS)).all()
 
 
 def test_what_was_scored_once_is_not_scored_again(tiny: Tiny) -> None:
     draft = Remembering(Draft(load(str(tiny("llama"))).language))
-    first = draft.scout(TOKENS)
+    first = draft.scorer(TOKENS)
     first.read(8)
     known = first.scores()
-    again = draft.scout(TOKENS)
+    again = draft.scorer(TOKENS)
     assert again.read(8) == [] and (again.scores() == known).all()
-    assert draft.scout([9, 8, 7]).read(8) != []
+    assert draft.scorer([9, 8, 7]).read(8) != []
 
 
 def test_a_share_is_of_the_prompts_that_are_right_when_read_whole() -> None:
@@ -78,7 +78,7 @@ def test_every_way_to_choose_reads_the_same_prompts(tiny: Tiny) -> None:
         cells = judge(bench, [900], [1.0, 0.5], 2)
         assert bench.sparse.draft is true
         assert bench.sparse.counts.outcomes["sparse"] == len(KINDS) * 3 * 2
-        assert bench.engine.core.stats()["running"] == 0
+        assert bench.engine.core.stats().num_requests_running == 0
     assert [(cell.kind, cell.choice, cell.keep) for cell in cells] == [
         (kind, choice, keep)
         for kind in KINDS

@@ -34,7 +34,7 @@ def test_the_table_says_how_near_the_target_the_slow_gaps_are() -> None:
 def test_streams_are_measured_while_prompts_are_read(tiny: Tiny) -> None:
     with StallBench(str(tiny("hybrid"))) as bench:
         lines = compare(bench, [None, 0.05], Plan(2, 1, 512, 10.0))
-        assert bench.engine.core.stats()["running"] == 0
+        assert bench.engine.core.stats().num_requests_running == 0
     assert [line.target for line in lines] == [None, 0.05]
     assert all(line.during.count and line.prompt_tokens_per_s > 0 for line in lines)
     assert lines[1].figures()["target_ms"] == 50.0

@@ -222,7 +222,7 @@ def test_tokens_are_owed_until_the_next_step_and_no_longer() -> None:
 def test_a_row_that_owes_tokens_may_not_join() -> None:
     world, other = World([DEFERS], PADDED), World([DEFERS], PADDED)
     other.step(3, [2])
-    with pytest.raises(UnsupportedUse, match="pending"):
+    with pytest.raises(UnsupportedUse, match="pending tokens"):
         world.batch.join(other.batch)
 
 

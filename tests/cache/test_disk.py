@@ -114,14 +114,14 @@ def test_a_put_of_what_is_there_is_no_work(opened: Opened) -> None:
     before = path.stat().st_mtime_ns, path.stat().st_ino
     stored(disk, 1)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
-    assert disk.stats()["writes"] == 1
+    assert disk.stats().writes == 1
 
 
 def test_a_put_whose_parent_is_missing_is_refused(opened: Opened) -> None:
     disk, _ = opened()
     put(disk, 2, parent=1)
     assert finished(disk) == [Written(digest(2), False)]
-    assert disk.stats()["write_errors"] == 0
+    assert disk.stats().write_errors == 0
 
 
 @pytest.mark.parametrize("array, name", [(np.zeros(2), "F32"), (np.zeros(2, ">f4"), "F32"), (np.zeros(2), "F31")])
@@ -165,10 +165,10 @@ def test_the_queue_is_bounded_by_bytes_and_an_empty_one_takes_anything(opened: O
     assert disk.accepts(200) and not disk.accepts(201)
     put(disk, 2, arrays=floats(51))
     put(disk, 3, arrays=floats(50))
-    assert disk.stats()["pending"] == 3
+    assert disk.stats().pending == 3
     gate.open.set()
     assert finished(disk) == [Written(digest(1), True), Written(digest(2), False), Written(digest(3), True)]
-    assert disk.pending_bytes == 0 and disk.stats()["pending"] == 0
+    assert disk.pending_bytes == 0 and disk.stats().pending == 0
 
 
 def test_the_owner_is_woken_for_each_result(opened: Opened) -> None:
@@ -326,5 +326,5 @@ def test_clearing_takes_what_waits_too(opened: Opened) -> None:
     assert Written(digest(2), False) in results and Written(digest(3), False) in results
     assert [result.arrays for result in results if isinstance(result, Read)] == [None]
     assert {path.name for path in disk.folder.iterdir()} == {LOCK}
-    assert disk.stats()["entries"] == 0
+    assert disk.stats().entries == 0
     stored(disk, 4)

@@ -41,7 +41,7 @@ def test_a_full_disk_fails_the_put_and_nothing_else(
         for name in (2, 3):
             put(disk, name, arrays=floats(5000))
         assert finished(disk) == [Written(digest(2), False), Written(digest(3), False)]
-    assert disk.stats()["write_errors"] == 2
+    assert disk.stats().write_errors == 2
     assert caplog.text.count("No space left") == 1
     assert {path.name for path in disk.folder.iterdir()} == {LOCK, digest(1) + SUFFIX}
     assert read(disk, 1) is not None
@@ -95,7 +95,7 @@ def test_files_that_cannot_be_deleted_count_and_cost_no_more_entries(
         patch.setattr(Path, "unlink", fail)
         put(disk, 5, arrays=floats(2500))
         assert finished(disk) == [Evicted([digest(0)]), Written(digest(5), False)]
-    assert disk.stats()["entries"] == 3
+    assert disk.stats().entries == 3
     put(disk, 6, arrays=floats(2500))
     assert finished(disk) == [Evicted([digest(1)]), Written(digest(6), True)]
     assert total(disk.folder) <= 50_000
@@ -251,7 +251,7 @@ def test_a_file_cut_while_the_store_is_open_reads_as_none(opened: Opened) -> Non
             path.unlink()
         assert read(disk, name) is None
         assert not path.exists()
-    assert disk.stats()["entries"] == 0
+    assert disk.stats().entries == 0
 
 
 @pytest.mark.parametrize("field, value", [("layout", "1"), ("fingerprint", "another"), ("id", digest(9))])

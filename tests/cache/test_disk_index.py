@@ -41,7 +41,7 @@ def test_the_chain_of_what_is_written_is_never_evicted(opened: Opened) -> None:
     assert finished(disk) == [Evicted([digest(4)]), Written(digest(5), True)]
     put(disk, 6, parent=5, arrays=floats(2500))
     assert finished(disk) == [Written(digest(6), False)]  # and nothing was evicted for nothing
-    assert disk.stats()["entries"] == 4
+    assert disk.stats().entries == 4
 
 
 def test_a_parent_that_loses_its_last_child_to_eviction_stays_for_the_new_one(opened: Opened) -> None:
@@ -87,7 +87,7 @@ def test_numbers_are_told_without_a_walk_over_all_entries(opened: Opened, monkey
         stored(disk, name)
     monkeypatch.setattr(disk, "_index", Indexed(disk._index.copy()))
     stats = disk.stats()
-    assert (stats["entries"], stats["bytes"]) == (5, total(disk.folder))
+    assert (stats.entries, stats.bytes) == (5, total(disk.folder))
     monkeypatch.undo()
 
 
@@ -189,7 +189,7 @@ def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
                 model.stored.clear()
         else:
             model.hear(finished(disk))
-            assert disk.stats()["bytes"] == total(disk.folder)
+            assert disk.stats().bytes == total(disk.folder)
             if action == "reopen":
                 disk.close()
                 model.hear(disk.done())
@@ -207,7 +207,7 @@ def test_whatever_is_done_the_store_keeps_its_bound_and_its_promises(
         assert isinstance(result, Read) and same(result.arrays, model.stored[result.id])
     names = {LOCK, *(id + SUFFIX for id in model.stored)}
     assert {path.name for path in disk.folder.iterdir()} == names
-    assert disk.stats()["bytes"] == total(disk.folder)
+    assert disk.stats().bytes == total(disk.folder)
     disk.close()
     assert not over
     shutil.rmtree(folder)

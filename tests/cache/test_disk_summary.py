@@ -23,7 +23,7 @@ def test_summaries_tell_what_is_stored(tmp_path: Path, opened: Opened) -> None:
     (summary,) = summaries(tmp_path)
     assert (summary.model, summary.fingerprint, summary.entries) == ("org/model", MODEL, 2)
     assert summary.tokens == 9 and summary.damaged == 0 and summary.in_use
-    assert summary.bytes == total(disk.folder) == disk.stats()["bytes"]
+    assert summary.bytes == total(disk.folder) == disk.stats().bytes
     assert summary.last_used > before - 1  # files have coarser times
     disk.close()
     os.truncate(tmp_path / MODEL / (digest(2) + SUFFIX), 30)

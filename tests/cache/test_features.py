@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cache.features import Features
+from paceline.stats import VisionCacheStats
 
 
 def of(size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -18,7 +19,7 @@ def test_what_was_put_is_found_and_counted() -> None:
     made = of(60)
     features.put("a", made)
     assert features.get("a") is made and features.get("b") is None
-    assert features.stats() == {"hits": 1, "misses": 1, "bytes": 60, "limit_bytes": 100}
+    assert features.stats() == VisionCacheStats(hits=1, misses=1, bytes=60, limit_bytes=100)
     features.put("a", of(10))  # the same pixels: nothing new
     assert features.get("a") is made and features.nbytes == 60
 

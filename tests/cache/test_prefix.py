@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
+from paceline.stats import CachedPrefix
 from tests.cache.test_radix import Said, Text, key
 from tests.lengths import examples
 
@@ -104,7 +105,7 @@ def test_the_least_benefit_for_its_bytes_goes_first() -> None:
         cache.limit = lambda limit=limit: limit  # type: ignore[misc]
         cache.shrink()
         order += sorted(before - set(lengths(cache)))
-    assert order == [30, 40, 20, 50] and cache.memory == 0 and cache.stats.evictions == 4
+    assert order == [30, 40, 20, 50] and cache.memory == 0 and cache.counts.evictions == 4
 
 
 def test_what_is_used_often_stays_longer() -> None:
@@ -248,13 +249,12 @@ def test_a_snapshot_is_plain_numbers() -> None:
     node = keep(cache, (1, 2, 3), 4)
     keep(cache, (9,), 1, "other")
     cache.use(cache.find(ROOT, key((1, 2, 3, 4))))
-    shot = cache.snapshot(largest=1)
-    (largest,) = shot.pop("largest")
-    assert largest.pop("idle_seconds") >= 0
-    assert largest == {"tokens": 3, "bytes": 7, "hits": 1, "tier": "memory", "in_use": True}
-    counted = {name: shot[name] for name in ("hits", "hit_tokens", "stored", "entries")}
-    assert counted == {"hits": 1, "hit_tokens": 3, "stored": 2, "entries": 2}
-    assert (shot["memory_bytes"], shot["memory_limit_bytes"], node.pins) == (9, 1000, 1)
+    shot = cache.stats(largest=1)
+    (largest,) = shot.largest
+    assert largest.idle_seconds >= 0
+    assert largest == CachedPrefix(3, 7, 1, "memory", in_use=True, idle_seconds=largest.idle_seconds)
+    assert (shot.hits, shot.hit_tokens, shot.stored, shot.entries) == (1, 3, 2, 2)
+    assert (shot.memory_bytes, shot.memory_limit_bytes, node.pins) == (9, 1000, 1)
 
 
 def test_others_may_look_while_the_owner_works() -> None:
@@ -268,7 +268,7 @@ def test_others_may_look_while_the_owner_works() -> None:
                 text = key(tuple(random.integers(0, 3, 20).tolist()))
                 hit = cache.peek(ROOT, text)
                 assert 0 <= hit.length <= hit.known <= 20
-                assert cache.snapshot()["memory_bytes"] >= 0
+                assert cache.stats().memory_bytes >= 0
         except BaseException as error:  # noqa: BLE001  for the test's own thread
             errors.append(error)
 
@@ -345,7 +345,7 @@ def check_counts(cache: PrefixCache) -> None:
     assert cache.memory == sum(node.nbytes for node in nodes)
     held = [node.nbytes for node in nodes if node.segment is not None or node.checkpoint is not None]
     assert cache.entries == len(held)
-    listed = [entry["bytes"] for entry in cache.snapshot(largest=3)["largest"]]
+    listed = [entry.bytes for entry in cache.stats(largest=3).largest]
     assert listed == sorted((nbytes for nbytes in held if nbytes), reverse=True)[:3]
 
 
@@ -396,7 +396,7 @@ def test_a_snapshot_looks_at_a_few_nodes_however_many_there_are(monkeypatch: pyt
             patch.setattr(PrefixCache, "nodes", never)
             for _ in range(3):
                 looks[0] = 0
-                assert cache.snapshot()["entries"] == count
+                assert cache.stats().entries == count
             seen.append(looks[0])
     assert seen[0] == seen[1] <= 30
 

@@ -48,7 +48,7 @@ class World:
 
         def rests() -> bool:
             self.tier.poll()
-            if self.tier.busy or self.disk.stats()["pending"] or self.disk._results:
+            if self.tier.busy or self.disk.stats().pending or self.disk._results:
                 return False
             self.tier.poll()
             return not self.tier.busy and not self.tier._writing

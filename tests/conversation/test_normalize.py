@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.messages import Part, checked
+from paceline.conversation.messages import ImagePart, checked
 from paceline.conversation.normalize import arguments_of, normalized, with_arguments
 from paceline.errors import InvalidRequest
 from tests.conversation import fuzz
@@ -204,7 +204,7 @@ def test_every_picture_keeps_the_words_before_it(messages: list[tuple[str, list[
         for before, part in zip(message["content"], message["content"][1:], strict=False)
         if part == IMAGE
     ]
-    assert found == [image.url for image in images if isinstance(image, Part)]
+    assert found == [image.url for image in images if isinstance(image, ImagePart)]
 
 
 # -- words

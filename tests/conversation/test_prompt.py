@@ -25,7 +25,7 @@ PLACEHOLDER = "<|image_pad|>"
 CLOCK = {"type": "function", "function": {"name": "clock", "description": "the time", "parameters": {}}}
 
 
-class Eyes:
+class ImageProcessor:
     """A vision tower's front: a picture has as many tokens as it has pixels."""
 
     def __init__(self, image_token: int) -> None:
@@ -49,8 +49,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def seeing(tokenizer: Tokenizer) -> PromptBuilder:
-    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
-    return PromptBuilder(tokenizer, eyes, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
+    image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
+    return PromptBuilder(tokenizer, image_processor, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +102,8 @@ def test_a_text_becomes_its_tokens_and_tokens_stay_themselves(
 
 def test_each_picture_takes_the_place_of_its_placeholder_and_as_many_tokens_as_it_has(seeing: PromptBuilder) -> None:
     prompt = seeing.chat([user(picture(2, 3), text("and"), picture(1, 4)), user(picture(5, 2))], {})
-    assert seeing.eyes is not None
-    assert runs(prompt.token_ids, seeing.eyes.image_token) == [6, 4, 10]
+    assert seeing.image_processor is not None
+    assert runs(prompt.token_ids, seeing.image_processor.image_token) == [6, 4, 10]
     assert [image.digest for image in prompt.images] == ["2x3", "1x4", "5x2"]
 
 
@@ -169,7 +169,9 @@ def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(
     seeing: PromptBuilder, tokenizer: Tokenizer
 ) -> None:
     forgetful = Tokenizer(tokenizer._wrapped, tokenizer.eos_ids, Templates.of("{{ messages[0].role }}"))
-    builder = PromptBuilder(forgetful, seeing.eyes, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000))
+    builder = PromptBuilder(
+        forgetful, seeing.image_processor, max_images=3, loader=Loader(max_pixels=100, max_bytes=10_000)
+    )
     with pytest.raises(InvalidRequest, match="0 image placeholders for 1 images"):
         builder.chat([user(picture(1, 1))], {})
 
@@ -178,8 +180,8 @@ def test_pictures_of_a_late_system_message_come_first(seeing: PromptBuilder) -> 
     late = {"role": "developer", "content": [text("logo"), picture(5, 2)]}
     prompt = seeing.chat([user(picture(2, 3)), late, user(picture(1, 4))], {})
     assert [image.digest for image in prompt.images] == ["5x2", "2x3", "1x4"]
-    assert seeing.eyes is not None
-    assert runs(prompt.token_ids, seeing.eyes.image_token) == [10, 6, 4]
+    assert seeing.image_processor is not None
+    assert runs(prompt.token_ids, seeing.image_processor.image_token) == [10, 6, 4]
 
 
 # -- tools
@@ -320,8 +322,8 @@ def test_a_long_text_waits_for_memory_and_gives_it_back(tokenizer: Tokenizer) ->
 
 
 def test_pictures_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer: Tokenizer) -> None:
-    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
-    builder = PromptBuilder(tokenizer, eyes, max_images=99, loader=Loader(max_pixels=100, max_bytes=10_000))
+    image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
+    builder = PromptBuilder(tokenizer, image_processor, max_images=99, loader=Loader(max_pixels=100, max_bytes=10_000))
     assert len(builder.chat([user(*[picture(10, 10)] * 10)], {}).images) == 10
     with pytest.raises(InvalidRequest, match="1101 pixels together, and at most 1000") as raised:
         builder.chat([user(*[picture(10, 10)] * 11, picture(1, 1))], {})
@@ -330,9 +332,9 @@ def test_pictures_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer
 
 def test_pictures_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer: Tokenizer) -> None:
     memory = RequestMemory(HostMemory(10_000), HostMemory(100_000))
-    eyes = Eyes(tokenizer.encode(PLACEHOLDER)[0])
+    image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
     loader = Loader(max_pixels=100, max_bytes=10_000)
-    builder = PromptBuilder(tokenizer, eyes, max_images=3, loader=loader, memory=memory)
+    builder = PromptBuilder(tokenizer, image_processor, max_images=3, loader=loader, memory=memory)
     prompt = builder.chat([{"role": "user", "content": [picture(4, 3), picture(2, 2)]}], {})
     assert memory.media.held == sum(image.patches.nbytes for image in prompt.images) > 0
     assert memory.work.held == 0

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.forms import RESULT_OPENING, TOOLS_INSTRUCTION, Change, call_text
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS, Dialect, Templates
+from paceline.conversation.template_fallbacks import RESULT_OPENING, TOOLS_INSTRUCTION, Change, call_text
 from paceline.errors import InvalidRequest, LoadError
 from tests.conversation import fuzz
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from paceline.conversation import video
 from paceline.conversation.media import Loader
+from paceline.conversation.messages import VideoPart
 from paceline.conversation.video import Clip, VideoLimits, decode
-from paceline.conversation.video_part import VideoPart
 from paceline.errors import InvalidRequest
 from tests import videos
 from tests.lengths import examples

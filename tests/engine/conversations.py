@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from paceline.engine.reuse import Reuse
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
 from tests.reference import greedy_text
@@ -169,14 +169,14 @@ class Conversations:
         return said[: ends[0] + 1] if ends else said
 
 
-def check_rest(reuse: Reuse) -> None:
+def check_rest(reuse: PrefixManager) -> None:
     """What holds whenever nothing runs."""
     cache = reuse.cache
     nodes = list(cache.nodes())
     assert all(node.pins == 0 for node in nodes)
     assert cache.memory == sum(node.nbytes for node in nodes)
     assert cache.memory <= cache.limit()
-    assert reuse._held == []
+    assert reuse._waits == []
     for node in nodes:
         assert node.alive and not node.invalid and len(node.key)
         assert node.segment is not None or node.segment_file is not None

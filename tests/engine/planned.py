@@ -1,32 +1,33 @@
-"""Plans with their rows instead of ids: every plan goes through JSON and back, and rows are admitted on the way."""
+"""Plans with their sequences instead of ids: every plan goes through JSON and back, and sequences are admitted on the
+way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from paceline.engine.plan import Cause, StepPlan
-from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 
 
 @dataclass(frozen=True)
 class Chunk:
-    row: Row
+    seq: Sequence
     tokens: int
 
 
 @dataclass(frozen=True)
 class Planned:
-    decode: tuple[Row, ...] = ()
+    decode: tuple[Sequence, ...] = ()
     depth: int = 0
     prefill: tuple[Chunk, ...] = ()
-    encode: Row | None = None
-    score: Row | None = None
-    preempt: tuple[Row, ...] = ()
+    encode: Sequence | None = None
+    score: Sequence | None = None
+    preempt: tuple[Sequence, ...] = ()
     cause: Cause = "memory"
-    exceeds_memory: Row | None = None
-    admitted: tuple[Row, ...] = ()
+    exceeds_memory: Sequence | None = None
+    admitted: tuple[Sequence, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -34,16 +35,16 @@ class Planned:
 
 
 def planned(scheduler: Scheduler, now: float = 0.0) -> Planned:
-    """The next plan that is more than to admit rows, as an engine would have it."""
-    admitted: list[Row] = []
+    """The next plan that is more than to admit sequences, as an engine would have it."""
+    admitted: list[Sequence] = []
     plan = _round_trip(scheduler.plan(now))
     while plan.admit and not plan.preempt:
         admitted += _rows(scheduler, plan.admit)
         plan = _round_trip(scheduler.plan(now))
     admitted += _rows(scheduler, plan.admit)
-    for row, length in zip(_rows(scheduler, plan.decode), plan.draft_lengths, strict=True):
-        row.depth = length
-    known = {row.id: row for row in (*scheduler.running, *scheduler.waiting)}
+    for seq, length in zip(_rows(scheduler, plan.decode), plan.draft_lengths, strict=True):
+        seq.draft.length = length
+    known = {seq.id: seq for seq in (*scheduler.running, *scheduler.waiting)}
     return Planned(
         _rows(scheduler, plan.decode),
         plan.draft_length,
@@ -63,7 +64,7 @@ def _round_trip(plan: StepPlan) -> StepPlan:
     return read
 
 
-def _rows(scheduler: Scheduler, ids: tuple[RequestId, ...]) -> tuple[Row, ...]:
-    known = {row.id: row for row in (*scheduler.running, *scheduler.waiting)}
+def _rows(scheduler: Scheduler, ids: tuple[RequestId, ...]) -> tuple[Sequence, ...]:
+    known = {seq.id: seq for seq in (*scheduler.running, *scheduler.waiting)}
     assert len(known) == len(scheduler.running) + len(scheduler.waiting), "ids are unique"
     return tuple(known[each] for each in ids)

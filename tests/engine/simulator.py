@@ -1,7 +1,7 @@
 """An engine without a model: it keeps `EngineCore.step`'s contract with the scheduler, on a clock of its own.
 
 A script (`random_script`) says who comes when, how long prompts and answers are, who leaves early, and which steps
-fail. Rows advance as a runner would advance them, and join groups as a batch would place them.
+fail. Sequences advance as a runner would advance them, and join groups as a batch would place them.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from paceline.cache.budget import Budget
 from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.slot_plan import LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.admission import Admission
 from paceline.engine.core import RECOVERY_STEPS
 from paceline.engine.faults import MAX_OOM_RETRIES
 from paceline.engine.plan import Cause
 from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
-from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import NeverFits
 from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
@@ -39,7 +38,7 @@ def picture(patches: int) -> Image:
     return Image(np.zeros((0,), dtype=np.float32), (1, 1, patches), "picture")
 
 
-def row(
+def seq(
     prompt: int,
     *,
     limit: int = 1000,
@@ -47,18 +46,15 @@ def row(
     priority: int = 0,
     patches: Iterable[int] = (),
     name: str = "guest",
-) -> Row:
+) -> Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
     images = tuple(picture(size) for size in patches)
-    made = Row(
-        RequestId(f"{name} {next(NUMBERS)}"),
-        Prompt((0,) * prompt, images),
-        Sampling(seed=0),
-        limit,
+    made = Sequence(
+        EngineRequest(RequestId(f"{name} {next(NUMBERS)}"), Prompt((0,) * prompt, images), Sampling(seed=0), limit),
         text,
         lambda delta: None,
     )
-    made.tenant, made.priority = tenant, priority
+    made.request = replace(made.request, tenant=tenant, priority=priority)
     return made
 
 
@@ -73,7 +69,7 @@ def admission(usable: int, *, token: int = 1, width: int = 1, weights: int = 0, 
 class Guest:
     """A request of a script. `says`: tokens after which it ends by itself; `leaves`: steps until its caller goes."""
 
-    row: Row
+    seq: Sequence
     comes: float
     says: int
     leaves: int = NEVER
@@ -84,7 +80,7 @@ class Guest:
 class Script:
     scheduler: Scheduler
     guests: list[Guest]
-    tokens: int = 1  # most tokens that a row gets in a step
+    tokens: int = 1  # most tokens that a sequence gets in a step
     queue: int | None = None  # how many may wait
     faults: float = 0.0  # share of the steps that fail for no reason that lasts
     lost: float = 0.0  # of those: the batch cannot be trusted any more
@@ -99,11 +95,11 @@ class Simulator:
     plans: int = 0
     steps: int = 0
     failures: int = 0  # of steps
-    endings: dict[int, list[str]] = field(default_factory=dict)  # by the row's number: how it ended, each time
+    endings: dict[int, list[str]] = field(default_factory=dict)  # by the sequence's number: how it ended, each time
     ended_at: dict[int, float] = field(default_factory=dict)
-    spells: list[tuple[float, Row]] = field(default_factory=list)  # how long rows waited at a stretch
+    spells: list[tuple[float, Sequence]] = field(default_factory=list)  # how long sequences waited at a stretch
     most: int = 0  # bytes in use at most
-    refused: list[Row] = field(default_factory=list)
+    refused: list[Sequence] = field(default_factory=list)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -114,7 +110,7 @@ class Simulator:
         return not self.scheduler.running and not self.scheduler.waiting
 
     def run(self, most_plans: int = 20_000) -> None:
-        """To the end of the script, and of all its rows."""
+        """To the end of the script, and of all its sequences."""
         coming = sorted(self.script.guests, key=lambda guest: guest.comes)
         guests: dict[int, Guest] = {}
         while coming or not self.idle:
@@ -122,12 +118,12 @@ class Simulator:
                 self.now = max(self.now, coming[0].comes)
             while coming and coming[0].comes <= self.now:
                 guest = coming.pop(0)
-                guests[guest.row.number] = guest
-                self._arrive(guest.row)
+                guests[guest.seq.number] = guest
+                self._arrive(guest.seq)
             self.step(guests)
             assert self.plans < most_plans, "livelock"
 
-    def _arrive(self, new: Row) -> None:
+    def _arrive(self, new: Sequence) -> None:
         self.endings[new.number] = []
         if self.scheduler.admission is not None:
             try:
@@ -161,19 +157,19 @@ class Simulator:
         self.now += self.dice.uniform(0.2, 1.0) * LONGEST
         for number, guest in list(guests.items()):
             guest.leaves -= 1
-            if guest.row.finished is not None:
+            if guest.seq.finished is not None:
                 del guests[number]
             elif guest.leaves <= 0:
-                self.end(guest.row, "cancelled")
+                self.end(guest.seq, "cancelled")
 
     def _plan(self) -> Planned:
         self.plans += 1
         plan = planned(self.scheduler, self.now)
-        self.spells += [(self.now - row.since, row) for row in plan.admitted]
+        self.spells += [(self.now - seq.queue.waiting_since, seq) for seq in plan.admitted]
         return plan
 
     def _check(self, plan: Planned) -> None:
-        """What the rows hold, with all that is read in this step, is never more than there is."""
+        """What the sequences hold, with all that is read in this step, is never more than there is."""
         admission = self.scheduler.admission
         if admission is not None:
             chunk = sum(chunk.tokens for chunk in plan.prefill)
@@ -184,86 +180,86 @@ class Simulator:
     def _ride(self, plan: Planned, guests: dict[int, Guest]) -> None:
         scheduler, script = self.scheduler, self.script
         for chunk in plan.prefill:
-            chunk.row.prefilled += chunk.tokens
-            scheduler.policy.served(chunk.row, chunk.tokens)
+            chunk.seq.computed.tokens += chunk.tokens
+            scheduler.policy.served(chunk.seq, chunk.tokens)
         if plan.encode is not None:
-            plan.encode.pictured += 1
-        rows = list(plan.decode)
-        if not rows:
+            plan.encode.computed.images += 1
+        seqs = list(plan.decode)
+        if not seqs:
             return
-        poisoned = any(guests[row.number].poisoned <= len(row.generated) for row in rows)
+        poisoned = any(guests[seq.number].poisoned <= len(seq.generated) for seq in seqs)
         if script.presses and self.dice.random() < script.presses:
-            self._pressed(rows)
+            self._pressed(seqs)
         elif poisoned or (script.faults and self.dice.random() < script.faults):
-            self._failed(rows)
+            self._failed(seqs)
         else:
-            self._join(rows)
-            for each in rows:
-                count = min(self.dice.randint(1, script.tokens), each.limit - each.launched)
+            self._join(seqs)
+            for each in seqs:
+                count = min(self.dice.randint(1, script.tokens), each.max_tokens - each.scheduled)
                 each.generated += [0] * count
-                each.launched += count
+                each.scheduled += count
                 scheduler.policy.served(each, OUTPUT_WEIGHT * count)
-            scheduler.suspects.succeeded(rows)
-            for each in rows:
-                if len(each.generated) >= min(guests[each.number].says, each.limit):
+            scheduler.isolation.succeeded(seqs)
+            for each in seqs:
+                if len(each.generated) >= min(guests[each.number].says, each.max_tokens):
                     self.end(each, "answered")
 
-    def _join(self, rows: list[Row]) -> None:
-        """As a batch places rows: in the first group that accepts them, at the length that they come with."""
-        present = [each for each in self.scheduler.running if each.group is not None]
-        for new in rows:
-            if new.group is None:
+    def _join(self, seqs: list[Sequence]) -> None:
+        """As a batch places sequences: in the first group that accepts them, at the length that they come with."""
+        present = [each for each in self.scheduler.running if each.computed.group is not None]
+        for new in seqs:
+            if new.computed.group is None:
                 grouping = self._memory_model().grouping
                 groups: dict[int, list[int]] = {}
                 for each in present:
-                    assert each.group is not None
-                    groups.setdefault(each.group, []).append(each.length)
+                    assert each.computed.group is not None
+                    groups.setdefault(each.computed.group, []).append(each.length)
                 fitting = (name for name, lengths in groups.items() if grouping.accepts(lengths, new.length))
-                new.group = next(fitting, new.number)
+                new.computed.group = next(fitting, new.number)
                 present.append(new)
 
     def _memory_model(self) -> MemoryModel:
         return MemoryModel() if self.scheduler.admission is None else self.scheduler.admission.memory_model
 
-    def _failed(self, rows: list[Row]) -> None:
+    def _failed(self, seqs: list[Sequence]) -> None:
         self.failures += 1
         if self.dice.random() < self.script.lost:
-            self.set_back(rows, "fault")
-        verdict = self.scheduler.suspects.failed(rows)
+            self.set_back(seqs, "fault")
+        verdict = self.scheduler.isolation.failed(seqs)
         if verdict.culprit is not None:
             self.end(verdict.culprit, "failed")
-        self.set_back(verdict.apart, "fault")
+        self.set_back(verdict.isolate, "fault")
 
-    def _pressed(self, rows: list[Row]) -> None:
+    def _pressed(self, seqs: list[Sequence]) -> None:
         scheduler = self.scheduler
         self.failures += 1
-        scheduler.pace.squeeze()
-        scheduler.crowd = max(len(rows) // 2, 1)
-        while len(scheduler.running) > scheduler.crowd:
-            self.set_back([scheduler.policy.least(scheduler.running)], "memory")
-        if len(rows) == 1:
-            rows[0].troubles += 1
-            if rows[0].troubles > MAX_OOM_RETRIES:
-                self.end(rows[0], "failed")
+        scheduler.prefill_budget.shrink()
+        scheduler.max_running = max(len(seqs) // 2, 1)
+        while len(scheduler.running) > scheduler.max_running:
+            self.set_back([scheduler.policy.lowest(scheduler.running)], "memory")
+        if len(seqs) == 1:
+            seqs[0].oom_retries += 1
+            if seqs[0].oom_retries > MAX_OOM_RETRIES:
+                self.end(seqs[0], "failed")
 
-    def set_back(self, rows: Iterable[Row], cause: Cause) -> None:
-        for each in rows:
+    def set_back(self, seqs: Iterable[Sequence], cause: Cause) -> None:
+        for each in seqs:
             if each in self.scheduler.running:
-                each.restart()
-                self.scheduler.set_back(each, cause)
+                each.reset_for_recompute()
+                self.scheduler.preempt(each, cause)
 
-    def end(self, row: Row, how: str) -> None:
-        if row.finished is None:
-            self.endings[row.number].append(how)
-            self.ended_at[row.number] = self.now
-        row.finished = "stop"
-        self.scheduler.remove(row)
+    def end(self, seq: Sequence, how: str) -> None:
+        if seq.finished is None:
+            self.endings[seq.number].append(how)
+            self.ended_at[seq.number] = self.now
+        seq.finished = "stop"
+        self.scheduler.remove(seq)
         if how == "answered" and self.scheduler.admission is not None:
-            self.scheduler.admission.outputs.learn(len(row.generated))
+            self.scheduler.admission.output_estimate.observe(len(seq.generated))
 
 
 def random_script(dice: random.Random, policy: PolicyName) -> Script:
-    """Small, so that there can be many: a few rows that contend for a little memory."""
+    """Small, so that there can be many: a few sequences that contend for a little memory."""
     longest = dice.choice((300, 1000, 3000))
     attention = [AttentionCost(None, dice.randint(1, 8))]
     if dice.random() < 0.4:
@@ -294,20 +290,20 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         starvation=dice.choice((0.5, 2.0, 30.0)),
     )
     scheduler.admission = Admission(budget, memory_model, width=width)
-    if dice.random() < 0.5:  # rows say more than is expected
+    if dice.random() < 0.5:  # sequences say more than is expected
         for _ in range(64):
-            scheduler.admission.outputs.learn(1)
+            scheduler.admission.output_estimate.observe(1)
     troubled = dice.random() < 0.4
     guests = []
     for _ in range(dice.randint(1, 10)):
-        guest = row(
+        guest = seq(
             int(longest ** dice.random()) + 1,
             limit=dice.choice((1, 8, 64, 500)),
             tenant=str(dice.choice(GIVEN)),
             priority=dice.choice(GIVEN),
             patches=[dice.randint(1, 60) for _ in range(dice.choice((0, 0, 0, 0, 1, 2)))],
         )
-        guest.uncached = dice.randint(1, len(guest.prompt.token_ids))
+        guest.queue.uncached_tokens = dice.randint(1, len(guest.prompt.token_ids))
         guests.append(
             Guest(
                 guest,

@@ -13,14 +13,13 @@ from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.cache.tier import DiskTier
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine import sequence
 from paceline.engine.core import EngineCore
-from paceline.engine.reuse import Reuse
-from paceline.engine.routing import Router
-from paceline.engine.row import Row
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 
@@ -74,7 +73,7 @@ class Stepper:
         an earlier stepper has `close`d there is known. `features`: bytes for pictures seen before."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
-        self.router = Router(speculation, no_head)
+        self.router = SpeculationPolicy(speculation, no_head)
         self.end_ids = end_ids
         self.runner = Runner(self.model, LAYOUTS[layout], features=Features(features))
         reuse = None
@@ -82,10 +81,10 @@ class Stepper:
             prefixes = PrefixCache(lambda: cache)
             tier = None if disk is None else DiskTier(prefixes, Disk(disk, "fingerprint", disk_limit))
             head = speculation != "off"
-            reuse = Reuse(prefixes, self.runner, feeds_head=head, disk=tier)
+            reuse = PrefixManager(prefixes, self.runner, feeds_head=head, disk=tier)
             if tier is not None:
                 tier.open()
-        self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), reuse=reuse)
+        self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)
         self.heard: dict[str, Heard] = {}
 
     def submit(
@@ -98,15 +97,22 @@ class Stepper:
         text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
         route = self.router.route(prompt, sampling)
         sink = heard.deltas.append
-        self.add(Row(RequestId(name), prompt, sampling, limit, text, sink, route, grammar, self.end_ids))
+        self.add(
+            sequence.Sequence(
+                sequence.EngineRequest(RequestId(name), prompt, sampling, limit, route, eos_ids=self.end_ids),
+                text,
+                sink,
+                grammar,
+            )
+        )
         return heard
 
     def greedy(self, name: str, prompt: Prompt | Sequence[int], tokens: int) -> Heard:
         return self.submit(name, prompt, Sampling(temperature=0, max_tokens=tokens, ignore_eos=True))
 
-    def add(self, row: Row) -> None:
-        row.arrived = self.engine.clock()
-        self.engine.add(row)
+    def add(self, seq: sequence.Sequence) -> None:
+        seq.queue.arrived = self.engine.clock()
+        self.engine.add(seq)
 
     def abort(self, name: str) -> None:
         self.engine.abort(RequestId(name))
@@ -115,7 +121,7 @@ class Stepper:
         """Deliver the step in flight, and plan none."""
         in_flight, self.engine.in_flight = self.engine.in_flight, None
         if in_flight is not None:
-            self.engine.settle(in_flight)
+            self.engine.complete(in_flight)
 
     def step(self, count: int = 1) -> None:
         self.engine.runner = self.runner  # a test may have put in another
@@ -129,14 +135,14 @@ class Stepper:
             scheduler = self.engine.scheduler
             if self.engine.in_flight is None and not scheduler.running and not scheduler.waiting:
                 return
-            if scheduler.running and all(row.held for row in scheduler.running):
+            if scheduler.running and all(seq.prefix.waiting for seq in scheduler.running):
                 time.sleep(0.001)  # the disk is read
         raise AssertionError("the engine did not come to rest")
 
     @property
-    def reuse(self) -> Reuse:
-        assert self.engine.reuse is not None
-        return self.engine.reuse
+    def reuse(self) -> PrefixManager:
+        assert self.engine.prefix is not None
+        return self.engine.prefix
 
     def close(self) -> None:
         """What is not on disk yet goes there; the folder is free for the next stepper."""

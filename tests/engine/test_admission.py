@@ -7,19 +7,19 @@ import pytest
 from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.slot_plan import PADDED, SIMILAR
 from paceline.engine.admission import AHEAD, GROWTH
-from paceline.engine.outputs import PRIOR
-from paceline.engine.pace import LEAST
-from paceline.engine.row import Row
+from paceline.engine.prefill_budget import MIN_CHUNK
+from paceline.engine.queueing import DEFAULT_OUTPUT
+from paceline.engine.sequence import Sequence
 from paceline.errors import NeverFits
-from tests.engine.simulator import admission, row
+from tests.engine.simulator import admission, seq
 
 GIGABYTE = 10**9
 
 
-def say(each: Row, tokens: int) -> Row:
+def say(each: Sequence, tokens: int) -> Sequence:
     """As if it had read its prompt and said so much."""
-    each.prefilled = len(each.context) - 1
-    each.generated, each.launched = [0] * tokens, tokens
+    each.computed.tokens = len(each.context) - 1
+    each.generated, each.scheduled = [0] * tokens, tokens
     return each
 
 
@@ -53,7 +53,7 @@ def test_the_least_chunk_and_the_pictures_count_too() -> None:
     admission(1024).check(1000)
     with pytest.raises(NeverFits):
         admission(1024, chunk_token=1.0).check(1000)
-    admission(1024 + LEAST, chunk_token=1.0).check(1000)
+    admission(1024 + MIN_CHUNK, chunk_token=1.0).check(1000)
     with pytest.raises(NeverFits):
         admission(1024, patch=1.0).check(1000, [5])
     admission(1029, patch=1.0).check(1000, [5])
@@ -73,7 +73,7 @@ def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, wi
         patch=1.0,
         tower_patch=2.0,
     )
-    new = row(prompt, patches=[7])
+    new = seq(prompt, patches=[7])
     low, high = 0, 10**7
     while low < high:  # the least memory with which it is not refused
         rules.budget.limit = (low + high) // 2
@@ -84,30 +84,30 @@ def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, wi
             low = rules.budget.limit + 1
     rules.budget.limit = low
     assert rules.fits([], new)
-    assert not rules.outgrown(new)
-    assert not rules.outgrown(say(new, 1))
+    assert not rules.exceeds_memory(new)
+    assert not rules.exceeds_memory(say(new, 1))
 
 
-# -- how long rows become
+# -- how long sequences become
 
 
 def test_a_row_is_priced_by_what_it_is_expected_to_say_and_never_by_max_tokens_alone() -> None:
     rules = admission(1)
-    assert rules.expected_length(row(100, limit=100_000)) == 100 + PRIOR
-    assert rules.expected_length(row(100, limit=5)) == 105
+    assert rules.expected_length(seq(100, limit=100_000)) == 100 + DEFAULT_OUTPUT
+    assert rules.expected_length(seq(100, limit=5)) == 105
 
 
 def test_what_is_expected_is_learnt() -> None:
     rules = admission(1)
     for _ in range(64):
-        rules.outputs.learn(700)
-    assert rules.expected_length(row(100, limit=100_000)) == 800
+        rules.output_estimate.observe(700)
+    assert rules.expected_length(seq(100, limit=100_000)) == 800
 
 
 def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
     rules = admission(1)
-    assert rules.expected_length(say(row(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
-    assert rules.expected_length(say(row(100, limit=1010), 1000)) == 100 + 1010
+    assert rules.expected_length(say(seq(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
+    assert rules.expected_length(say(seq(100, limit=1010), 1000)) == 100 + 1010
 
 
 # -- now
@@ -115,66 +115,66 @@ def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
 
 def test_a_row_fits_beside_others_if_all_can_become_as_long_as_expected() -> None:
     rules = admission(3 * 512)
-    running = [row(100), row(100)]  # each will have 356 tokens: 512 slots
-    assert rules.fits(running, row(100))
-    assert not rules.fits([*running, row(100)], row(100))
-    assert not rules.fits(running, row(300))
+    running = [seq(100), seq(100)]  # each will have 356 tokens: 512 slots
+    assert rules.fits(running, seq(100))
+    assert not rules.fits([*running, seq(100)], seq(100))
+    assert not rules.fits(running, seq(300))
 
 
 def test_prefixes_count_as_free() -> None:
     rules = admission(512)
     rules.budget.hold("prefixes", 512)
-    assert rules.fits([], row(100))
+    assert rules.fits([], seq(100))
 
 
 def test_alone_a_row_may_begin_even_if_it_may_outgrow_the_memory() -> None:
     rules = admission(512)
-    assert rules.fits([], row(500))
-    assert not rules.fits([], row(520))
-    assert not rules.fits([row(1, limit=1)], row(500))
+    assert rules.fits([], seq(500))
+    assert not rules.fits([], seq(520))
+    assert not rules.fits([seq(1, limit=1)], seq(500))
 
 
 def test_padding_is_paid_for() -> None:
     rules = admission(2 * 4096)
-    long = row(3800)
-    assert rules.fits([long], row(10))
+    long = seq(3800)
+    assert rules.fits([long], seq(10))
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=PADDED)
-    assert rules.fits([long], row(10))
-    assert not rules.fits([long, row(10)], row(10))
+    assert rules.fits([long], seq(10))
+    assert not rules.fits([long, seq(10)], seq(10))
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=SIMILAR)
-    assert rules.fits([long, row(10)], row(10))
+    assert rules.fits([long, seq(10)], seq(10))
 
 
 def test_rows_that_share_a_buffer_pay_for_its_longest_though_their_lengths_differ_by_now() -> None:
     rules = admission(10_000)
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=SIMILAR)
-    short, long = say(row(10), 20), say(row(500), 1000)
+    short, long = say(seq(10), 20), say(seq(500), 1000)
     apart = rules.used([short, long], 0)
-    short.group = long.group = 1
+    short.computed.group = long.computed.group = 1
     assert (apart, rules.used([short, long], 0)) == (256 + 1536, 2 * 1536)
 
 
 def test_what_is_still_to_be_read_is_counted_before_it_is_read() -> None:
     rules = admission(3000)
-    reading = row(2900)
+    reading = seq(2900)
     assert rules.used([reading], 0) == 0
     assert rules.left([reading]) == 3000 - 3072
-    assert rules.left([row(100), reading]) < rules.left([reading])
+    assert rules.left([seq(100), reading]) < rules.left([reading])
 
 
 def test_no_row_is_taken_to_become_longer_than_it_may() -> None:
     rules = admission(256)
-    assert rules.left([say(row(250, limit=6), 1)]) == 0
-    assert rules.left([say(row(250, limit=1000), 1)]) < 0
+    assert rules.left([say(seq(250, limit=6), 1)]) == 0
+    assert rules.left([say(seq(250, limit=1000), 1)]) < 0
 
 
 def test_who_is_let_in_is_not_at_once_too_much() -> None:
     rules = admission(0)
     for prompt in range(1, 1500, 7):
-        running, new = [say(row(prompt), 300)], row(prompt // 2 + 1)
-        rules.budget.limit = rules.promised([*running, new], LEAST)
+        running, new = [say(seq(prompt), 300)], seq(prompt // 2 + 1)
+        rules.budget.limit = rules.reserved([*running, new], MIN_CHUNK)
         assert rules.fits(running, new)
-        assert rules.left([*running, new]) >= rules.reading([*running, new], LEAST)
+        assert rules.left([*running, new]) >= rules.reading([*running, new], MIN_CHUNK)
     assert AHEAD < GROWTH
 
 
@@ -183,17 +183,17 @@ def test_who_is_let_in_is_not_at_once_too_much() -> None:
 
 def test_the_chunk_shrinks_by_halves_until_it_fits_but_not_below_the_least() -> None:
     rules = admission(1_000_000, chunk_token=10.0)
-    reading = [row(3000)]
+    reading = [seq(3000)]
     assert rules.chunk(reading, 512, 5120) == 512
     assert rules.chunk(reading, 512, 5119) == 256
     assert rules.chunk(reading, 512, 700) == 64
-    assert rules.chunk(reading, 512, 0) == LEAST
+    assert rules.chunk(reading, 512, 0) == MIN_CHUNK
     assert rules.chunk(reading, 8, 0) == 8
 
 
 def test_rows_that_only_decode_do_not_shrink_the_chunk() -> None:
     rules = admission(10, chunk_token=10.0)
-    assert rules.chunk([say(row(10), 1)], 512, 0) == 512
+    assert rules.chunk([say(seq(10), 1)], 512, 0) == 512
 
 
 # -- the account
@@ -201,7 +201,7 @@ def test_rows_that_only_decode_do_not_shrink_the_chunk() -> None:
 
 def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_take() -> None:
     rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
-    rules.account([say(row(100), 200), row(50, patches=[9])], 64)
+    rules.account([say(seq(100), 200), seq(50, patches=[9])], 64)
     parts = rules.budget.held()
     assert parts["rows"] == 512
     assert parts["promised"] == 512 + 512 - 512
@@ -211,19 +211,19 @@ def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_
 
 def test_when_nobody_is_there_nothing_is_held() -> None:
     rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
-    rules.account([row(50, patches=[9])], 64)
+    rules.account([seq(50, patches=[9])], 64)
     rules.account([], 64)
     assert set(rules.budget.held().values()) == {0}
 
 
 def test_the_status_has_every_part() -> None:
     rules = admission(1000, weights=24)
-    rules.account([say(row(100), 1)], 64)
+    rules.account([say(seq(100), 1)], 64)
     stats = rules.stats()
-    assert stats["limit_bytes"] == 1024
-    assert stats["parts"]["rows"] == 256
-    assert stats["free_bytes"] == 1000 - 512
-    assert stats["expected_output_tokens"] == PRIOR
+    assert stats.limit_bytes == 1024
+    assert stats.parts["rows"] == 256
+    assert stats.free_bytes == 1000 - 512
+    assert stats.expected_output_tokens == DEFAULT_OUTPUT
 
 
 def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:
@@ -233,8 +233,8 @@ def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_featur
         rules.budget.hold(name, size)
     kept = 24 + 1000 + 2000 + 4000
     assert rules.held([]) == kept
-    short, long, reading = say(row(10), 20), say(row(500), 1000), row(700, patches=[9])
-    reading.prefilled = 300
+    short, long, reading = say(seq(10), 20), say(seq(500), 1000), seq(700, patches=[9])
+    reading.computed.tokens = 300
     together, apart, pictures = 2 * 1536 + 2 * 7, 512 + 7, 13
     assert rules.held([short, long, reading]) == kept + together + apart + pictures
     long.patches = (100,)  # it has read them
@@ -246,16 +246,16 @@ def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_featur
 
 def test_a_draft_is_paid_for_while_a_prompt_is_still_to_be_scored_and_one_at_a_time() -> None:
     rules = admission(100_000)
-    first, second, plain = row(100), row(300), row(2000)
-    first.decided = second.decided = False
+    first, second, plain = seq(100), seq(300), seq(2000)
+    first.sparse.decided = second.sparse.decided = False
     without = rules.used([first, second, plain], 0)
     rules.scoring = lambda tokens: 10 * tokens
     assert rules.used([first, second, plain], 0) == without + 3000
     rules.account([first, second, plain], 0)
     assert rules.budget.held()["draft"] == 3000
-    second.decided = True
+    second.sparse.decided = True
     rules.account([first, second, plain], 0)
     assert rules.budget.held()["draft"] == 1000
-    first.decided = True
+    first.sparse.decided = True
     rules.account([first, second, plain], 0)
     assert rules.budget.held()["draft"] == 0

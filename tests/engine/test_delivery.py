@@ -1,4 +1,4 @@
-"""What a row hears of its tokens, without an engine."""
+"""What a sequence hears of its tokens, without an engine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import delivery
-from paceline.engine.row import Row
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import QueueFull
 from paceline.types import Delta, Prompt, RequestId, Sampling, TokenLogprob
 
@@ -17,24 +16,26 @@ END = frozenset({0})
 
 
 class Told(list[Delta]):
-    def row(self, limit: int = 100, **sampling: Any) -> Row:
+    def seq(self, limit: int = 100, **sampling: Any) -> Sequence:
         wanted = Sampling(**sampling)
         text = TextStream(ByteDetokenizer(lambda token: bytes([token])), wanted.stop)
-        return Row(RequestId("row"), Prompt((7, 8), tail="tail"), wanted, limit, text, self.append, end_ids=END)
+        return Sequence(
+            EngineRequest(RequestId("row"), Prompt((7, 8), tail="tail"), wanted, limit, eos_ids=END), text, self.append
+        )
 
     @property
     def text(self) -> str:
         return "".join(delta.text for delta in self)
 
 
-def say(row: Row, text: str) -> list[str | None]:
-    return [delivery.word(row, ord(letter), None) for letter in text]
+def say(seq: Sequence, text: str) -> list[str | None]:
+    return [delivery.deliver_token(seq, ord(letter), None) for letter in text]
 
 
 def test_the_first_delta_tells_of_the_prompt_and_the_last_of_what_was_used() -> None:
     told = Told()
-    row = told.row()
-    assert say(row, "abc\0") == [None, None, None, "stop"]
+    seq = told.seq()
+    assert say(seq, "abc\0") == [None, None, None, "stop"]
     assert told.text == "abc" and [delta.finish_reason for delta in told] == [None, None, None, "stop"]
     assert told[0].prompt is not None and told[0].prompt.tail == "tail"
     assert all(delta.prompt is None for delta in told[1:]) and all(delta.usage is None for delta in told[:-1])
@@ -44,52 +45,52 @@ def test_the_first_delta_tells_of_the_prompt_and_the_last_of_what_was_used() -> 
 
 def test_the_end_token_has_no_text_but_is_told_with_its_score() -> None:
     told = Told()
-    row = told.row()
-    say(row, "a")
+    seq = told.seq()
+    say(seq, "a")
     score = TokenLogprob(0, -0.5)
-    assert delivery.word(row, 0, score) == "stop"
+    assert delivery.deliver_token(seq, 0, score) == "stop"
     assert [token for delta in told for token in delta.token_ids] == [97, 0]
     assert told.text == "a" and told[-1].logprobs[-1] is score
 
 
 def test_the_last_token_that_it_may_say_ends_it() -> None:
     told = Told()
-    row = told.row(limit=2)
-    assert say(row, "ab") == [None, "length"]
+    seq = told.seq(limit=2)
+    assert say(seq, "ab") == [None, "length"]
     assert told.text == "ab" and told[-1].finish_reason == "length"
 
 
 def test_a_stop_is_told_and_not_said() -> None:
     told = Told()
-    row = told.row(stop=("cd",))
-    assert say(row, "abcd") == [None, None, None, "stop"]
+    seq = told.seq(stop=("cd",))
+    assert say(seq, "abcd") == [None, None, None, "stop"]
     assert told.text == "ab" and told[-1].stop_reason == "cd"
 
 
 def test_before_its_least_length_nothing_stops_it() -> None:
     told = Told()
-    row = told.row(min_tokens=3, stop=("b",), stop_token_ids=(120,))
-    assert delivery.word(row, 0, None) is None
-    assert say(row, "b") == [None]
-    assert say(row, "x") == [None]
-    assert delivery.word(row, 120, None) == "stop"
+    seq = told.seq(min_tokens=3, stop=("b",), stop_token_ids=(120,))
+    assert delivery.deliver_token(seq, 0, None) is None
+    assert say(seq, "b") == [None]
+    assert say(seq, "x") == [None]
+    assert delivery.deliver_token(seq, 120, None) == "stop"
     assert told[-1].stop_reason == 120
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
 def test_what_it_held_back_is_lost_where_it_did_not_end_by_itself(reason: Any) -> None:
     told = Told()
-    row = told.row(stop=("bcd",))
-    say(row, "ab")
+    seq = told.seq(stop=("bcd",))
+    say(seq, "ab")
     refusal = QueueFull("full", 3) if reason == "error" else None
-    assert delivery.last_words(row, reason, error="why", refusal=refusal) == reason
+    assert delivery.finish(seq, reason, error="why", refusal=refusal) == reason
     assert told.text == "a" and (told[-1].error, told[-1].refusal) == ("why", refusal)
 
 
 def test_guesses_that_were_right_move_from_one_count_to_the_other() -> None:
     told = Told()
-    row = told.row()
-    row.rejected = 2
-    delivery.word(row, 97, None, guessed=True)
-    delivery.word(row, 98, None)
-    assert (row.accepted, row.rejected) == (1, 1)
+    seq = told.seq()
+    seq.rejected = 2
+    delivery.deliver_token(seq, 97, None, drafted=True)
+    delivery.deliver_token(seq, 98, None)
+    assert (seq.accepted, seq.rejected) == (1, 1)

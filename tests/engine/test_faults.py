@@ -1,4 +1,4 @@
-"""Failures stay with their row; a device that keeps failing ends the engine."""
+"""Failures stay with their sequence; a device that keeps failing ends the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.engine.faults import MAX_FAILING_STEPS
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 from tests.engine.stepper import Instead, Stepper
 from tests.integration.test_exactness import prompt
@@ -20,10 +20,10 @@ Tiny = Callable[..., Path]
 
 
 def held(stepper: Stepper) -> tuple[int, int, int, int]:
-    """What an engine holds: running and waiting rows, known requests, rows in the batch."""
+    """What an engine holds: running and waiting sequences, known requests, sequences in the batch."""
     engine = stepper.engine
     stepper.step(2)
-    return len(engine.scheduler.running), len(engine.scheduler.waiting), len(engine.rows), len(stepper.runner.rows)
+    return len(engine.scheduler.running), len(engine.scheduler.waiting), len(engine.seqs), len(stepper.runner.seqs)
 
 
 def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,10 +33,10 @@ def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.
     bad = stepper.greedy("bad", prompt(50), 12)
     prefill = stepper.runner.prefill
 
-    def fails(row: Row, tokens: int) -> list[mx.array]:
-        if row.id == "bad":
+    def fails(seq: Sequence, tokens: int) -> list[mx.array]:
+        if seq.id == "bad":
             raise RuntimeError("no such thing")
-        return prefill(row, tokens)
+        return prefill(seq, tokens)
 
     monkeypatch.setattr(stepper.runner, "prefill", fails)
     late = stepper.greedy("late", prompt(30), 12)
@@ -59,7 +59,7 @@ def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch
         steps += 1
         (logits, *others), close = forward(*arguments, **options)
         if steps == 5:
-            place = [row.id for row in stepper.runner.rows].index(RequestId("bad"))
+            place = [seq.id for seq in stepper.runner.seqs].index(RequestId("bad"))
             logits = mx.where((mx.arange(logits.shape[0]) == place)[:, None, None], mx.nan, logits)
         return [logits, *others], close
 
@@ -79,7 +79,7 @@ def test_a_row_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.Mon
     def broken(*_: Any, **__: Any) -> None:
         raise ValueError("not a character")
 
-    monkeypatch.setattr(stepper.engine.rows[RequestId("bad")].text, "push", broken)
+    monkeypatch.setattr(stepper.engine.seqs[RequestId("bad")].text, "push", broken)
     stepper.finish()
     assert bad.finish_reason == "error"
     assert good.tokens == greedy_text(hybrid, prompt(10), 8)
@@ -87,7 +87,7 @@ def test_a_row_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.Mon
 
 def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid, "similar")
-    rows = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
+    seqs = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
     forward = stepper.runner.forward
     steps = 0
 
@@ -101,13 +101,13 @@ def test_a_step_that_fails_once_is_run_again_and_nobody_notices(hybrid: Path, mo
 
     monkeypatch.setattr(stepper.runner, "forward", Instead(forward, sometimes))
     stepper.finish()
-    assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
+    assert [seq.tokens for seq in seqs] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
     assert stepper.engine.failure is None
 
 
 def test_a_sampler_that_fails_once_changes_nobodys_tokens(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid, "similar")
-    rows = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
+    seqs = [stepper.greedy(str(n), prompt(n), 16) for n in (20, 33)]
     sampler = stepper.runner.sampler
     steps = 0
 
@@ -120,7 +120,7 @@ def test_a_sampler_that_fails_once_changes_nobodys_tokens(hybrid: Path, monkeypa
 
     monkeypatch.setattr(stepper.runner, "sampler", Instead(sampler, sometimes))
     stepper.finish()
-    assert [row.tokens for row in rows] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
+    assert [seq.tokens for seq in seqs] == [greedy_text(hybrid, prompt(n), 16) for n in (20, 33)]
 
 
 def test_reads_that_keep_failing_stop_the_engine_too(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_prompts_that_fail_are_the_devices_fault_only_if_it_can_do_nothing_else(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepper = Stepper(hybrid)
-    monkeypatch.setattr(stepper.runner, "prefill", lambda row, tokens: 1 / 0)
+    monkeypatch.setattr(stepper.runner, "prefill", lambda seq, tokens: 1 / 0)
     for n in range(2 * MAX_FAILING_STEPS):
         stepper.greedy(f"poison {n}", prompt(9), 3)
         stepper.step(3)

@@ -1,4 +1,5 @@
-"""A traced pass is the plain pass: same outputs, same layers afterwards, whatever rows join and leave in between."""
+"""A traced pass is the plain pass: same outputs, same layers afterwards, whatever sequences join and leave in
+between."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ def taken_in(
     In closed form: on CPU every new chain of small operations is compiled, and a loop would be one for every width.
     """
     [tokens] = pending
-    rows, width = tokens.shape
-    counts = (mx.full((rows,), width) if kept is None else kept)[:, None]
-    state = mx.zeros((rows, 1)) if current[0] is None else current[0]
+    seqs, width = tokens.shape
+    counts = (mx.full((seqs,), width) if kept is None else kept)[:, None]
+    state = mx.zeros((seqs, 1)) if current[0] is None else current[0]
     weights = mx.where(mx.arange(width) < counts, 0.5 ** (counts - 1 - mx.arange(width)), 0)
     return [0.5**counts * state + (tokens[:, None].astype(mx.float32) @ weights[..., None])[:, 0]]
 
@@ -68,9 +69,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
     """All that models do with their caches: positions, attention over the buffers, states with and without owing."""
     [tokens] = inputs
-    rows, width = tokens.shape
+    seqs, width = tokens.shape
     offset: Any = batch.offset
-    places = mx.broadcast_to(mx.array(offset).reshape(-1, 1), (rows, 1))
+    places = mx.broadcast_to(mx.array(offset).reshape(-1, 1), (seqs, 1))
     h = (TABLE[tokens] + TABLE[(places + mx.arange(width)) % len(TABLE)])[:, None]
     for cache in batch.flat:
         if isinstance(cache, AttentionCache):
@@ -94,7 +95,7 @@ MIX = mx.array(np.random.default_rng(1).standard_normal((8, 8)).astype(np.float3
 
 
 class Pair:
-    """Two batches of the same rows: one stepped plainly, one through the forward under test."""
+    """Two batches of the same sequences: one stepped plainly, one through the forward under test."""
 
     def __init__(self, plans: Sequence[LayerPlan], layout: str, forward: Forward, function: Any = toy) -> None:
         self.plans, self.grouping = plans, LAYOUTS[layout]
@@ -148,21 +149,21 @@ class Pair:
     def join(self, length: int, delta: int = 0) -> None:
         tokens = [mx.array(self.tokens.integers(0, 200, (1, length)), dtype=mx.int32)] if length else []
         for batch in (self.plain, self.other):
-            row = Batch(self.plans, self.grouping)
+            seq = Batch(self.plans, self.grouping)
             if length:
-                row.begin(length)
-                self.function(tokens, row)
-                row.commit()
-            row.deltas[0] = delta
-            batch.join(row)
+                seq.begin(length)
+                self.function(tokens, seq)
+                seq.commit()
+            seq.deltas[0] = delta
+            batch.join(seq)
 
-    def keep(self, rows: Sequence[int]) -> None:
-        self.plain.keep(rows)
-        self.other.keep(rows)
+    def keep(self, seqs: Sequence[int]) -> None:
+        self.plain.keep(seqs)
+        self.other.keep(seqs)
 
 
 def script(pair: Pair) -> int:
-    """Widths and kinds in every order, rows that come and go, buffers that grow. Returns the number of steps."""
+    """Widths and kinds in every order, sequences that come and go, buffers that grow. Returns the number of steps."""
     pair.step(1)
     pair.step(3, [2])
     pair.step(3, [1])  # the same shape again, with tokens pending
@@ -189,7 +190,7 @@ def script(pair: Pair) -> int:
 def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout: str) -> None:
     forward = Forward(toy, traces=True, patience=1)
     pair = Pair(MODELS[model], layout, forward)
-    first = forward.traced_calls  # a row's very first step allocates, and cannot be traced
+    first = forward.traced_calls  # a sequence's very first step allocates, and cannot be traced
     steps = script(pair)
     assert (first, forward.traced_calls) == (0, steps)
     assert forward._batch is None

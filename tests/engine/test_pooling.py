@@ -1,4 +1,4 @@
-"""Rows whose hidden states are pooled: the same vector in any company and any chunks, and nothing left of them."""
+"""Sequences whose hidden states are pooled: the same vector in any company and any chunks, and nothing left of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def vector(heard: Heard) -> Any:
 
 def is_at_rest(stepper: Stepper) -> bool:
     runner = stepper.runner
-    return not stepper.engine.rows and not stepper.engine.scheduler.running and runner.batch is None
+    return not stepper.engine.seqs and not stepper.engine.scheduler.running and runner.batch is None
 
 
 @pytest.mark.thin(3)
@@ -60,9 +60,9 @@ def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: 
     stepper = Stepper(folder, chunk=16)
     heard = [embed(stepper, f"{n}", text(n), pooling) for n in (1, 2, 16, 17, 75)]
     stepper.finish()
-    for row, length in zip(heard, (1, 2, 16, 17, 75), strict=True):
-        np.testing.assert_allclose(vector(row), reference(folder, text(length), pooling), atol=EXACT)
-        assert abs(np.linalg.norm(vector(row)) - 1) < 1e-6
+    for seq, length in zip(heard, (1, 2, 16, 17, 75), strict=True):
+        np.testing.assert_allclose(vector(seq), reference(folder, text(length), pooling), atol=EXACT)
+        assert abs(np.linalg.norm(vector(seq)) - 1) < 1e-6
     assert is_at_rest(stepper)
 
 
@@ -80,9 +80,9 @@ def test_rows_that_decode_and_rows_that_are_pooled_do_not_change_each_other(
     stepper.step(3)
     late = stepper.greedy("late", text(12), 20)
     stepper.finish()
-    for row, length in zip(pooled, (3, 60), strict=True):
-        np.testing.assert_allclose(vector(row), reference(folder, text(length)), atol=EXACT)
-    assert [row.tokens for row in talking] == [greedy_text(folder, text(n), 30) for n in (5, 40)]
+    for seq, length in zip(pooled, (3, 60), strict=True):
+        np.testing.assert_allclose(vector(seq), reference(folder, text(length)), atol=EXACT)
+    assert [seq.tokens for seq in talking] == [greedy_text(folder, text(n), 30) for n in (5, 40)]
     assert late.tokens == greedy_text(folder, text(12), 20)
     assert is_at_rest(stepper)
 
@@ -129,10 +129,10 @@ def test_no_prefix_is_used_and_none_is_left(llama: Path) -> None:
     stepper = Stepper(llama, chunk=16, cache=1 << 24)
     stepper.greedy("first", text(64), 2)
     stepper.finish()
-    entries = stepper.reuse.stats()["entries"]
+    entries = stepper.reuse.stats().entries
     heard = embed(stepper, "row", text(64))
     stepper.finish()
-    assert heard.cached == 0 and stepper.reuse.stats()["entries"] == entries
+    assert heard.cached == 0 and stepper.reuse.stats().entries == entries
     np.testing.assert_allclose(vector(heard), reference(llama, text(64)), atol=EXACT)
 
 
@@ -192,8 +192,8 @@ def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch:
     submitted: list[int] = []
     waited: list[int] = []
 
-    def submits(row: Any, tokens: int) -> Any:
-        arrays = prefill(row, tokens)
+    def submits(seq: Any, tokens: int) -> Any:
+        arrays = prefill(seq, tokens)
         submitted.append(id(arrays))
         kept.append(arrays)  # or the next list may have its id
         return arrays
@@ -214,17 +214,17 @@ def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch:
     monkeypatch.setattr(stepper.runner, "collect", fails)
     stepper.finish()
     assert len(submitted) > 1 and set(submitted) <= set(waited)
-    assert [row.tokens for row in (talking, late)] == [greedy_text(llama, text(n), 12) for n in (5, 80)]
+    assert [seq.tokens for seq in (talking, late)] == [greedy_text(llama, text(n), 12) for n in (5, 80)]
 
 
 def test_a_row_that_is_set_back_begins_again(llama: Path) -> None:
     stepper = Stepper(llama, chunk=8)
     heard = embed(stepper, "row", text(40))
     stepper.step(3)
-    (row,) = stepper.engine.scheduler.running
-    assert row.pooled is not None and row.remaining
-    row.restart()
-    assert row.pooled is None
+    (seq,) = stepper.engine.scheduler.running
+    assert seq.computed.pooled is not None and seq.remaining
+    seq.reset_for_recompute()
+    assert seq.computed.pooled is None
     stepper.finish()
     np.testing.assert_allclose(vector(heard), reference(llama, text(40)), atol=EXACT)
 
@@ -233,7 +233,7 @@ def test_states_that_are_not_numbers_are_an_error(llama: Path) -> None:
     stepper = Stepper(llama, chunk=4)
     heard = embed(stepper, "row", text(8))
     stepper.step()
-    (row,) = stepper.engine.scheduler.running
-    row.pooled = row.pooled * float("nan")
+    (seq,) = stepper.engine.scheduler.running
+    seq.computed.pooled = seq.computed.pooled * float("nan")
     stepper.finish()
     assert heard.finish_reason == "error" and "not numbers" in (heard.deltas[0].error or "")

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
-from paceline.engine.row import Row
+from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine import sequence
 from paceline.engine.sampler import NOT_A_NUMBER, Sampled, Sampler, _key
 from paceline.types import Prompt, RequestId, Sampling
 from tests.lengths import examples
@@ -23,28 +22,30 @@ Floats = NDArray[np.float64]
 ENDS = frozenset({1, 3})
 
 
-def row(sampling: Sampling, prompt: Sequence[int] = (0,)) -> Row:
+def seq(sampling: Sampling, prompt: Sequence[int] = (0,)) -> sequence.Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    return Row(RequestId("row"), Prompt(tuple(prompt)), sampling, 1000, text, lambda delta: None)
+    return sequence.Sequence(
+        sequence.EngineRequest(RequestId("row"), Prompt(tuple(prompt)), sampling, 1000), text, lambda delta: None
+    )
 
 
-def greedy(**rules: Any) -> Row:
+def greedy(**rules: Any) -> sequence.Sequence:
     prompt = rules.pop("prompt", (0,))
-    return row(Sampling(temperature=0, **rules), prompt)
+    return seq(Sampling(temperature=0, **rules), prompt)
 
 
 class Steps:
-    """Rows and their sampler, stepped as the runner steps them."""
+    """Sequences and their sampler, stepped as the runner steps them."""
 
-    def __init__(self, rows: Sequence[Row], vocabulary: int, ends: frozenset[int] = frozenset()) -> None:
+    def __init__(self, seqs: Sequence[sequence.Sequence], vocabulary: int, ends: frozenset[int] = frozenset()) -> None:
         self.sampler = Sampler(vocabulary)
-        for row in rows:
-            row.ends = row.ends | ends
-        self.rows: list[Row] = []
-        self.arrange(rows)
+        for seq in seqs:
+            seq.stop_ids = seq.stop_ids | ends
+        self.rows: list[sequence.Sequence] = []
+        self.arrange(seqs)
 
-    def arrange(self, rows: Sequence[Row]) -> None:
-        self.rows = list(rows)
+    def arrange(self, seqs: Sequence[sequence.Sequence]) -> None:
+        self.rows = list(seqs)
         self.sampler.arrange(self.rows)
 
     def sampled(self, logits: Any) -> Sampled:
@@ -55,7 +56,7 @@ class Steps:
     def __call__(self, logits: Any) -> list[int]:
         tokens = numbers(self.sampled(logits).tokens)
         for each, token in zip(self.rows, tokens, strict=True):
-            each.launched += 1
+            each.scheduled += 1
             each.generated.append(token)
         return tokens
 
@@ -64,7 +65,7 @@ def numbers(tokens: mx.array) -> list[int]:
     return [int(token) for token in np.array(tokens)]
 
 
-def one(each: Row, logits: Sequence[float], ends: frozenset[int] = frozenset()) -> int:
+def one(each: sequence.Sequence, logits: Sequence[float], ends: frozenset[int] = frozenset()) -> int:
     return Steps([each], len(logits), ends)([logits])[0]
 
 
@@ -80,7 +81,7 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def adjusted(logits: Floats, each: Row, ends: frozenset[int]) -> Floats:
+def adjusted(logits: Floats, each: sequence.Sequence, ends: frozenset[int]) -> Floats:
     s, scores = each.sampling, logits.copy()
     counts = np.bincount(np.asarray(each.generated, dtype=int), minlength=len(logits))
     for token in {*each.prompt.token_ids, *each.generated}:
@@ -106,11 +107,11 @@ def filtered(scores: Floats, s: Sampling) -> Floats:
     return np.asarray(result)
 
 
-def expected(logits: Floats, each: Row, ends: frozenset[int] = frozenset()) -> tuple[int, float]:
+def expected(logits: Floats, each: sequence.Sequence, ends: frozenset[int] = frozenset()) -> tuple[int, float]:
     """The token, and by how much it beats the next one (rounding decides where that is nothing)."""
     scores = adjusted(logits, each, ends)
     if each.sampling.temperature > 0:
-        noise = mx.random.gumbel((len(logits),), key=mx.array(_key(each.seed, each.launched), dtype=mx.uint32))
+        noise = mx.random.gumbel((len(logits),), key=mx.array(_key(each.seed, each.scheduled), dtype=mx.uint32))
         scores = filtered(scores / each.sampling.temperature, each.sampling) + np.array(noise, dtype=np.float64)
     best = int(scores.argmax())
     return best, float(scores[best] - np.delete(scores, best).max())
@@ -142,18 +143,18 @@ RULES = st.builds(
 def test_rows_with_any_rules_mixed_in_a_batch_choose_as_numpy_chooses_for_each_alone(
     rules: list[Sampling], prompts: list[list[int]], seed: int, keep: int
 ) -> None:
-    rows = [row(rule, prompt) for rule, prompt in zip(rules, prompts, strict=False)]
-    steps = Steps(rows, 20, ENDS)
+    seqs = [seq(rule, prompt) for rule, prompt in zip(rules, prompts, strict=False)]
+    steps = Steps(seqs, 20, ENDS)
     for step in range(5):
-        logits = random_logits(len(rows), 20, seed=seed + step)
-        wanted = [expected(logits[i], each, ENDS) for i, each in enumerate(rows)]
+        logits = random_logits(len(seqs), 20, seed=seed + step)
+        wanted = [expected(logits[i], each, ENDS) for i, each in enumerate(seqs)]
         tokens = steps(logits)
         for i, (token, (best, lead)) in enumerate(zip(tokens, wanted, strict=True)):
-            assert token == best or lead < 1e-4, rows[i].sampling
+            assert token == best or lead < 1e-4, seqs[i].sampling
         if step == 2:  # some leave, and the others' places change
-            rows = [each for i, each in enumerate(rows) if keep >> i & 1] or rows
-            rows = rows[::-1]
-            steps.arrange(rows)
+            seqs = [each for i, each in enumerate(seqs) if keep >> i & 1] or seqs
+            seqs = seqs[::-1]
+            steps.arrange(seqs)
 
 
 # -- each rule by itself
@@ -191,8 +192,8 @@ def test_no_end_token_comes_before_min_tokens_and_it_may_come_right_after() -> N
 
 
 def test_a_ban_ends_for_each_row_in_its_own_step() -> None:
-    rows = [greedy(min_tokens=n) for n in (0, 1, 2, 4)]
-    steps = Steps(rows, 4, ENDS)
+    seqs = [greedy(min_tokens=n) for n in (0, 1, 2, 4)]
+    steps = Steps(seqs, 4, ENDS)
     logits = [[1.0, 9.0, 2.0, 8.0]] * 4
     assert [steps(logits) for _ in range(5)] == [[1, 2, 2, 2], [1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 1, 2], [1, 1, 1, 1]]
 
@@ -204,8 +205,8 @@ def test_an_end_token_that_the_model_has_no_logit_for_is_no_trouble() -> None:
 
 def draws(sampling: dict[str, Any], logits: Sequence[float], count: int = 600) -> NDArray[np.int64]:
     """How often each token comes, over `count` seeds."""
-    rows = [row(Sampling(seed=seed, **sampling)) for seed in range(count)]
-    tokens = Steps(rows, len(logits))([logits] * count)
+    seqs = [seq(Sampling(seed=seed, **sampling)) for seed in range(count)]
+    tokens = Steps(seqs, len(logits))([logits] * count)
     return np.bincount(tokens, minlength=len(logits))
 
 
@@ -267,13 +268,13 @@ UNEVEN = [1.7, 0.9, 0.4, 0.0, -0.6, -1.0]
 )
 def test_what_is_drawn_follows_the_distribution(rules: dict[str, Any]) -> None:
     count = 4000
-    each = row(Sampling(**rules))
+    each = seq(Sampling(**rules))
     chances = softmax(adjusted(np.array(UNEVEN), each, frozenset()) / each.sampling.temperature)
     over_seeds = draws(rules, UNEVEN, count)
-    rows = [row(Sampling(seed=5, **rules)) for _ in range(count)]
-    for place, other in enumerate(rows):
-        other.launched = place
-    over_places = np.bincount(Steps(rows, 6)([UNEVEN] * count), minlength=6)
+    seqs = [seq(Sampling(seed=5, **rules)) for _ in range(count)]
+    for place, other in enumerate(seqs):
+        other.scheduled = place
+    over_places = np.bincount(Steps(seqs, 6)([UNEVEN] * count), minlength=6)
     for counts in (over_seeds, over_places):
         assert ((counts - count * chances) ** 2 / (count * chances)).sum() < CHI_SQUARE
 
@@ -287,15 +288,15 @@ def test_a_seeded_row_draws_the_same_alone_and_in_any_place_beside_others(
     rule: Sampling, others: list[Sampling], place: int, seed: int
 ) -> None:
     def tokens(company: Sequence[Sampling], place: int) -> list[list[int]]:
-        mine = row(rule, (4, 5))
-        rows = [row(other) for other in company]
-        rows.insert(place, mine)
-        steps = Steps(rows, 50, ENDS)
+        mine = seq(rule, (4, 5))
+        seqs = [seq(other) for other in company]
+        seqs.insert(place, mine)
+        steps = Steps(seqs, 50, ENDS)
         result = []
         for step in range(4):
-            logits = random_logits(len(rows), 50, seed=seed + 50 * step)
-            logits[rows.index(mine)] = random_logits(50, seed=seed + 7 * step)
-            result.append([steps(logits)[rows.index(mine)]])
+            logits = random_logits(len(seqs), 50, seed=seed + 50 * step)
+            logits[seqs.index(mine)] = random_logits(50, seed=seed + 7 * step)
+            result.append([steps(logits)[seqs.index(mine)]])
         return result
 
     alone = tokens([], 0)
@@ -303,14 +304,14 @@ def test_a_seeded_row_draws_the_same_alone_and_in_any_place_beside_others(
 
 
 def test_without_a_seed_two_rows_differ() -> None:
-    rows = [row(Sampling()) for _ in range(2)]
-    steps = Steps(rows, 1000)
+    seqs = [seq(Sampling()) for _ in range(2)]
+    steps = Steps(seqs, 1000)
     first, second = zip(*[steps(np.zeros((2, 1000))) for _ in range(8)], strict=True)
     assert first != second
 
 
 def test_the_places_of_an_answer_have_noise_of_their_own() -> None:
-    steps = Steps([row(Sampling(seed=3))], 1000)
+    steps = Steps([seq(Sampling(seed=3))], 1000)
     assert len({steps(np.zeros((1, 1000)))[0] for _ in range(8)}) > 6
 
 
@@ -352,7 +353,7 @@ def test_log_probabilities_are_the_models_own_before_any_rule(temperature: float
         Sampling(temperature=temperature, seed=3, logprobs=0, repetition_penalty=9.0),
     ]
     logits = random_logits(3, 30)
-    sampled = Steps([row(rule) for rule in rules], 30).sampled(logits)
+    sampled = Steps([seq(rule) for rule in rules], 30).sampled(logits)
     assert sampled.logprobs is not None and sampled.top_ids is not None and sampled.top_logprobs is not None
     tokens = numbers(sampled.tokens)
     for i in range(3):
@@ -382,31 +383,31 @@ def test_half_precision_logits_are_scored_in_single() -> None:
 
 
 def test_logits_that_are_not_numbers_break_their_own_row_only() -> None:
-    rows = [
+    seqs = [
         greedy(),
-        row(Sampling(seed=1, top_p=0.9)),
+        seq(Sampling(seed=1, top_p=0.9)),
         greedy(presence_penalty=1.0),
-        row(Sampling(seed=2, min_p=0.1)),
+        seq(Sampling(seed=2, min_p=0.1)),
         greedy(logprobs=2),
     ]
     logits = random_logits(5, 12)
-    healthy = numbers(Steps(rows, 12).sampled(logits).tokens)
+    healthy = numbers(Steps(seqs, 12).sampled(logits).tokens)
     for broken in range(5):
         for spoil in (slice(None), slice(3, 4)):
             spoiled = logits.copy()
             spoiled[broken, spoil] = np.nan
-            tokens = numbers(Steps(rows, 12).sampled(spoiled).tokens)
+            tokens = numbers(Steps(seqs, 12).sampled(spoiled).tokens)
             assert tokens == [*healthy[:broken], NOT_A_NUMBER, *healthy[broken + 1 :]]
 
 
 def test_a_vocabulary_with_masked_tokens_is_not_broken() -> None:
     assert one(greedy(), [-np.inf, 1.0, 2.0, -np.inf]) == 2
-    assert one(row(Sampling(seed=0, top_p=0.5)), [-np.inf, 1.0, 9.0, -np.inf]) == 2
+    assert one(seq(Sampling(seed=0, top_p=0.5)), [-np.inf, 1.0, 9.0, -np.inf]) == 2
 
 
 def test_the_callers_logits_stay_as_they_are() -> None:
     logits = mx.array(random_logits(3, 12).astype(np.float32))
     before = np.array(logits)
-    rows = [greedy(), greedy(logit_bias={1: 50.0}), row(Sampling(top_k=2, seed=1))]
-    mx.eval(Steps(rows, 12).sampler(logits).arrays())
+    seqs = [greedy(), greedy(logit_bias={1: 50.0}), seq(Sampling(top_k=2, seed=1))]
+    mx.eval(Steps(seqs, 12).sampler(logits).arrays())
     assert np.array_equal(np.array(logits), before)

@@ -1,4 +1,4 @@
-"""Given these rows and this budget, this is the plan. No MLX, no time, no threads."""
+"""Given these sequences and this budget, this is the plan. No MLX, no time, no threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
-from paceline.engine.pace import LEAST
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.policy import POLICIES, Fair, PolicyName, Priority, ShortestFirst
-from paceline.engine.routing import Route
-from paceline.engine.row import Company, Row
+from paceline.engine.prefill_budget import MIN_CHUNK
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import EngineRequest, Sequence, Siblings
+from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine import simulator
 from tests.engine.planned import Planned, planned
@@ -30,32 +30,36 @@ NUMBERS = itertools.count()
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
 
 
-def row(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "") -> Row:
+def seq(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "") -> Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
     request_id = RequestId(name or f"row {next(NUMBERS)}")
-    return Row(request_id, Prompt((0,) * prompt, (PICTURE,) * images), Sampling(), limit, text, lambda delta: None)
+    return Sequence(
+        EngineRequest(request_id, Prompt((0,) * prompt, (PICTURE,) * images), Sampling(), limit),
+        text,
+        lambda delta: None,
+    )
 
 
-def scheduler(*rows: Row, max_rows: int = 64, budget: int = 10) -> Scheduler:
+def scheduler(*seqs: Sequence, max_rows: int = 64, budget: int = 10) -> Scheduler:
     result = Scheduler(max_rows, budget)
-    for each in rows:
+    for each in seqs:
         result.add(each)
     return result
 
 
 def ride(plan: Planned) -> None:
-    """What a runner does to the rows of a plan."""
+    """What a runner does to the sequences of a plan."""
     for each in plan.decode:
-        each.launched += 1
+        each.scheduled += 1
     for chunk in plan.prefill:
-        chunk.row.prefilled += chunk.tokens
+        chunk.seq.computed.tokens += chunk.tokens
     if plan.encode is not None:
-        plan.encode.encoded.append(object())
-        plan.encode.pictured += 1
+        plan.encode.computed.image_features.append(object())
+        plan.encode.computed.images += 1
 
 
-def chunks(plan: Planned) -> list[tuple[Row, int]]:
-    return [(chunk.row, chunk.tokens) for chunk in plan.prefill]
+def chunks(plan: Planned) -> list[tuple[Sequence, int]]:
+    return [(chunk.seq, chunk.tokens) for chunk in plan.prefill]
 
 
 def test_planning_needs_no_mlx() -> None:
@@ -69,44 +73,44 @@ def test_without_rows_the_plan_is_empty() -> None:
 
 
 def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_count() -> None:
-    plain, two, prefilling = row(1), row(2), row(9)
-    two.prefilled, two.route = 1, Route(2, "")
-    prefilling.route = Route(5, "")
+    plain, two, prefilling = seq(1), seq(2), seq(9)
+    two.computed.tokens, two.speculation = 1, SpeculationMode(2, "")
+    prefilling.speculation = SpeculationMode(5, "")
     plan = planned(scheduler(plain, two, prefilling, budget=4))
     assert (plan.decode, plan.depth) == ((plain, two), 2)
-    assert (plain.depth, two.depth, prefilling.depth) == (0, 2, 0)
+    assert (plain.draft.length, two.draft.length, prefilling.draft.length) == (0, 2, 0)
 
 
 def test_rows_enter_in_order_of_arrival_up_to_the_limit() -> None:
-    rows = [row(1) for _ in range(5)]
-    queue = scheduler(*rows, max_rows=2)
-    assert planned(queue).decode == tuple(rows[:2])
-    assert list(queue.waiting) == rows[2:]
-    queue.remove(rows[0])
-    assert planned(queue).decode == (rows[1], rows[2])
-    queue.remove(rows[1])
-    queue.remove(rows[2])
-    assert planned(queue).decode == (rows[3], rows[4])
+    seqs = [seq(1) for _ in range(5)]
+    queue = scheduler(*seqs, max_rows=2)
+    assert planned(queue).decode == tuple(seqs[:2])
+    assert list(queue.waiting) == seqs[2:]
+    queue.remove(seqs[0])
+    assert planned(queue).decode == (seqs[1], seqs[2])
+    queue.remove(seqs[1])
+    queue.remove(seqs[2])
+    assert planned(queue).decode == (seqs[3], seqs[4])
     assert not queue.waiting
 
 
 def test_a_long_prompt_among_the_running_takes_a_place_too() -> None:
-    long, short = row(10_000), row(1)
+    long, short = seq(10_000), seq(1)
     queue = scheduler(long, short, max_rows=1)
     assert planned(queue).decode == ()
     assert list(queue.waiting) == [short]
 
 
 def test_the_last_prompt_token_is_left_for_the_common_batch() -> None:
-    only, two = row(1), row(2)
+    only, two = seq(1), seq(2)
     plan = planned(scheduler(only, two))
     assert plan.decode == (only,)
     assert chunks(plan) == [(two, 1)]
 
 
 def test_decoding_is_never_skipped_for_a_prompt() -> None:
-    decoding = [row(1) for _ in range(3)]
-    queue = scheduler(*decoding, row(500), row(500), budget=7)
+    decoding = [seq(1) for _ in range(3)]
+    queue = scheduler(*decoding, seq(500), seq(500), budget=7)
     for _ in range(30):
         plan = planned(queue)
         assert plan.decode[:3] == tuple(decoding)
@@ -115,7 +119,7 @@ def test_decoding_is_never_skipped_for_a_prompt() -> None:
 
 
 def test_a_row_decodes_in_the_step_after_its_prompt_is_done() -> None:
-    only = row(11)
+    only = seq(11)
     queue = scheduler(only, budget=10)
     plan = planned(queue)
     assert (plan.decode, chunks(plan)) == ((), [(only, 10)])
@@ -125,12 +129,12 @@ def test_a_row_decodes_in_the_step_after_its_prompt_is_done() -> None:
 
 
 def test_a_prompt_alone_gets_the_whole_budget() -> None:
-    only = row(1000)
+    only = seq(1000)
     assert chunks(planned(scheduler(only, budget=64))) == [(only, 64)]
 
 
 def test_the_oldest_prompt_gets_half_and_the_shortest_the_rest() -> None:
-    long, middle, short = row(1001), row(101), row(4)
+    long, middle, short = seq(1001), seq(101), seq(4)
     queue = scheduler(long, middle, short, budget=20)
     plan = planned(queue)
     assert chunks(plan) == [(long, 10), (middle, 7), (short, 3)]
@@ -141,37 +145,37 @@ def test_the_oldest_prompt_gets_half_and_the_shortest_the_rest() -> None:
 
 
 def test_half_an_odd_budget_is_rounded_up_so_that_the_oldest_always_moves() -> None:
-    long, short = row(1001), row(101)
+    long, short = seq(1001), seq(101)
     assert chunks(planned(scheduler(long, short, budget=1))) == [(long, 1)]
     assert chunks(planned(scheduler(long, short, budget=7))) == [(long, 4), (short, 3)]
 
 
 def test_what_the_short_prompts_leave_goes_to_the_oldest() -> None:
-    long, short = row(1001), row(3)
+    long, short = seq(1001), seq(3)
     assert chunks(planned(scheduler(long, short, budget=20))) == [(long, 18), (short, 2)]
 
 
 def test_an_oldest_prompt_that_needs_less_than_half_leaves_the_rest() -> None:
-    first, second = row(3), row(1001)
+    first, second = seq(3), seq(1001)
     assert chunks(planned(scheduler(first, second, budget=20))) == [(first, 2), (second, 18)]
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_ones_many_chunks() -> None:
-    queue = scheduler(row(100_000), budget=64)
+    queue = scheduler(seq(100_000), budget=64)
     ride(planned(queue))
-    late = row(30)
+    late = seq(30)
     queue.add(late)
     ride(planned(queue))
     assert late in planned(queue).decode
 
 
 def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() -> None:
-    pictured, other, text = row(9, images=2), row(9, images=1), row(1)
+    pictured, other, text = seq(9, images=2), seq(9, images=1), seq(1)
     queue = scheduler(pictured, other, text)
     steps = []
     for _ in range(5):
         plan = planned(queue)
-        steps.append((plan.encode, [chunk.row for chunk in plan.prefill]))
+        steps.append((plan.encode, [chunk.seq for chunk in plan.prefill]))
         assert text in plan.decode
         ride(plan)
     assert steps == [(pictured, []), (pictured, []), (other, [pictured]), (None, [other]), (None, [])]
@@ -179,17 +183,17 @@ def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() ->
 
 
 def test_pictures_whose_features_are_used_up_are_not_encoded_again() -> None:
-    pictured = row(9, images=2)
+    pictured = seq(9, images=2)
     queue = scheduler(pictured)
     for _ in range(3):
         ride(planned(queue))
-    pictured.encoded = []  # the runner lets them go when the row joins the batch
+    pictured.computed.image_features = []  # the runner lets them go when the sequence joins the batch
     plan = planned(queue)
     assert (plan.encode, plan.prefill, plan.decode) == (None, (), (pictured,))
 
 
 def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
-    short = row(1, limit=2)
+    short = seq(1, limit=2)
     queue = scheduler(short)
     for _ in range(2):
         plan = planned(queue)
@@ -200,7 +204,7 @@ def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
 
 
 def test_a_row_can_be_removed_in_any_phase() -> None:
-    pictured, prefilling, decoding, waiting = row(9, images=1), row(100), row(1), row(1)
+    pictured, prefilling, decoding, waiting = seq(9, images=1), seq(100), seq(1), seq(1)
     everyone = [pictured, prefilling, decoding, waiting]
     for gone in everyone:
         queue = scheduler(*everyone, max_rows=3)
@@ -211,17 +215,17 @@ def test_a_row_can_be_removed_in_any_phase() -> None:
         assert queue.running == others
         assert not queue.waiting
         assert gone not in plan.decode and plan.encode is not gone
-        assert all(chunk.row is not gone for chunk in plan.prefill)
+        assert all(chunk.seq is not gone for chunk in plan.prefill)
 
 
 def test_to_remove_a_row_that_is_not_there_does_nothing() -> None:
-    queue = scheduler(row(1))
-    queue.remove(row(1))
+    queue = scheduler(seq(1))
+    queue.remove(seq(1))
     assert len(queue.waiting) == 1
 
 
 def test_a_finished_row_is_not_planned_even_before_it_is_removed() -> None:
-    prefilling, decoding = row(100), row(1)
+    prefilling, decoding = seq(100), seq(1)
     queue = scheduler(prefilling, decoding)
     planned(queue)
     prefilling.finished = decoding.finished = "abort"
@@ -245,18 +249,18 @@ ARRIVALS = st.lists(
 def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_rows: int, budget: int) -> None:
     queue = Scheduler(max_rows, budget)
     coming = list(arrivals)
-    entered: list[Row] = []
-    rows: list[Row] = []
-    leaving: dict[int, list[Row]] = {}
-    ended: list[Row] = []
+    entered: list[Sequence] = []
+    seqs: list[Sequence] = []
+    leaving: dict[int, list[Sequence]] = {}
+    ended: list[Sequence] = []
     now, wait = 0, 0
     while coming or queue.running or queue.waiting:
         assert now < 3000, "a row starves"
         while coming and wait >= coming[0][0]:
             _, prompt, limit, images, patience = coming.pop(0)
-            new = row(max(prompt, 2) if images else prompt, limit=limit, images=images)
+            new = seq(max(prompt, 2) if images else prompt, limit=limit, images=images)
             queue.add(new)
-            rows.append(new)
+            seqs.append(new)
             wait = 0
             if patience is not None:
                 leaving.setdefault(now + patience, []).append(new)
@@ -269,27 +273,27 @@ def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_ro
         plan = planned(queue)
         entered += [each for each in queue.running if each not in entered]
         assert len(queue.running) <= max_rows
-        assert set(plan.decode) == {each for each in queue.running if each.decodes}
+        assert set(plan.decode) == {each for each in queue.running if each.is_decoding}
         granted = [chunk.tokens for chunk in plan.prefill]
-        assert all(1 <= chunk.tokens <= chunk.row.remaining for chunk in plan.prefill)
+        assert all(1 <= chunk.tokens <= chunk.seq.remaining for chunk in plan.prefill)
         assert sum(granted) <= budget
         wanted = [each for each in queue.running if each.remaining and not each.images_left]
         assert sum(granted) == min(budget, sum(each.remaining for each in wanted))
         if wanted:
-            oldest = next(chunk for chunk in plan.prefill if chunk.row is wanted[0])
-            assert oldest.tokens >= min(oldest.row.remaining, (budget + 1) // 2)
+            oldest = next(chunk for chunk in plan.prefill if chunk.seq is wanted[0])
+            assert oldest.tokens >= min(oldest.seq.remaining, (budget + 1) // 2)
         assert (plan.encode is None) == all(not each.images_left for each in queue.running)
         assert all(each in queue.running for each, _, _ in before)
         ride(plan)
         for each in list(queue.running):
-            if each.launched == each.limit:
+            if each.scheduled == each.max_tokens:
                 each.finished = "length"
                 queue.remove(each)
                 ended.append(each)
         now, wait = now + 1, wait + 1
-    assert sorted(map(id, ended)) == sorted(map(id, rows))
-    assert all(each.launched == each.limit for each in rows if each.finished == "length")
-    assert entered == [each for each in rows if each in entered]  # in order of arrival
+    assert sorted(map(id, ended)) == sorted(map(id, seqs))
+    assert all(each.scheduled == each.max_tokens for each in seqs if each.finished == "length")
+    assert entered == [each for each in seqs if each in entered]  # in order of arrival
 
 
 # -- policies and ageing: `asked` runs the scheduler as the engine does, and time is what the test says
@@ -304,34 +308,34 @@ def asked(queue: Scheduler, now: float = 0.0) -> Planned:
             queue.remove(plan.exceeds_memory)
         elif plan.preempt:
             for each in plan.preempt:
-                each.restart()
-                queue.set_back(each, plan.cause)
+                each.reset_for_recompute()
+                queue.preempt(each, plan.cause)
         else:
             return plan
     raise AssertionError("planning never ends")
 
 
-def speak(*rows: Row, tokens: int = 1) -> None:
+def speak(*seqs: Sequence, tokens: int = 1) -> None:
     """They have read their prompts, and say something."""
-    for each in rows:
-        each.prefilled = len(each.context) - 1
+    for each in seqs:
+        each.computed.tokens = len(each.context) - 1
         each.generated += [0] * tokens
-        each.launched = len(each.generated)
+        each.scheduled = len(each.generated)
 
 
 def limited(usable: int, *, policy: PolicyName = "fifo", max_rows: int = 64, starvation: float = 30.0) -> Scheduler:
-    """A byte a slot: a row that will have up to 512 tokens takes 512 bytes."""
+    """A byte a slot: a sequence that will have up to 512 tokens takes 512 bytes."""
     queue = Scheduler(max_rows, 512, policy=POLICIES[policy](), starvation=starvation)
     queue.admission = admission(usable)
     return queue
 
 
-def small(**rules: Any) -> Row:
-    return simulator.row(100, **rules)  # 512 bytes, with what it is expected to say
+def small(**rules: Any) -> Sequence:
+    return simulator.seq(100, **rules)  # 512 bytes, with what it is expected to say
 
 
-def giant(**rules: Any) -> Row:
-    return simulator.row(1700, **rules)  # 2048 bytes
+def giant(**rules: Any) -> Sequence:
+    return simulator.seq(1700, **rules)  # 2048 bytes
 
 
 def test_a_row_waits_until_the_memory_is_there_and_comes_in_then() -> None:
@@ -340,10 +344,10 @@ def test_a_row_waits_until_the_memory_is_there_and_comes_in_then() -> None:
     for each in (first, second, third):
         queue.add(each)
     asked(queue)
-    assert queue.running == [first, second] and third.waits == "memory"
+    assert queue.running == [first, second] and third.queue.blocked_by == "memory"
     queue.remove(first)
     asked(queue)
-    assert queue.running == [second, third] and not third.waits
+    assert queue.running == [second, third] and not third.queue.blocked_by
 
 
 def test_fifo_lets_a_small_one_past_a_giant_only_while_the_giant_has_not_waited_too_long() -> None:
@@ -354,10 +358,10 @@ def test_fifo_lets_a_small_one_past_a_giant_only_while_the_giant_has_not_waited_
     queue.add(large, 1.0)
     queue.add(early, 2.0)
     asked(queue, 30.9)
-    assert queue.running == [running, early] and large.waits == "memory"
+    assert queue.running == [running, early] and large.queue.blocked_by == "memory"
     queue.add(late, 30.9)
     asked(queue, 31.0)
-    assert late.waits == "order"
+    assert late.queue.blocked_by == "order"
     queue.remove(early)
     asked(queue, 31.1)
     assert queue.running == [running]  # there would be room for the late one
@@ -368,8 +372,8 @@ def test_fifo_lets_a_small_one_past_a_giant_only_while_the_giant_has_not_waited_
 
 def test_shortest_first_lets_in_who_has_least_to_compute() -> None:
     queue = Scheduler(1, 512, policy=ShortestFirst())
-    long, cached = row(50), row(500)
-    cached.uncached = 3
+    long, cached = seq(50), seq(500)
+    cached.queue.uncached_tokens = 3
     queue.add(long, 0.0)
     queue.add(cached, 1.0)
     asked(queue, 2.0)
@@ -378,18 +382,18 @@ def test_shortest_first_lets_in_who_has_least_to_compute() -> None:
 
 def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -> None:
     queue = Scheduler(2, 512, policy=Priority())
-    first, second = simulator.row(10, priority=5), simulator.row(10, priority=5)
+    first, second = simulator.seq(10, priority=5), simulator.seq(10, priority=5)
     queue.add(first, 0.0)
     queue.add(second, 1.0)
     asked(queue, 1.0)
     speak(first, second, tokens=7)
-    urgent = simulator.row(10)
+    urgent = simulator.seq(10)
     queue.add(urgent, 2.0)
     plan = planned(queue, 2.0)
     assert (plan.preempt, plan.cause) == ((second,), "policy")
     asked(queue, 2.0)
     assert queue.running == [first, urgent]
-    assert second.waits == "rows" and len(second.context) == 17 and second.setbacks == 1
+    assert second.queue.blocked_by == "rows" and len(second.context) == 17 and second.preemptions == 1
     queue.remove(urgent)
     asked(queue, 3.0)
     assert second in queue.running
@@ -397,18 +401,18 @@ def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -
 
 def test_as_many_lower_ones_go_as_a_higher_one_needs_and_no_more() -> None:
     queue = limited(2048, policy="priority")
-    rows = [small(priority=5) for _ in range(4)]
-    for place, each in enumerate(rows):
+    seqs = [small(priority=5) for _ in range(4)]
+    for place, each in enumerate(seqs):
         queue.add(each, place)
     asked(queue, 4.0)
-    assert queue.running == rows
-    speak(*rows)
-    urgent = simulator.row(600)  # 1024 bytes
+    assert queue.running == seqs
+    speak(*seqs)
+    urgent = simulator.seq(600)  # 1024 bytes
     queue.add(urgent, 5.0)
     plan = planned(queue, 5.0)
-    assert plan.preempt == (rows[3], rows[2])
+    assert plan.preempt == (seqs[3], seqs[2])
     asked(queue, 5.0)
-    assert queue.running == [*rows[:2], urgent]
+    assert queue.running == [*seqs[:2], urgent]
 
 
 def test_nobody_is_set_back_where_that_would_not_be_enough() -> None:
@@ -421,18 +425,18 @@ def test_nobody_is_set_back_where_that_would_not_be_enough() -> None:
     large = giant()
     queue.add(large, 1.0)
     asked(queue, 1.0)
-    assert queue.running == [*peers, lower] and large.waits == "memory"
+    assert queue.running == [*peers, lower] and large.queue.blocked_by == "memory"
 
 
 def test_one_users_fifty_do_not_starve_anothers_one() -> None:
     queue = Scheduler(4, 512, policy=Fair())
-    many = [simulator.row(10, tenant="many") for _ in range(50)]
+    many = [simulator.seq(10, tenant="many") for _ in range(50)]
     for each in many:
         queue.add(each, 0.0)
     asked(queue, 0.0)
     speak(*queue.running)
     queue.policy.served(many[0], 4)
-    one = simulator.row(10, tenant="one")
+    one = simulator.seq(10, tenant="one")
     queue.add(one, 1.0)
     asked(queue, 1.0)
     assert one in queue.running and len(queue.running) == 4
@@ -452,13 +456,13 @@ def test_fair_shares_bytes_not_rows_when_memory_is_short() -> None:
 
 
 def test_whoever_is_made_room_for_comes_in_even_if_others_are_before_it_in_the_order() -> None:
-    """Of two users who were served alike, the one who holds more gives way: its row must not come back at once."""
+    """Of two users who were served alike, the one who holds more gives way: its sequence must not come back at once."""
     queue = Scheduler(3, 512, policy=Fair())
-    busy = [simulator.row(10, tenant="a") for _ in range(3)]
+    busy = [simulator.seq(10, tenant="a") for _ in range(3)]
     for each in busy:
         queue.add(each, 0.0)
     asked(queue, 0.0)
-    mine = simulator.row(10, tenant="b")
+    mine = simulator.seq(10, tenant="b")
     queue.add(mine, 1.0)
     asked(queue, 1.0)
     assert mine in queue.running
@@ -467,18 +471,18 @@ def test_whoever_is_made_room_for_comes_in_even_if_others_are_before_it_in_the_o
 @pytest.mark.parametrize("policy", POLICIES)
 def test_under_every_policy_a_row_that_waits_too_long_comes_next(policy: PolicyName) -> None:
     queue = Scheduler(1, 512, policy=POLICIES[policy](), starvation=10.0)
-    running, last = row(10), row(5000)
-    last.priority, last.tenant = 9, "busy"
+    running, last = seq(10), seq(5000)
+    last.request = replace(last.request, priority=9, tenant="busy")
     queue.add(running, 0.0)
     asked(queue, 0.0)
     queue.add(last, 1.0)
     for number in range(200):
-        queue.add(simulator.row(1, tenant=f"user {number}"), 2.0)
+        queue.add(simulator.seq(1, tenant=f"user {number}"), 2.0)
     asked(queue, 5.0)
     queue.remove(running)
     running.finished = "stop"
     if policy == "fifo":
-        assert asked(queue, 5.0).prefill[0].row is last
+        assert asked(queue, 5.0).prefill[0].seq is last
         return
     asked(queue, 5.0)
     (before,) = queue.running
@@ -490,7 +494,7 @@ def test_under_every_policy_a_row_that_waits_too_long_comes_next(policy: PolicyN
 
 def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
-    long, waiting = row(10), row(10)
+    long, waiting = seq(10), seq(10)
     queue.add(long, 0.0)
     asked(queue, 0.0)
     speak(long, tokens=5)
@@ -508,7 +512,7 @@ def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long
 
 def test_a_row_that_came_in_late_has_its_time_too() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
-    first, second, third = row(10), row(10), row(10)
+    first, second, third = seq(10), seq(10), seq(10)
     queue.add(first, 1000.0)
     queue.add(second, 1000.0)
     queue.add(third, 1001.0)
@@ -527,7 +531,7 @@ def test_a_row_that_came_in_late_has_its_time_too() -> None:
 
 def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
-    reading, waiting = row(100_000), row(10)
+    reading, waiting = seq(100_000), seq(10)
     queue.add(reading, 0.0)
     asked(queue, 0.0)
     queue.add(waiting, 0.0)
@@ -540,15 +544,15 @@ def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None
 
 def test_a_row_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
     queue = Scheduler(1, 512, policy=Priority(), starvation=10.0)
-    urgent, last = simulator.row(10), simulator.row(10, priority=9)
+    urgent, last = simulator.seq(10), simulator.seq(10, priority=9)
     queue.add(urgent, 0.0)
     queue.add(last, 0.0)
     asked(queue, 0.0)
     speak(urgent)
     asked(queue, 10.0)
-    assert queue.running == [last] and last.aged
+    assert queue.running == [last] and last.queue.was_starved
     speak(last)
-    queue.add(simulator.row(10), 11.0)
+    queue.add(simulator.seq(10), 11.0)
     asked(queue, 19.9)
     assert queue.running == [last]
     asked(queue, 20.0)
@@ -557,8 +561,9 @@ def test_a_row_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
 
 def test_the_queue_is_told_in_the_order_in_which_it_is_looked_at() -> None:
     queue = Scheduler(1, 512, policy=Priority(), starvation=10.0)
-    patient, low, high = row(5), row(5), row(5)
-    patient.priority, low.priority, high.priority = 9, 5, 1
+    patient, low, high = seq(5), seq(5), seq(5)
+    for each, priority in ((patient, 9), (low, 5), (high, 1)):
+        each.request = replace(each.request, priority=priority)
     for each, now in ((patient, 0.0), (low, 5.0), (high, 6.0)):
         queue.add(each, now)
     assert queue.queue(9.9) == [high, low, patient]
@@ -567,17 +572,17 @@ def test_the_queue_is_told_in_the_order_in_which_it_is_looked_at() -> None:
 
 
 def test_the_queue_turns_away_the_newest_that_never_ran() -> None:
-    queue = scheduler(*[row(1) for _ in range(5)], max_rows=1)
+    queue = scheduler(*[seq(1) for _ in range(5)], max_rows=1)
     asked(queue)
     first, second, third, fourth = queue.waiting
     assert queue.overflow(4) == []
     assert queue.overflow(2) == [third, fourth]
-    first.company = second.company = Company([first, second])  # choices of one request count as one
+    first.siblings = second.siblings = Siblings([first, second])  # choices of one request count as one
     assert queue.overflow(2) == [fourth]
-    first.company, second.company = Company([first]), Company([second])
-    fourth.started = fourth.company.started = True  # it was set back: it has been promised an end
+    first.siblings, second.siblings = Siblings([first]), Siblings([second])
+    fourth.queue.started = fourth.siblings.started = True  # it was set back: it has been promised an end
     assert queue.overflow(2) == [third]
-    third.company = Company([third, fourth])  # another choice of its request runs
+    third.siblings = Siblings([third, fourth])  # another choice of its request runs
     assert queue.overflow(2) == []
 
 
@@ -588,10 +593,10 @@ def test_who_waits_says_why() -> None:
     queue.add(large)
     queue.add(small())
     asked(queue)
-    assert [each.waits for each in queue.waiting] == ["rows", "rows"]
-    queue.max_rows = 9
+    assert [each.queue.blocked_by for each in queue.waiting] == ["rows", "rows"]
+    queue.max_num_seqs = 9
     asked(queue, 1.0)
-    assert [each.waits for each in queue.waiting] == ["memory", "memory"]
+    assert [each.queue.blocked_by for each in queue.waiting] == ["memory", "memory"]
 
 
 # -- when memory runs short
@@ -611,13 +616,13 @@ def test_the_chunk_shrinks_before_anybody_is_set_back() -> None:
     queue._changed = True
     plan = asked(queue)
     assert chunks(plan) == [(reading, 256)] and talker in plan.decode
-    queue.admission.budget.limit = 2048 + 256 + 10 * LEAST  # the talker needs no more in the next steps
+    queue.admission.budget.limit = 2048 + 256 + 10 * MIN_CHUNK  # the talker needs no more in the next steps
     queue._changed = True
-    assert chunks(asked(queue)) == [(reading, LEAST)]
+    assert chunks(asked(queue)) == [(reading, MIN_CHUNK)]
     assert queue.running == [talker, reading]
     queue.admission.budget.limit -= 1
     assert asked(queue).prefill == () and queue.running == [talker]
-    assert queue.setbacks["memory"] == 1 and reading.waits == "memory"
+    assert queue.preemptions["memory"] == 1 and reading.queue.blocked_by == "memory"
 
 
 def test_the_first_chunk_after_idling_fits_the_memory_too() -> None:
@@ -640,7 +645,7 @@ def test_when_rows_outgrow_what_was_expected_the_newest_is_set_back_and_comes_ag
         speak(old, new)
         asked(queue, now)
         assert len(old.generated) < 400
-    assert queue.running == [old] and new.waits == "memory"
+    assert queue.running == [old] and new.queue.blocked_by == "memory"
     assert 512 - len(old.generated) - 100 >= 90  # in time: there is room for the tokens of many steps
     queue.remove(old)
     asked(queue, now)
@@ -674,11 +679,11 @@ def test_what_does_not_even_fit_alone_is_named() -> None:
 
 def test_when_the_load_goes_everybody_is_let_in_again() -> None:
     queue = limited(1024)
-    queue.crowd = 1
+    queue.max_running = 1
     for _ in range(4):
-        queue.pace.squeeze()
-    rows = [small() for _ in range(8)]
-    for each in rows:
+        queue.prefill_budget.shrink()
+    seqs = [small() for _ in range(8)]
+    for each in seqs:
         queue.add(each)
     served = []
     for _ in range(70):
@@ -687,9 +692,9 @@ def test_when_the_load_goes_everybody_is_let_in_again() -> None:
         for each in list(queue.running):
             queue.remove(each)
             served.append(each)
-    assert served == rows
-    assert queue.crowd is None
-    assert queue.pace.squeezed == 0
+    assert served == seqs
+    assert queue.max_running is None
+    assert queue.prefill_budget.halvings == 0
     assert queue.admission is not None and sum(queue.admission.budget.held().values()) == 0
     again = [small(), small()]
     for each in again:
@@ -699,18 +704,18 @@ def test_when_the_load_goes_everybody_is_let_in_again() -> None:
 
 
 def test_after_memory_ran_out_fewer_run_and_more_are_tried_little_by_little() -> None:
-    queue = scheduler(*[row(1) for _ in range(6)], max_rows=6)
-    queue.crowd = 2
+    queue = scheduler(*[seq(1) for _ in range(6)], max_rows=6)
+    queue.max_running = 2
     counts = []
     for _ in range(6):
         asked(queue)
         counts.append(len(queue.running))
         queue.recover()
-    assert counts == [2, 3, 4, 5, 6, 6] and queue.crowd is None
+    assert counts == [2, 3, 4, 5, 6, 6] and queue.max_running is None
 
 
 def test_nothing_stays_reserved_when_the_last_row_goes() -> None:
-    for leave in (Scheduler.remove, lambda queue, each: queue.set_back(each, "fault")):
+    for leave in (Scheduler.remove, lambda queue, each: queue.preempt(each, "fault")):
         queue = limited(4096)
         only = small()
         queue.add(only)
@@ -724,19 +729,19 @@ def test_nothing_stays_reserved_when_the_last_row_goes() -> None:
 
 
 def starvation_bound(script: Script, failures: int) -> float:
-    """Seconds that a row can wait at a stretch, at most.
+    """Seconds that a sequence can wait at a stretch, at most.
 
-    When it has waited for S (the starvation seconds), nobody passes it any more; ahead of it are only rows that began
-    to wait before it, at most n, the rows of the script. Each of them, and then the row itself, comes in as soon as
-    those that run have had their time, which is S from when they came in, and have said a token, for which they may
-    first have to read a prompt: T, all prompts of the script by the least chunk, and all pictures, one a step. Rows
-    under suspicion have their trial first, one after another: that is a T more for each time that a step failed, and
-    for each row. So S + (n + 1) (S + T) + (n + 1) T f.
+    When it has waited for S (the starvation seconds), nobody passes it any more; ahead of it are only sequences that
+    began to wait before it, at most n, the sequences of the script. Each of them, and then the sequence itself, comes
+    in as soon as those that run have had their time, which is S from when they came in, and have said a token, for
+    which they may first have to read a prompt: T, all prompts of the script by the least chunk, and all pictures, one a
+    step. Rows under suspicion have their trial first, one after another: that is a T more for each time that a step
+    failed, and for each sequence. So S + (n + 1) (S + T) + (n + 1) T f.
     """
     scheduler, guests = script.scheduler, script.guests
-    least = min(LEAST, scheduler.pace.most)
-    contexts = sum(len(guest.row.prompt.token_ids) + min(guest.says, guest.row.limit) for guest in guests)
-    pictures = sum(len(guest.row.patches) for guest in guests)
+    least = min(MIN_CHUNK, scheduler.prefill_budget.max_chunk)
+    contexts = sum(len(guest.seq.prompt.token_ids) + min(guest.says, guest.seq.max_tokens) for guest in guests)
+    pictures = sum(len(guest.seq.patches) for guest in guests)
     reading = (contexts / least + len(guests) + pictures + 2) * simulator.LONGEST
     slices = (len(guests) + 1) * (scheduler.starvation + reading)
     return scheduler.starvation + slices + (len(guests) + 1) * reading * failures
@@ -749,7 +754,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
     queue = run.scheduler
     assert all(len(endings) == 1 for endings in run.endings.values()), run.endings
     assert len(run.endings) == len(run.script.guests)
-    assert not queue.running and not queue.waiting and not queue.suspects.trial
+    assert not queue.running and not queue.waiting and not queue.isolation.trial
     assert queue.admission is not None
     parts = queue.admission.budget.held()
     assert all(parts.get(name, 0) == 0 for name in ("rows", "promised", "activations", "pictures of rows"))
@@ -779,7 +784,7 @@ def test_the_random_scripts_are_hard_enough() -> None:
             run = simulate(seed, policy)
             for endings in run.endings.values():
                 causes[endings[0]] = causes.get(endings[0], 0) + 1
-            for cause, count in run.scheduler.setbacks.items():
+            for cause, count in run.scheduler.preemptions.items():
                 setbacks[cause] = setbacks.get(cause, 0) + count
     assert set(causes) == {"answered", "outgrown", "cancelled", "failed", "queue full", "never fits"}
     assert min(causes.values()) >= 3 and causes["answered"] > sum(causes.values()) / 3
@@ -789,8 +794,8 @@ def test_the_random_scripts_are_hard_enough() -> None:
 def test_a_stream_of_urgent_requests_does_not_stop_the_others() -> None:
     queue = Scheduler(2, 64, policy=Priority(), starvation=1.0)
     queue.admission = admission(4096)
-    guests = [Guest(simulator.row(50, limit=40, priority=9), 0.0, 40) for _ in range(3)]
-    guests += [Guest(simulator.row(50, limit=40), 0.3 * number, 40) for number in range(200)]
+    guests = [Guest(simulator.seq(50, limit=40, priority=9), 0.0, 40) for _ in range(3)]
+    guests += [Guest(simulator.seq(50, limit=40), 0.3 * number, 40) for number in range(200)]
     run = Simulator(Script(queue, guests, tokens=4), random.Random(1))
     run.run()
-    assert max(run.ended_at[guest.row.number] for guest in guests[:3]) < run.now / 2
+    assert max(run.ended_at[guest.seq.number] for guest in guests[:3]) < run.now / 2

@@ -1,4 +1,4 @@
-"""Who is read sparsely, what becomes of a row on the way, and that nothing is left behind."""
+"""Who is read sparsely, what becomes of a sequence on the way, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.runner import Launched, Token
+from paceline.engine.runner import InFlightStep, Token
 from paceline.types import Prompt
 from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
@@ -50,12 +50,14 @@ def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: 
     stepper.finish()
     heard = stepper.scored("row", prompt(), TOKENS)
     stepper.step(steps)
-    row = next(iter(stepper.engine.rows.values()), None)
+    seq = next(iter(stepper.engine.seqs.values()), None)
     stepper.abort("row")
     stepper.finish()
     assert heard.finish_reason == "abort"
-    assert not stepper.engine.rows and not stepper.engine.scheduler.running
-    assert row is None or (row.scout is None and row.batch is None and row.places is None)
+    assert not stepper.engine.seqs and not stepper.engine.scheduler.running
+    assert seq is None or (
+        seq.sparse.scorer is None and seq.computed.batch is None and seq.computed.position_ids is None
+    )
     assert all(node.pins == 0 for cache in _caches(stepper) for node in cache.nodes())
 
 
@@ -73,13 +75,13 @@ def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
     tokens = [*system, *prompt(400, 10)]
     heard = stepper.scored("row", tokens, TOKENS)
     stepper.step(steps)
-    row = stepper.set_back()
-    before = None if row.chosen is None else row.chosen.tolist()
+    seq = stepper.set_back()
+    before = None if seq.sparse.kept is None else seq.sparse.kept.tolist()
     stepper.reuse.cache.clear()
     stepper.finish()
-    assert row.setbacks == 1 and (before is None or row.chosen.tolist() == before)
-    assert row.whole == (0 if before is None else 150), "what was cached is gone"
-    compare(heard, folder, tokens, chosen(tokens, whole=row.whole))
+    assert seq.preemptions == 1 and (before is None or seq.sparse.kept.tolist() == before)
+    assert seq.sparse.dense_prefix == (0 if before is None else 150), "what was cached is gone"
+    compare(heard, folder, tokens, chosen(tokens, whole=seq.sparse.dense_prefix))
 
 
 def test_what_a_sparse_row_computes_is_nobodys_prefix(hybrid: Path) -> None:
@@ -119,10 +121,10 @@ def test_where_scoring_fails_the_row_reads_all_and_nobody_notices(
 
     stepper = SparseStepper(hybrid, scores=scores)
     if when == "begin":
-        monkeypatch.setattr(stepper.sparse.draft, "scout", _broken)
+        monkeypatch.setattr(stepper.sparse.draft, "scorer", _broken)
     elif when == "read":
-        scout = stepper.sparse.draft.scout
-        monkeypatch.setattr(stepper.sparse.draft, "scout", lambda *given: _failing(scout(*given)))
+        scout = stepper.sparse.draft.scorer
+        monkeypatch.setattr(stepper.sparse.draft, "scorer", lambda *given: _failing(scout(*given)))
     neighbour = stepper.greedy("neighbour", prompt(30, 2), 30)
     stepper.step(4)
     heard = stepper.scored("row", prompt(), TOKENS)
@@ -157,7 +159,7 @@ def _caches(stepper: SparseStepper) -> list[PrefixCache]:
 
 def test_a_step_has_a_chunk_of_scoring_or_of_prefill_and_never_both_beside_streams(llama: Path) -> None:
     stepper = SparseStepper(llama, chunk=16, read=16)
-    stepper.engine.scheduler.duty.share = 1.0
+    stepper.engine.scheduler.sparse_budget.share = 1.0
     stepper.greedy("stream", prompt(20, 1), 200)
     stepper.step(4)
     stepper.greedy("short", prompt(200, 2), 4)
@@ -179,13 +181,13 @@ def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_i
     llama: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     stepper = SparseStepper(llama, chunk=16, read=64)
-    stepper.engine.scheduler.duty.share = 1.0
+    stepper.engine.scheduler.sparse_budget.share = 1.0
     stream = stepper.greedy("stream", prompt(20, 1), 40)
     stepper.step(4)
     long = stepper.scored("long", prompt(), 4)
     collect, calls = stepper.runner.collect, 0
 
-    def fails(launched: Launched) -> list[Token]:
+    def fails(launched: InFlightStep) -> list[Token]:
         nonlocal calls
         calls += 1
         if calls == lost:
@@ -194,6 +196,6 @@ def test_a_step_that_is_lost_takes_nothing_from_a_prompt_that_is_scored_beside_i
 
     monkeypatch.setattr(stepper.runner, "collect", fails)
     stepper.finish()
-    assert stepper.engine.scheduler.duty.under_way == 0
+    assert stepper.engine.scheduler.sparse_budget.in_flight == 0
     assert outcomes(stepper)["sparse"] == 1 and len(long.tokens) == 4
     assert stream.tokens == greedy_text(llama, prompt(20, 1), 40)

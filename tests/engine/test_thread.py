@@ -1,4 +1,4 @@
-"""The engine's thread: rows and calls from other threads, its end, and what everybody hears of it."""
+"""The engine's thread: sequences and calls from other threads, its end, and what everybody hears of it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from paceline.cache.slot_plan import SIMILAR
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.core import EngineCore
 from paceline.engine.faults import MAX_FAILING_STEPS
-from paceline.engine.row import Row
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.engine.thread import EngineCall, EngineThread
 from paceline.errors import EngineUnavailable
 from paceline.types import Delta, Prompt, RequestId, Sampling
@@ -31,10 +30,10 @@ def running_engine(folder: Path) -> EngineThread:
     return engine
 
 
-def row(name: str, tokens: int, sink: Callable[[Delta], None], length: int = 12) -> Row:
+def seq(name: str, tokens: int, sink: Callable[[Delta], None], length: int = 12) -> Sequence:
     sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True)
     text = TextStream(ByteDetokenizer(lambda token: b"x"))
-    return Row(RequestId(name), Prompt(prompt(length)), sampling, tokens, text, sink)
+    return Sequence(EngineRequest(RequestId(name), Prompt(prompt(length)), sampling, tokens), text, sink)
 
 
 def test_failing_steps_in_a_row_stop_the_engine_and_free_everyone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +59,8 @@ def test_failing_steps_in_a_row_stop_the_engine_and_free_everyone(llama: Path, m
     runner = engine.core.runner
     monkeypatch.setattr(runner, "forward", Instead(runner.forward, fails))
     while engine.failure is None and calls < 2 * MAX_FAILING_STEPS:  # looking for the culprit counts too
-        engine.submit(row("a", 8, sink("a")))
-        engine.submit(row("b", 8, sink("b")))
+        engine.submit(seq("a", 8, sink("a")))
+        engine.submit(seq("b", 8, sink("b")))
         assert ended.acquire(timeout=60)
         assert ended.acquire(timeout=60)
     assert engine.failure is not None
@@ -70,7 +69,7 @@ def test_failing_steps_in_a_row_stop_the_engine_and_free_everyone(llama: Path, m
     for heard in deltas.values():
         assert heard[-1].finish_reason == "error"
     with pytest.raises(EngineUnavailable, match="on fire"):
-        engine.submit(row("c", 8, sink("a")))
+        engine.submit(seq("c", 8, sink("a")))
     engine.stop()
 
 
@@ -83,12 +82,12 @@ def test_stopping_ends_what_runs_and_refuses_what_comes(llama: Path) -> None:
         deltas.append(delta)
         first.set()
 
-    engine.submit(row("long", 4000, sink))
+    engine.submit(seq("long", 4000, sink))
     assert first.wait(timeout=60)
     engine.stop()
     assert deltas[-1].finish_reason == "abort"
     with pytest.raises(EngineUnavailable):
-        engine.submit(row("late", 4, sink))
+        engine.submit(seq("late", 4, sink))
 
 
 def test_whoever_wants_work_done_hears_its_result_its_error_or_why_it_is_not_done() -> None:

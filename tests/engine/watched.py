@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import LAYOUTS, Grouping
-from paceline.engine.depth import ENOUGH, Depths
+from paceline.engine import sequence
+from paceline.engine.draft_length import ENOUGH, DraftLengths
+from paceline.engine.drafter import Choose, Drafter
 from paceline.engine.forward import Forward
-from paceline.engine.row import Row
-from paceline.engine.runner import Launched, Runner, StepLost
-from paceline.engine.speculate import Choose, Drafter
+from paceline.engine.runner import InFlightStep, Runner, StepLost
 from paceline.models.loader import LoadedModel
 from paceline.types import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
 from tests.engine.stepper import Heard, Stepper
@@ -46,37 +46,37 @@ def lengths(count: int) -> list[int]:
     return [LENGTHS[place % len(LENGTHS)] for place in range(count)]
 
 
-class Told(Depths):
+class Told(DraftLengths):
     """Measures nothing: a step costs what a fast machine's would, so that "auto" drafts, and the same in every run."""
 
-    def timed(self, rows: int, depth: int, seconds: float) -> None:
-        super().timed(rows, depth, 1 + 0.1 * depth)
+    def timed(self, seqs: int, depth: int, seconds: float) -> None:
+        super().timed(seqs, depth, 1 + 0.1 * depth)
 
     def knowing(self) -> Told:
         """As after some time: a busy minute of coming and going would not be enough to measure anything."""
-        for rows in range(1, 33):
+        for seqs in range(1, 33):
             for depth in range(MOST_DRAFTED + 1):
                 for _ in range(ENOUGH):
-                    self.timed(rows, depth, 0)
+                    self.timed(seqs, depth, 0)
         return self
 
 
-class Erratic(Depths):
-    """Every row that drafts gets any depth at every step."""
+class Erratic(DraftLengths):
+    """Every sequence that drafts gets any depth at every step."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.random = np.random.default_rng(seed)
 
-    def choose(self, rows: Sequence[Row]) -> tuple[int, ...]:
-        wanted = [int(self.random.integers(0, 6)) if row.route.drafts else 0 for row in rows]
-        lengths = tuple(max(0, min(each, row.room)) for each, row in zip(wanted, rows, strict=True))
+    def choose(self, seqs: Collection[sequence.Sequence]) -> tuple[int, ...]:
+        wanted = [int(self.random.integers(0, 6)) if seq.speculation.drafts else 0 for seq in seqs]
+        lengths = tuple(max(0, min(each, seq.max_draft_length)) for each, seq in zip(wanted, seqs, strict=True))
         self.steps[max(lengths, default=0)] += 1
         return lengths
 
 
 class Round(NamedTuple):
-    """One of a row's: its guesses, and how many tokens it kept, the last of which was none."""
+    """One of a sequence's: its guesses, and how many tokens it kept, the last of which was none."""
 
     depth: int
     kept: int
@@ -88,13 +88,13 @@ class Round(NamedTuple):
 
 
 class WatchedDrafter(Drafter):
-    def propose(self, depth: int, choose: Choose) -> list[mx.array]:
-        self.guesses = super().propose(depth, choose)
+    def propose(self, length: int, choose: Choose) -> list[mx.array]:
+        self.guesses = super().propose(length, choose)
         return self.guesses
 
 
 class WatchedRunner(Runner):
-    """Remembers each row's rounds."""
+    """Remembers each sequence's rounds."""
 
     def __init__(self, model: LoadedModel, grouping: Grouping) -> None:
         super().__init__(model, grouping)
@@ -106,36 +106,36 @@ class WatchedRunner(Runner):
         self.drifted = 0  # times that the head stood elsewhere than the target, but for what it is owed
         self.lose = False
 
-    def _round(self, batch: Batch, drafter: Drafter, depth: int) -> Launched:
-        launched = super()._round(batch, drafter, depth)
-        self._guesses[id(launched)] = self.drafter.guesses
-        return launched
+    def _speculative_step(self, batch: Batch, drafter: Drafter, draft_length: int) -> InFlightStep:
+        step = super()._speculative_step(batch, drafter, draft_length)
+        self._guesses[id(step)] = self.drafter.guesses
+        return step
 
-    def follows(self, launched: Launched, rows: Sequence[Row], depth: int) -> bool:
-        result = super().follows(launched, rows, depth)
+    def can_follow(self, step: InFlightStep, seqs: Collection[sequence.Sequence], draft_length: int) -> bool:
+        result = super().can_follow(step, seqs, draft_length)
         self.followed += result
         return result
 
-    def read(self, launched: Launched) -> None:
+    def read(self, step: InFlightStep) -> None:
         if self.lose:
             self.lose = False
-            raise StepLost(launched)
-        super().read(launched)
-        guesses: Any = mx.stack(self._guesses.pop(id(launched)), axis=1).tolist()
-        for row, depth, kept, mine in zip(launched.rows, launched.depths, launched.kept, guesses, strict=True):
-            if depth and row.finished is None:
-                self.rounds[str(row.id)].append(Round(depth, kept, tuple(mine[:depth])))
+            raise StepLost(step)
+        super().read(step)
+        guesses: Any = mx.stack(self._guesses.pop(id(step)), axis=1).tolist()
+        for seq, depth, kept, mine in zip(step.seqs, step.draft_lengths, step.kept, guesses, strict=True):
+            if depth and seq.finished is None:
+                self.rounds[str(seq.id)].append(Round(depth, kept, tuple(mine[:depth])))
         if self.batch is not None and not self.batch.unsynced:
             self.drifted += self._drifts(self.batch)
 
     def _drifts(self, batch: Batch) -> bool:
-        assert self.drafter.batch is not None and self.drafter.feed is not None
-        head, pending = self.drafter.batch, self.drafter.feed.counts
-        if head.unsynced or not isinstance(pending, list):
+        assert self.drafter.batch is not None and self.drafter.pending is not None
+        head, owed = self.drafter.batch, self.drafter.pending.counts
+        if head.unsynced or not isinstance(owed, list):
             return True
-        places = [place + count for place, count in zip(head.next_positions, pending, strict=True)]
-        rows = zip(self.rows, batch.next_positions, places, strict=True)
-        return any(mine != theirs for row, mine, theirs in rows if row.route.drafts)
+        places = [place + count for place, count in zip(head.next_positions, owed, strict=True)]
+        seqs = zip(self.seqs, batch.next_positions, places, strict=True)
+        return any(mine != theirs for seq, mine, theirs in seqs if seq.speculation.drafts)
 
 
 class Watched(Stepper):
@@ -147,8 +147,8 @@ class Watched(Stepper):
         if traces:
             drafter = self.runner.drafter
             self.runner.forward = Forward(self.runner._states_and_logits, traces=True, patience=1)
-            drafter.forward = Forward(drafter._guess, traces=True, patience=1)
-        self.engine.scheduler.depths = Told().knowing()
+            drafter.forward = Forward(drafter._draft, traces=True, patience=1)
+        self.engine.scheduler.draft_lengths = Told().knowing()
 
     def finish(self, limit: int = 20_000) -> None:
         super().finish(limit)
@@ -157,7 +157,7 @@ class Watched(Stepper):
     @property
     def drafts(self) -> list[int]:
         """By depth, the decode steps so far."""
-        return self.engine.scheduler.depths.steps
+        return self.engine.scheduler.draft_lengths.steps
 
 
 def usage(heard: Heard) -> Usage:

@@ -23,8 +23,8 @@ class Faulty(service.Service):
             self._break(name, always=how == "always")
 
     def _break(self, name: str, always: bool) -> None:
-        assert self._running is not None
-        runner = self._running.engine.core.runner
+        assert self._runtime is not None
+        runner = self._runtime.engine.core.runner
         whole = getattr(runner, name)
 
         def broken(*arguments: Any, **named: Any) -> Any:

@@ -289,8 +289,8 @@ def judge(server: Server, quiet: Figures, during: Figures, gone: Exception | Non
 
 def left_as_before(server: Server, before: Any, log_length: int) -> None:
     """Nothing runs, nothing is held, no error was the server's own, and answers are what they were."""
-    idle = server.wait_until(lambda status: not status["running"] and not status["waiting"])
-    parts = idle["budget"]["parts"]
+    idle = server.wait_until(lambda status: not status["num_requests_running"] and not status["num_requests_waiting"])
+    parts = idle["memory_budget"]["parts"]
     assert not any(parts[name] for name in HELD), parts
     said = server.said()[log_length:]
     assert "Traceback" not in said and '" 500' not in said, said[-4000:]

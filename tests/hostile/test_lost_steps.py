@@ -80,7 +80,7 @@ def test_a_step_that_fails_once_changes_no_streams_tokens(breakable: Server) -> 
         failed = breakable.get("/v1/status").json()["failed_steps"]
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(all_texts, breakable)
-            breakable.wait_until(lambda status: status["decoding"] >= 2)
+            breakable.wait_until(lambda status: status["num_requests_decoding"] >= 2)
             tell(breakable, f"once {fault}")
             assert asking.result(WAIT) == before, fault
         assert breakable.get("/v1/status").json()["failed_steps"] > failed, fault
@@ -106,7 +106,7 @@ def test_an_engine_that_gives_up_tells_every_client_and_ends_with_3(breakable: S
     assert breakable.greedy
     with ThreadPoolExecutor(2 * len(long)) as pool:
         asking = [pool.submit(ask, breakable, each[0], each[1], stream) for each in long for stream in (True, False)]
-        breakable.wait_until(lambda status: status["decoding"] == len(asking))
+        breakable.wait_until(lambda status: status["num_requests_decoding"] == len(asking))
         tell(breakable, "always decode")
         answers = [each.result(WAIT) for each in asking]
     for answer in answers:

@@ -71,7 +71,7 @@ def streaming(server: Server, tokens: int) -> Iterator[Future[Answer]]:
     body = {"messages": said("Go on."), "stream": True, "ignore_eos": True, "max_tokens": tokens, "temperature": 0}
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.request, "POST", CHAT, json.dumps(body).encode())
-        server.wait_until(lambda status: status["decoding"] == 1)
+        server.wait_until(lambda status: status["num_requests_decoding"] == 1)
         yield asked
 
 

@@ -14,7 +14,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 from tests.hostile.test_prompts import said
@@ -103,7 +104,7 @@ async def test_a_service_whose_start_was_cancelled_can_be_started_again_and_stop
         await service.start()
         assert (await service.chat(GREEDY)).choices[0].text
         await service.stop()
-    assert service.stats()["state"] == "stopped"
+    assert service.stats().state == "stopped"
 
 
 @pytest.mark.slow

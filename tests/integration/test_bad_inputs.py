@@ -45,7 +45,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "test_a_half_sent_request_times_out_and_nothing_is_held",
         "test_a_client_that_drips_is_cut_off_although_it_never_pauses",
     ),
-    "tests/server/http/test_hosts.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
+    "tests/server/http/test_auth.py": ("test_a_page_that_lets_its_name_point_here_is_refused",),
 }
 
 
@@ -74,14 +74,14 @@ class Attacked:
     def held(self) -> dict[str, Any]:
         """What a request could leave behind."""
         status = self.status()
-        running = self.service._running
+        running = self.service._runtime
         assert running is not None
         grammars = [thread for thread in threading.enumerate() if thread.name == "paceline-grammar"]
         return {
-            "rows": status["running"] + status["waiting"] + status["decoding"] + status["prefilling"],
+            "sequences": {name: count for name, count in status.items() if name.startswith("num_requests_") and count},
             "requests": dict(running.requests),
             "leases": [prefix for prefix in status["prefix_cache"]["largest"] if prefix["in_use"]],
-            "rows in the engine": len(running.engine.core.rows),
+            "rows in the engine": len(running.engine.core.seqs),
             "compiling": len(grammars),
         }
 
@@ -97,7 +97,7 @@ class Attacked:
 @pytest.fixture(scope="module")
 def server(hybrid: Path) -> Iterator[Attacked]:
     settings = Settings(
-        model=str(hybrid), max_rows=4, prefill_chunk=16, body_timeout_seconds=PATIENCE, allow_remote_media=True
+        model=str(hybrid), max_num_seqs=4, prefill_chunk=16, body_timeout_seconds=PATIENCE, allow_remote_media=True
     )
     service = Service(settings)
     with serve(service, settings) as address, httpx.Client(base_url=address, timeout=120) as http:
@@ -233,7 +233,7 @@ def test_a_template_of_a_billion_laughs(hybrid: Path, tmp_path: Path) -> None:
     file = tmp_path / "laughs.jinja"
     doubled = "{% for _ in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}"
     file.write_text("{% set ns = namespace(x='ha') %}{% if messages[0].content == 'joke' %}" + doubled + "{% endif %}x")
-    settings = Settings(model=str(hybrid), chat_template=file, max_rows=2)
+    settings = Settings(model=str(hybrid), chat_template=file, max_num_seqs=2)
     service = Service(settings)
     with serve(service, settings) as address, httpx.Client(base_url=address, timeout=120) as http:
         refused(post_chat(http, "joke"), 400, "messages", "was stopped")
@@ -271,7 +271,7 @@ def test_an_address_of_this_machine_or_its_cloud(server: Attacked, address: str)
 
 
 def test_a_redirect_to_this_machine(server: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = server.service._running
+    running = server.service._runtime
     assert running is not None
     with serving(a=to(""), secret=to("")) as pictures:
         pictures.paths["/a"] = to(f"http://127.0.0.2:{pictures.server_port}/secret")

@@ -47,7 +47,8 @@ STOPS = """
 import asyncio, sys
 from pathlib import Path
 from paceline.types import Sampling
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 
 def resident():
@@ -58,7 +59,7 @@ async def main():
         for seed in range(5):
             prompt = [(seed + place * (seed + 3)) % 480 for place in range(1000)]
             await service.generate(GenerateRequest(prompt, Sampling(max_tokens=1)))
-        counted, before = service.stats()["prefix_cache"]["memory_bytes"], resident()
+        counted, before = service.stats().prefix_cache.memory_bytes, resident()
     print(counted, before - resident())
 
 asyncio.run(main())

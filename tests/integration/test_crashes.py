@@ -20,7 +20,7 @@ from paceline.engine.thread import EngineThread
 from paceline.errors import EngineUnavailable
 from paceline.types import Delta
 from tests.engine.stepper import loaded
-from tests.engine.test_thread import row
+from tests.engine.test_thread import seq
 
 WAIT = 60.0
 Heard = queue.SimpleQueue[Delta]
@@ -41,7 +41,7 @@ class Parts:
 
     def talk(self, name: str, tokens: int = 4000) -> Heard:
         heard: Heard = queue.SimpleQueue()
-        self.engine.submit(row(name, tokens, heard.put))
+        self.engine.submit(seq(name, tokens, heard.put))
         return heard
 
     def until_gone(self) -> None:

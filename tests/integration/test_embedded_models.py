@@ -210,7 +210,7 @@ def test_no_script_of_conversations_changes_a_token(
     script: list[Move], depth: Speculation, layout: str, chunk: int, budget: int
 ) -> None:
     stepper = Stepper(MINI, layout, chunk, speculation=depth, cache=budget)
-    stepper.engine.scheduler.depths = Told().knowing()
+    stepper.engine.scheduler.draft_lengths = Told().knowing()
     conversations = Conversations(stepper, MINI)
     conversations.play(script)
     conversations.check()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
-from paceline.conversation.detokenize import ByteDetokenizer
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.policy import CREDIT, MARGIN, OUTPUT_WEIGHT, Fair
-from paceline.engine.row import Row
 from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 
@@ -16,10 +16,14 @@ ROWS = 8
 NUMBERS = itertools.count()
 
 
-def row(tenant: str, prompt: int, limit: int = 1000) -> Row:
+def seq(tenant: str, prompt: int, limit: int = 1000) -> Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    made = Row(RequestId(f"row {next(NUMBERS)}"), Prompt((0,) * prompt), Sampling(), limit, text, lambda delta: None)
-    made.tenant = tenant
+    made = Sequence(
+        EngineRequest(RequestId(f"row {next(NUMBERS)}"), Prompt((0,) * prompt), Sampling(), limit),
+        text,
+        lambda delta: None,
+    )
+    made.request = replace(made.request, tenant=tenant)
     return made
 
 
@@ -30,31 +34,31 @@ class Played:
         self.policy = Fair()
         self.scheduler = Scheduler(ROWS, budget, policy=self.policy, starvation=10_000.0)
         self.now = 0.0
-        self.first: dict[Row, float] = {}  # when each row's first token came
+        self.first: dict[Sequence, float] = {}  # when each sequence's first token came
 
-    def add(self, *rows: Row) -> None:
-        for each in rows:
+    def add(self, *seqs: Sequence) -> None:
+        for each in seqs:
             self.scheduler.add(each, self.now)
 
     def step(self) -> Planned:
         plan = planned(self.scheduler, self.now)
         while plan.preempt:
             for each in plan.preempt:
-                each.restart()
-                self.scheduler.set_back(each, plan.cause)
+                each.reset_for_recompute()
+                self.scheduler.preempt(each, plan.cause)
             plan = planned(self.scheduler, self.now)
         self.now += 1.0
         for each in plan.decode:
-            each.launched += 1
+            each.scheduled += 1
             each.generated.append(0)
             self.policy.served(each, OUTPUT_WEIGHT)
             self.first.setdefault(each, self.now)
-            if len(each.generated) == each.limit:
+            if len(each.generated) == each.max_tokens:
                 each.finished = "length"
                 self.scheduler.remove(each)
         for chunk in plan.prefill:
-            chunk.row.prefilled += chunk.tokens
-            self.policy.served(chunk.row, chunk.tokens)
+            chunk.seq.computed.tokens += chunk.tokens
+            self.policy.served(chunk.seq, chunk.tokens)
         return plan
 
     def steps(self, count: int) -> None:
@@ -62,15 +66,15 @@ class Played:
             self.step()
 
     def running(self, tenant: str) -> int:
-        return sum(each.tenant == tenant for each in self.scheduler.running)
+        return sum(each.request.tenant == tenant for each in self.scheduler.running)
 
 
 def visits(played: Played, hog: bool) -> float:
     """The longest wait of thirty short requests at once, in steps."""
     if hog:
-        played.add(*(row("hog", 1024) for _ in range(50)))
+        played.add(*(seq("hog", 1024) for _ in range(50)))
         played.steps(50)
-    guests = [row("guest", 32, 8) for _ in range(30)]
+    guests = [seq("guest", 32, 8) for _ in range(30)]
     played.add(*guests)
     begun = played.now
     while any(guest.finished is None for guest in guests):
@@ -82,25 +86,25 @@ def test_thirty_short_requests_wait_no_longer_than_twice_as_long_as_alone() -> N
     assert visits(Played(), hog=True) <= 2 * visits(Played(), hog=False)
 
 
-def finished(played: Played, rows: list[Row]) -> list[str]:
-    """The tenants of the rows, in the order in which they end."""
-    ended: list[Row] = []
-    while len(ended) < len(rows):
+def finished(played: Played, seqs: list[Sequence]) -> list[str]:
+    """The tenants of the sequences, in the order in which they end."""
+    ended: list[Sequence] = []
+    while len(ended) < len(seqs):
         played.step()
-        ended += [each for each in rows if each.finished is not None and each not in ended]
-    return [each.tenant for each in ended]
+        ended += [each for each in seqs if each.finished is not None and each not in ended]
+    return [each.request.tenant for each in ended]
 
 
 def test_those_who_come_one_after_the_other_are_served_in_that_order() -> None:
     played = Played()
-    played.scheduler.max_rows = 1
-    played.add(first := row("a", 64, 20_000))
+    played.scheduler.max_num_seqs = 1
+    played.add(first := seq("a", 64, 20_000))
     while played.policy.accounts["a"] < 21_007:
         played.step()
-    newcomers = [row(name, 64, 8) for name in "bcde"]
+    newcomers = [seq(name, 64, 8) for name in "bcde"]
     for each in newcomers:
         played.add(each)
-    first.limit = len(first.generated) + 8
+    first.max_tokens = len(first.generated) + 8
     assert finished(played, [first, *newcomers]) == ["b", "c", "d", "e", "a"]
 
 
@@ -110,13 +114,13 @@ def test_a_client_that_rotates_its_users_name_delays_nobody_more_than_with_one_n
         for head_start in (0, 1, 20, 200):
             played = Played()
             for place in range(50):
-                played.add(row(name.format(place), 256, 100))
+                played.add(seq(name.format(place), 256, 100))
                 played.steps(head_start > 1 and place % 10 == 0)
             played.steps(head_start)
-            played.add(guest := row("guest", 64, 8))
+            played.add(guest := seq("guest", 64, 8))
             begun = played.now
             for place in range(50, 100):
-                played.add(row(name.format(place), 256, 100))
+                played.add(seq(name.format(place), 256, 100))
                 played.step()
             while guest.finished is None:
                 played.step()
@@ -127,20 +131,20 @@ def test_a_client_that_rotates_its_users_name_delays_nobody_more_than_with_one_n
 
 def test_a_visitor_may_take_all_places_as_long_as_it_was_served_less() -> None:
     played = Played()
-    played.add(*(row("hog", 64) for _ in range(50)))
+    played.add(*(seq("hog", 64) for _ in range(50)))
     played.steps(20)
     assert played.running("hog") == ROWS
-    played.add(*(row("guest", 32) for _ in range(20)))
+    played.add(*(seq("guest", 32) for _ in range(20)))
     played.steps(2)
     assert (played.running("hog"), played.running("guest")) == (0, ROWS)
 
 
 def test_what_a_visitor_is_ahead_is_bounded_and_then_both_are_served_alike() -> None:
     played = Played()
-    played.add(*(row("hog", 64) for _ in range(50)))
+    played.add(*(seq("hog", 64) for _ in range(50)))
     while played.policy.accounts["hog"] <= CREDIT:
         played.step()
-    played.add(*(row("guest", 32) for _ in range(50)))
+    played.add(*(seq("guest", 32) for _ in range(50)))
     assert played.policy.accounts["guest"] == played.policy.accounts["hog"] - CREDIT
     while played.policy.accounts["guest"] < played.policy.accounts["hog"]:
         played.step()
@@ -153,18 +157,18 @@ def test_what_a_visitor_is_ahead_is_bounded_and_then_both_are_served_alike() -> 
 
 def test_users_who_are_served_alike_do_not_displace_each_other_all_the_time() -> None:
     played = Played()
-    played.add(*(row("one", 64, 200) for _ in range(40)), *(row("two", 64, 200) for _ in range(40)))
+    played.add(*(seq("one", 64, 200) for _ in range(40)), *(seq("two", 64, 200) for _ in range(40)))
     played.steps(1000)
-    assert played.scheduler.setbacks["policy"] <= 1000 / 20
+    assert played.scheduler.preemptions["policy"] <= 1000 / 20
 
 
 def test_the_prompt_of_whoever_was_served_least_is_read_first() -> None:
     played = Played(budget=64)
-    played.add(row("hog", 4096), row("hog", 4096))
+    played.add(seq("hog", 4096), seq("hog", 4096))
     played.steps(4)
-    played.add(row("guest", 33))
+    played.add(seq("guest", 33))
     plan = played.step()
-    assert [(chunk.row.tenant, chunk.tokens) for chunk in plan.prefill] == [("hog", 32), ("guest", 32)]
-    played.add(row("guest", 65))
+    assert [(chunk.seq.request.tenant, chunk.tokens) for chunk in plan.prefill] == [("hog", 32), ("guest", 32)]
+    played.add(seq("guest", 65))
     plan = played.step()
-    assert [(chunk.row.tenant, chunk.tokens) for chunk in plan.prefill] == [("guest", 64)]
+    assert [(chunk.seq.request.tenant, chunk.tokens) for chunk in plan.prefill] == [("guest", 64)]

@@ -112,8 +112,8 @@ def calm(folder: Path, speculation: Speculation) -> dict[str, list[int]]:
 
 def check_rest(stepper: Stepper) -> None:
     scheduler = stepper.engine.scheduler
-    assert (scheduler.running, scheduler.waiting, stepper.engine.rows, stepper.runner.rows) == ([], [], {}, [])
-    assert not scheduler.suspects.active
+    assert (scheduler.running, scheduler.waiting, stepper.engine.seqs, stepper.runner.seqs) == ([], [], {}, [])
+    assert not scheduler.isolation.active
     assert stepper.engine.failure is None
 
 
@@ -142,7 +142,7 @@ def break_read(stepper: Stepper, due: Callable[[], Exception | None]) -> None:
     collect = stepper.runner.collect
     broken = Breaks(collect, due)
     stepper.runner.collect = (  # type: ignore[method-assign]
-        lambda launched: broken(launched) if launched.rows else collect(launched)
+        lambda step: broken(step) if step.seqs else collect(step)
     )
 
 
@@ -214,7 +214,7 @@ def test_a_row_that_breaks_every_step_it_is_in_ends_alone(tiny: Tiny, place: str
         submit_all(stepper)
 
         def bad(stepper: Stepper = stepper, culprit: str = culprit, begins: int = begins) -> bool:
-            return any(row.id == culprit and len(row.generated) >= begins for row in stepper.runner.rows)
+            return any(row.id == culprit and len(row.generated) >= begins for row in stepper.runner.seqs)
 
         def due(bad: Callable[[], bool] = bad) -> Exception | None:
             return RuntimeError("a poisoned row") if bad() else None
@@ -235,10 +235,10 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
     elif place == "prefill":
         prefill = stepper.runner.prefill
 
-        def broken(row: Any, tokens: int) -> Any:
-            if row.id == culprit and (row.prefilled or len(row.context) < 16):
+        def broken(seq: Any, tokens: int) -> Any:
+            if seq.id == culprit and (seq.computed.tokens or len(seq.context) < 16):
                 raise RuntimeError("a poisoned prompt")
-            return prefill(row, tokens)
+            return prefill(seq, tokens)
 
         stepper.runner.prefill = broken  # type: ignore[method-assign]
     elif place == "text":
@@ -250,7 +250,7 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
         def poisoned(*arguments: Any, **options: Any) -> Any:
             outputs, close = forward(*arguments, **options)
             if due() is not None:
-                places = mx.array([row.id == culprit for row in stepper.runner.rows])[:, None, None]
+                places = mx.array([row.id == culprit for row in stepper.runner.seqs])[:, None, None]
                 outputs[0] = mx.where(places, mx.nan, outputs[0])
             return outputs, close
 
@@ -286,12 +286,12 @@ def test_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
         stepper = Stepper(folder, LAYOUTS[turn % 3], chunk=16, speculation=2)
         encode, dice = stepper.runner.encode, random.Random(turn)
 
-        def fails(row: Any, encode: Any = encode, dice: random.Random = dice) -> None:
-            if row.id.startswith("blind"):
+        def fails(seq: Any, encode: Any = encode, dice: random.Random = dice) -> None:
+            if seq.id.startswith("blind"):
                 if dice.random() < 0.5:  # half way: one picture is there, the row is not
-                    encode(row)
+                    encode(seq)
                 raise RuntimeError("the tower fell")
-            encode(row)
+            encode(seq)
 
         stepper.runner.encode = fails  # type: ignore[method-assign]
         stepper.greedy("text", text, TOKENS)
@@ -330,7 +330,7 @@ def test_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
         submit_all(stepper)
         stepper.step()
         victim = dice.choice(list(LENGTHS))
-        text = stepper.engine.rows[RequestId(victim)].text
+        text = stepper.engine.seqs[RequestId(victim)].text
         count, last = [0], dice.randrange(TOKENS - 1)
 
         def push(

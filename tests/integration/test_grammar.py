@@ -95,7 +95,7 @@ def test_a_fault_between_two_rounds_changes_nobodys_text(tiny: Tiny) -> None:
     drafter = stepper.runner.drafter
     assert drafter is not None
     stepper.runner.forward = Forward(stepper.runner._states_and_logits, traces=True, patience=1)
-    drafter.forward = Forward(drafter._guess, traces=True, patience=1)
+    drafter.forward = Forward(drafter._draft, traces=True, patience=1)
     propose, calls = stepper.runner.sampler.propose, [0]
 
     def failing(*args: object) -> object:

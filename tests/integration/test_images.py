@@ -257,5 +257,5 @@ def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
         return held()
 
     first = memory_after("first")
-    assert stepper.engine.scheduler.running == [] and stepper.engine.rows == {}
+    assert stepper.engine.scheduler.running == [] and stepper.engine.seqs == {}
     assert [memory_after(str(turn)) - first < 1e4 for turn in range(3)] == [True] * 3

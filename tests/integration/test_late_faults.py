@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.row import Row
-from paceline.engine.runner import Launched
+from paceline.engine.runner import InFlightStep
+from paceline.engine.sequence import Sequence
 from paceline.types import Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.test_pooling import embed, text, vector
@@ -28,7 +28,7 @@ class LateDevice:
         self.dice, self.words = random.Random(seed), words
         self.broken = False  # work under way has gone wrong, and nobody was told
         self.faults = 0
-        self.bad: Callable[[Row], bool] = lambda row: False  # a row whose prompt goes wrong each time
+        self.bad: Callable[[Sequence], bool] = lambda seq: False  # a sequence whose prompt goes wrong each time
         self.once = 0  # steps until one goes wrong, once
         runner = self.runner = stepper.runner
         runner.reports_late = True
@@ -48,7 +48,7 @@ class LateDevice:
         return call
 
     def _harm(self, name: str, argument: Any, result: Any) -> None:
-        works = name == "prefill" or (name == "decode" and isinstance(result, Launched) and result.rows)
+        works = name == "prefill" or (name == "decode" and isinstance(result, InFlightStep) and result.seqs)
         if name == "prefill" and self.bad(argument):
             self.broken, self.faults = True, self.faults + 1
         elif works and self.once:
@@ -91,7 +91,7 @@ def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(
     for seed in range(3):
         stepper = stepper_of(folder, "similar", speculation)
         device = LateDevice(stepper, seed)
-        device.bad = lambda row: row.id == culprit
+        device.bad = lambda seq: seq.id == culprit
         others = {name: length for name, length in LENGTHS.items() if name != culprit}
         submit_all(stepper)
         stepper.finish(limit=2000)
@@ -105,7 +105,7 @@ def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(
 def test_a_row_alone_is_to_blame_at_once(tiny: Tiny) -> None:
     stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
     device = LateDevice(stepper, 0)
-    device.bad = lambda row: True
+    device.bad = lambda seq: True
     stepper.greedy("alone", text(9), 4)
     stepper.finish(limit=100)
     assert stepper.heard["alone"].finish_reason == "error" and device.faults == 1
@@ -115,7 +115,7 @@ def test_a_row_alone_is_to_blame_at_once(tiny: Tiny) -> None:
 def test_an_embedding_that_goes_wrong_late_ends_alone_and_the_search_is_over(tiny: Tiny) -> None:
     stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
     device = LateDevice(stepper, 0)
-    device.bad = lambda row: row.id == "bad"
+    device.bad = lambda seq: seq.id == "bad"
     for name in ("good", "bad", "better"):
         embed(stepper, name, text(20))
     stepper.finish(limit=500)
@@ -131,16 +131,16 @@ def test_an_error_of_the_hosts_own_is_its_rows_alone(tiny: Tiny) -> None:
     stepper.runner.reports_late = True
     prefill = stepper.runner.prefill
 
-    def fails(row: Any, tokens: int) -> Any:
-        if row.id == "b":
+    def fails(seq: Any, tokens: int) -> Any:
+        if seq.id == "b":
             raise ValueError("no such prompt")
-        return prefill(row, tokens)
+        return prefill(seq, tokens)
 
     stepper.runner.prefill = fails  # type: ignore[method-assign]
     submit_all(stepper)
     stepper.finish()
     assert stepper.heard["b"].deltas[-1].error == "no such prompt"
-    assert stepper.engine.scheduler.setbacks["fault"] == 0
+    assert stepper.engine.scheduler.preemptions["fault"] == 0
     check_rest(stepper)
 
 
@@ -151,16 +151,16 @@ def test_an_error_that_cost_only_a_prefix_may_have_been_anothers(tiny: Tiny) -> 
     stepper.runner.reports_late = True
     submit_all(stepper)
     stepper.step(3)
-    publish, reuse = stepper.runner.on_stop, stepper.reuse
+    publish, reuse = stepper.runner.on_checkpoint, stepper.reuse
 
-    def late(row: Row) -> Any:
-        stepper.runner.on_stop = publish
-        with reuse._forgiving(row):
+    def late(seq: Sequence) -> Any:
+        stepper.runner.on_checkpoint = publish
+        with reuse._tolerating(seq):
             raise RuntimeError("the device lost its way")
         return []
 
-    stepper.runner.on_stop = late
+    stepper.runner.on_checkpoint = late
     stepper.finish()
-    assert stepper.engine.scheduler.setbacks["fault"] > 0
+    assert stepper.engine.scheduler.preemptions["fault"] > 0
     assert told(stepper) == expected
     check_rest(stepper)

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.errors import QueueFull, RequestFailed
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper
@@ -36,13 +37,13 @@ def _no_collector() -> Iterator[None]:
 
 
 class Watched:
-    """All rows that are made, and the batches that they are given, known weakly."""
+    """All sequences that are made, and the batches that they are given, known weakly."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[weakref.ref[Any]] = []
         made = self.made
 
-        class Noted(Row):
+        class Noted(Sequence):
             def __setattr__(self, name: str, value: Any) -> None:
                 if name in ("batch", "head") and value is not None:
                     made.append(weakref.ref(value))
@@ -52,7 +53,7 @@ class Watched:
                 super().__init__(*arguments, **options)
                 made.append(weakref.ref(self))
 
-        monkeypatch.setattr("paceline.engine.row.Row", Noted)
+        monkeypatch.setattr("paceline.engine.sequence.Sequence", Noted)
         monkeypatch.setattr("tests.engine.stepper.Row", Noted)
 
     def left(self) -> list[str]:
@@ -79,8 +80,8 @@ def is_aborted(stepper: Stepper) -> None:
 
 
 def fails_in_its_prompt(stepper: Stepper) -> None:
-    def prefill(row: Any, tokens: int) -> Any:
-        raise ValueError(f"no such prompt: {row.id}")
+    def prefill(seq: Any, tokens: int) -> Any:
+        raise ValueError(f"no such prompt: {seq.id}")
 
     stepper.runner.prefill = prefill  # type: ignore[method-assign]
     stepper.finish()
@@ -108,11 +109,11 @@ def loses_a_step(stepper: Stepper) -> None:
     collect = stepper.runner.collect
     lost: list[bool] = []
 
-    def fails(launched: Any) -> Any:
-        if launched.rows and len(lost) < 2:
+    def fails(step: Any) -> Any:
+        if step.seqs and len(lost) < 2:
             lost.append(True)
             raise RuntimeError("a passing fault")
-        return collect(launched)
+        return collect(step)
 
     stepper.runner.collect = fails  # type: ignore[method-assign]
     stepper.finish()
@@ -144,7 +145,7 @@ async def until_freed(watched: Watched) -> None:
 
 @pytest.fixture(scope="module")
 def service(llama: Path) -> Iterator[Service]:
-    service = Service(Settings(model=str(llama), max_rows=2, context_length=600, prefill_chunk=64, max_queue=4))
+    service = Service(Settings(model=str(llama), max_num_seqs=2, context_length=600, prefill_chunk=64, max_queue=4))
     asyncio.run(service.start())
     yield service
     asyncio.run(service.stop())
@@ -185,7 +186,7 @@ async def test_a_request_whose_caller_went_away_is_freed(service: Service, watch
 async def test_a_request_that_failed_is_freed(
     service: Service, watched: Watched, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    runner = service._live().engine.core.runner
+    runner = service._get_runtime().engine.core.runner
     assert runner is not None
 
     def collect(launched: Any) -> Any:

@@ -18,10 +18,9 @@ from paceline.cache.disk_files import SUFFIX
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.admission import Admission
-from paceline.engine.measure import measure
-from paceline.engine.memory import HEADROOM, POOL
+from paceline.engine.memory import HEADROOM, POOL, profile_memory
 from paceline.engine.policy import POLICIES
-from paceline.engine.reuse import Reuse
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.types import Prompt, Sampling, Speculation
 from tests.cache.disks import Gate
 from tests.engine.stepper import Stepper
@@ -39,11 +38,13 @@ class Limited(Stepper):
         self.budget = budget = Budget(limit, int(limit * HEADROOM))
         budget.hold("weights", self.model.nbytes)
         drafts = speculation != "off"
-        engine.scheduler.admission = Admission(budget, measure(self.runner, head=drafts), width=3 if drafts else 1)
+        engine.scheduler.admission = Admission(
+            budget, profile_memory(self.runner, head=drafts), width=3 if drafts else 1
+        )
         engine.scheduler.policy = POLICIES["fair"]()
         most = budget.room("prefixes") // 2
         cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
-        engine.reuse = Reuse(cache, self.runner, feeds_head=drafts, budget=budget)
+        engine.prefix = PrefixManager(cache, self.runner, feeds_head=drafts, budget=budget)
         self.now = 0.0
         engine.clock = lambda: self.now
         mx.set_memory_limit(limit)
@@ -114,11 +115,11 @@ def test_whoever_comes_and_goes_the_limit_is_kept(
     stepper = Limited(folder, layout, limit, speculation)
     dice = random.Random(1)
     for seed in range(1, turns(300, 40)):
-        if len(stepper.engine.rows) < 20:
+        if len(stepper.engine.seqs) < 20:
             shared = dice.choice((0, 50, 300, 700))
             asks(stepper, seed, shared + dice.choice((5, 20, 100, 600)), dice.choice((1, 5, 20, 60)), shared)
-        if dice.random() < 0.1 and stepper.engine.rows:
-            stepper.abort(dice.choice(list(stepper.engine.rows)))
+        if dice.random() < 0.1 and stepper.engine.seqs:
+            stepper.abort(dice.choice(list(stepper.engine.seqs)))
         stepper.step()
     stepper.finish()
     assert stepper.worst < limit

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from paceline.cache.batch import Placement
+from paceline.engine import sequence
 from paceline.engine.forward import Forward
-from paceline.engine.row import Row
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
 from tests.engine.stepper import Heard, Stepper
@@ -59,7 +59,7 @@ def stepped(
 ) -> Stepper:
     stepper = Stepper(folder, layout, chunk, speculation=mode[0], **more)
     if "auto" in mode:
-        stepper.engine.scheduler.depths = Told().knowing()
+        stepper.engine.scheduler.draft_lengths = Told().knowing()
     return stepper
 
 
@@ -253,11 +253,11 @@ def test_what_a_row_that_failed_has_made_is_not_used_again(tiny: Tiny, family: s
 
 
 def foresee(stepper: Stepper, said: Sequence[int]) -> None:
-    """Every guess about the one row that runs is right."""
+    """Every guess about the one sequence that runs is right."""
 
     def propose(logits: mx.array, place: int, guesses: Sequence[mx.array]) -> mx.array:
-        (row,) = stepper.runner.rows
-        return mx.array([[*said, *[0] * 16][row.launched + place]], dtype=mx.int32)
+        (seq,) = stepper.runner.seqs
+        return mx.array([[*said, *[0] * 16][seq.scheduled + place]], dtype=mx.int32)
 
     stepper.runner.sampler.propose = propose  # type: ignore[method-assign, assignment]
 
@@ -308,17 +308,18 @@ def test_what_the_head_has_not_read_is_no_prefix_for_a_row_that_drafts(tiny: Tin
 
 
 def watch_places(stepper: Stepper) -> None:
-    """From now on, wherever a row joins, the head stands where the target stands but for the pair that it is owed."""
+    """From now on, wherever a sequence joins, the head stands where the target stands but for the pair that it is
+    owed."""
     drafter, runner = stepper.runner.drafter, stepper.runner
     assert drafter is not None
     join = drafter.join
 
-    def watched(row: Row, at: Placement) -> None:
-        join(row, at)
-        assert drafter.batch is not None and drafter.feed is not None and runner.batch is not None
-        pending = drafter.feed.counts
-        assert isinstance(pending, list)
-        assert drafter.batch.next_positions[at.row] + pending[at.row] == runner.batch.next_positions[at.row]
+    def watched(seq: sequence.Sequence, at: Placement) -> None:
+        join(seq, at)
+        assert drafter.batch is not None and drafter.pending is not None and runner.batch is not None
+        owed = drafter.pending.counts
+        assert isinstance(owed, list)
+        assert drafter.batch.next_positions[at.row] + owed[at.row] == runner.batch.next_positions[at.row]
 
     drafter.join = watched  # type: ignore[method-assign]
 
@@ -363,13 +364,13 @@ def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2])
 def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
-    """A row may end while the round after its end is under way and unread."""
+    """A sequence may end while the round after its end is under way and unread."""
     folder = tiny("hybrid", **SMALL)
     stepper = stepped(folder, (depth,), "padded", cache=PLENTY)
     runner = stepper.runner
     assert runner.drafter is not None
     runner.forward = Forward(runner._states_and_logits, traces=True, patience=1)
-    runner.drafter.forward = Forward(runner.drafter._guess, traces=True, patience=1)
+    runner.drafter.forward = Forward(runner.drafter._draft, traces=True, patience=1)
     for place in range(6):
         prompt = SYSTEM + words(place % 4, 10 + place)
         said = greedy_text(folder, prompt, 24)
@@ -408,3 +409,6 @@ def test_a_dynamic_rope_shares_only_what_mlx_lm_would_compute_the_same(tiny: Tin
         assert heard.tokens == greedy_text(folder, prompt, 12), name
         assert heard.cached >= {"again": 2048, "branch": 2048}.get(name, 0)
     check_rest(stepper.reuse)
+
+
+# -- after a restart

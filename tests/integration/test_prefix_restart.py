@@ -21,8 +21,10 @@ from paceline import cli
 from paceline.cache.disk import Disk
 from paceline.cache.disk_files import STAGES, SUFFIX, Stage
 from paceline.engine import memory
-from paceline.service import ChatRequest, Service
+from paceline.requests import ChatRequest
+from paceline.service import Service
 from paceline.settings import Settings
+from paceline.stats import DiskCacheStats
 from tests.conftest import Tiny
 from tests.lengths import turns
 from tests.prefix_lives import written
@@ -39,13 +41,19 @@ def model(tiny: Tiny) -> Path:
 
 
 def over(folder: Path, model: Path, **fields: Any) -> Service:
-    return Service(Settings(model=str(model), cache_dir=folder, max_rows=4, prefill_chunk=256, **fields))
+    return Service(Settings(model=str(model), cache_dir=folder, max_num_seqs=4, prefill_chunk=256, **fields))
 
 
 def chat_of(service: Service, seed: int, turns: int = 1) -> list[Message]:
     system = says("system", f"{seed} {words(service.tokenizer, 250, seed)}")
     user = says("user", words(service.tokenizer, 40, seed + 1))
     return [system, user, *([says("assistant", "It is 42."), user] * (turns - 1))]
+
+
+def disk_stats(service: Service) -> DiskCacheStats:
+    disk = service.stats().prefix_cache.disk
+    assert disk is not None
+    return disk
 
 
 def entries(folder: Path) -> list[Path]:
@@ -140,17 +148,17 @@ async def test_after_a_restart_the_first_request_reuses_what_it_shares(tiny: Tin
         for seed in (1, 2):
             await client.chat(chat_of(service, seed))
         said = await client.generate(next_turn(service, client.answers[0].prompt, says("user", "7 riders")))
-        assert service.stats()["prefix_cache"]["disk"]["folder"].startswith(str(tmp_path))
+        assert disk_stats(service).folder.startswith(str(tmp_path))
     async with over(tmp_path, folder) as service:
         client.service = service
-        disk = service.stats()["prefix_cache"]["disk"]
-        assert disk["entries"] == len(entries(tmp_path)) > 0 == service.stats()["prefix_cache"]["memory_bytes"]
+        disk = disk_stats(service)
+        assert disk.entries == len(entries(tmp_path)) > 0 == service.stats().prefix_cache.memory_bytes
         turn = await client.generate(next_turn(service, said.prompt + said.said, says("user", "What is it?")))
         assert turn.shared >= len(said.prompt) + len(said.said) - 1
         assert turn.reused >= ENOUGH
         assert (await client.chat(chat_of(service, 2))).computed == 0
-        stats = service.stats()["prefix_cache"]
-        assert stats["restores"] > 0 < stats["restore_seconds"]
+        stats = service.stats().prefix_cache
+        assert stats.restores > 0 < stats.restore_seconds
         other = await service.chat(ChatRequest(chat_of(service, 2), ANSWER, cache_salt="another"))
         assert other.usage.cached_tokens == 0
 
@@ -162,11 +170,11 @@ async def test_what_memory_has_no_room_for_comes_back_from_the_disk(model: Path,
         for seed in range(8):
             await client.chat(chat_of(service, seed))
             await written(service)
-        assert service.stats()["prefix_cache"]["evictions"]["memory"] > 0
+        assert service.stats().prefix_cache.evictions["memory"] > 0
         for seed in range(8):
             assert (await client.chat(chat_of(service, seed))).computed == 0
-            stats = service.stats()["prefix_cache"]
-            assert stats["memory_bytes"] <= stats["memory_limit_bytes"]
+            stats = service.stats().prefix_cache
+            assert stats.memory_bytes <= stats.memory_limit_bytes
 
 
 @pytest.mark.slow
@@ -175,7 +183,7 @@ async def test_another_model_in_the_same_folder_never_uses_it(tiny: Tiny, model:
         await service.chat(ChatRequest(chat_of(service, 1), ANSWER))
     async with over(tmp_path, tiny("hybrid", **SMALLEST, mtp=False, seed=1)) as service:
         other = Client(service, "")
-        assert service.stats()["prefix_cache"]["disk"]["entries"] == 0
+        assert disk_stats(service).entries == 0
         assert (await other.chat(chat_of(service, 1))).cached == 0
     assert len(list(tmp_path.iterdir())) == 2
     async with over(tmp_path, model) as service:
@@ -239,9 +247,9 @@ async def test_the_bound_of_the_folder_is_kept_at_every_moment(model: Path, tmp_
         await written(service)
         watcher.cancel()
         sizes.append(size(tmp_path))
-        disk = service.stats()["prefix_cache"]["disk"]
-        assert disk["limit_bytes"] == limit and disk["bytes"] <= limit and disk["write_errors"] == 0
-        assert service.stats()["prefix_cache"]["evictions"]["disk"] > 0
+        disk = disk_stats(service)
+        assert disk.limit_bytes == limit and disk.bytes <= limit and disk.write_errors == 0
+        assert service.stats().prefix_cache.evictions["disk"] > 0
     assert limit / 4 < max(sizes) <= limit
     assert size(tmp_path) <= limit
     async with over(tmp_path, model, cache_disk_gb=limit / 2e9) as service:  # smaller than what is there
@@ -307,14 +315,14 @@ async def test_writing_to_a_slow_disk_holds_nobody_up(
     monkeypatch.setattr(memory, "Disk", Slow)
     service = over(tmp_path, model)
     async with service:
-        assert service._running is not None and service._running.engine.core.reuse is not None
-        tier = service._running.engine.core.reuse.disk
+        assert service._runtime is not None and service._runtime.engine.core.prefix is not None
+        tier = service._runtime.engine.core.prefix.disk
         assert tier is not None
         client = Client(service, "")
         for seed in range(6):
             await client.chat(chat_of(service, seed))
-            assert len(tier._unsaved) <= service.stats()["prefix_cache"]["stored"]
-        assert service.stats()["prefix_cache"]["disk"]["writes"] == 0 < service.stats()["prefix_cache"]["entries"]
+            assert len(tier._unsaved) <= service.stats().prefix_cache.stored
+        assert disk_stats(service).writes == 0 < service.stats().prefix_cache.entries
         quick.set()
     async with over(tmp_path, model) as service:  # what waited was written before it stopped
         client.service = service

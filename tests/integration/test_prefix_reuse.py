@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from paceline.service import ChatRequest, Completion, GenerateRequest, Service
+from paceline.requests import ChatRequest, Completion, GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import RequestId, Sampling
 from tests.conftest import Tiny
@@ -25,7 +26,7 @@ LONG = Sampling(temperature=0, max_tokens=24, ignore_eos=True)
 @contextlib.contextmanager
 def started(**fields: Any) -> Iterator[Service]:
     """A service that is started on one event loop and used on each test's own."""
-    service = Service(Settings(max_rows=8, prefill_chunk=128, **fields))
+    service = Service(Settings(max_num_seqs=8, prefill_chunk=128, **fields))
     asyncio.run(service.start())
     try:
         yield service
@@ -71,7 +72,7 @@ def reply(service: Service, place: int, tokens: int = 30) -> Message:
 
 
 def prefilled(service: Service) -> int:
-    return int(service.stats()["prompt_tokens"])
+    return service.stats().prompt_tokens
 
 
 async def until_idle(service: Service) -> None:
@@ -79,7 +80,7 @@ async def until_idle(service: Service) -> None:
 
 
 async def until(service: Service, rows: int) -> None:
-    await until_async(lambda: service.stats()["running"] == rows and not service.stats()["waiting"])
+    await until_async(lambda: service.stats().num_requests_running == rows and not service.stats().num_requests_waiting)
 
 
 # -- conversations
@@ -303,12 +304,12 @@ async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_other_alone
 async def test_a_request_without_cache_neither_reads_nor_writes(client: Client, system: Message) -> None:
     service = client.service
     request = ChatRequest([system, question(service, 0)], ANSWER, cache=False, cache_salt=client.salt)
-    before, entries = prefilled(service), service.stats()["prefix_cache"]
+    before, entries = prefilled(service), service.stats().prefix_cache
     plain = await service.chat(request)
     assert prefilled(service) - before == plain.usage.prompt_tokens - 1
-    after = service.stats()["prefix_cache"]
+    after = service.stats().prefix_cache
     for name in ("queries", "hits", "stored", "entries", "memory_bytes"):
-        assert after[name] == entries[name], name
+        assert getattr(after, name) == getattr(entries, name), name
     first = await client.chat(request.messages)
     assert first.cached == 0
     assert (await service.chat(request)).usage.cached_tokens == 0
@@ -369,11 +370,13 @@ async def test_prompts_that_want_their_own_scores_are_computed_and_still_feed_th
 
 async def test_the_numbers_agree_with_the_usages(client: Client, system: Message) -> None:
     service = client.service
-    before, tokens = service.stats()["prefix_cache"], prefilled(service)
+    before, tokens = service.stats().prefix_cache, prefilled(service)
     chats = [[system, question(service, place % 3)] for place in range(6)]
     answers = [await service.chat(ChatRequest(chat, ANSWER, cache_salt=client.salt)) for chat in chats]
-    after = service.stats()["prefix_cache"]
-    gained = {name: after[name] - before[name] for name in ("queries", "query_tokens", "hits", "hit_tokens")}
+    after = service.stats().prefix_cache
+    gained = {
+        name: getattr(after, name) - getattr(before, name) for name in ("queries", "query_tokens", "hits", "hit_tokens")
+    }
     usages = [answer.usage for answer in answers]
     assert gained == {
         "queries": 6,
@@ -382,9 +385,9 @@ async def test_the_numbers_agree_with_the_usages(client: Client, system: Message
         "hit_tokens": sum(usage.cached_tokens for usage in usages),
     }
     assert prefilled(service) - tokens == sum(usage.prompt_tokens - 1 - usage.cached_tokens for usage in usages)
-    assert after["enabled"] and 0 < after["memory_bytes"] <= after["memory_limit_bytes"]
-    assert len(after["largest"]) == min(10, after["entries"])
-    assert not any(entry["in_use"] for entry in after["largest"])
+    assert after.enabled and 0 < after.memory_bytes <= after.memory_limit_bytes
+    assert len(after.largest) == min(10, after.entries)
+    assert not any(entry.in_use for entry in after.largest)
     assert [answer.prompt.cached_tokens for answer in answers] == [usage.cached_tokens for usage in usages]
 
 
@@ -409,17 +412,17 @@ async def test_clearing_while_requests_run_changes_no_answer(client: Client, sys
         assert [answer.choices for answer in mine] == [choices] * 2
     await until_idle(service)
     await service.clear_cache()
-    stats = service.stats()["prefix_cache"]
-    assert (stats["entries"], stats["memory_bytes"], stats["largest"]) == (0, 0, [])
+    stats = service.stats().prefix_cache
+    assert (stats.entries, stats.memory_bytes, stats.largest) == (0, 0, ())
     assert (await client.chat(chats[0])).cached == 0
     assert (await client.chat(chats[0])).cached > 0
 
 
 async def test_to_clear_says_what_that_freed(client: Client, system: Message) -> None:
     await client.chat([system, question(client.service, 0)])
-    stats = client.service.stats()["prefix_cache"]
+    stats = client.service.stats().prefix_cache
     freed = await client.service.clear_cache()
-    assert freed == {"entries": stats["entries"], "bytes": stats["memory_bytes"], "disk_entries": 0, "disk_bytes": 0}
+    assert freed == {"entries": stats.entries, "bytes": stats.memory_bytes, "disk_entries": 0, "disk_bytes": 0}
     assert await client.service.clear_cache() == dict.fromkeys(freed, 0)
 
 
@@ -431,8 +434,8 @@ def test_a_service_without_a_cache_computes_every_prompt(tiny: Tiny) -> None:
         assert one.choices == other.choices
         assert one.usage.cached_tokens == other.usage.cached_tokens == 0
         assert prefilled(service) - before == 2 * (one.usage.prompt_tokens - 1)
-        stats = service.stats()["prefix_cache"]
-        assert not stats["enabled"] and stats["queries"] == stats["entries"] == 0
+        stats = service.stats().prefix_cache
+        assert not stats.enabled and stats.queries == stats.entries == 0
         assert set(await service.clear_cache()) == {"entries", "bytes", "disk_entries", "disk_bytes"}
 
     with started(model=str(tiny("hybrid", **SMALLEST, mtp=False)), prefix_cache=False) as service:
@@ -444,9 +447,9 @@ def test_the_memory_bound_is_kept_and_answers_stay_right(tiny: Tiny) -> None:
         client = Client(service, "")
         for place in range(12):
             await client.chat([says("system", words(service.tokenizer, 300, seed=place)), question(service, place)])
-            stats = service.stats()["prefix_cache"]
-            assert stats["memory_bytes"] <= stats["memory_limit_bytes"] == 500_000
-        assert stats["evictions"]["memory"] > 0
+            stats = service.stats().prefix_cache
+            assert stats.memory_bytes <= stats.memory_limit_bytes == 500_000
+        assert stats.evictions["memory"] > 0
         last = client.answers[-1]
         assert (await client.generate(last.prompt)).cached == len(last.prompt) - 1
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from paceline.service import GenerateRequest, Service
+from paceline.requests import GenerateRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 from tests.conftest import Tiny
@@ -86,7 +87,7 @@ def test_the_ideal_counts_each_token_once_and_no_token_that_decoding_computes() 
 @pytest.mark.slow
 @pytest.mark.parametrize("mtp", [False, True])
 def test_200_requests_of_8_agents_prefill_hardly_more_than_the_ideal(tiny: Tiny, mtp: bool) -> None:
-    service = Service(Settings(model=str(tiny("hybrid", **SMALLEST, mtp=mtp)), max_rows=8))
+    service = Service(Settings(model=str(tiny("hybrid", **SMALLEST, mtp=mtp)), max_num_seqs=8))
     asyncio.run(service.start())
     try:
         agents = [Agent(service, place) for place in range(THREADS)]
@@ -98,11 +99,12 @@ def test_200_requests_of_8_agents_prefill_hardly_more_than_the_ideal(tiny: Tiny,
                 raise agent.error
         stats = service.stats()
         exchanges = [exchange for agent in agents for exchange in agent.exchanges]
-        assert len(exchanges) == THREADS * TURNS == stats["finished"]["stop"] + stats["finished"].get("length", 0)
+        finished = stats.requests_finished
+        assert len(exchanges) == THREADS * TURNS == finished["stop"] + finished.get("length", 0)
         sent = sum(len(prompt) - 1 for prompt, _ in exchanges)
-        assert stats["prompt_tokens"] + stats["prefix_cache"]["hit_tokens"] == sent
+        assert stats.prompt_tokens + stats.prefix_cache.hit_tokens == sent
         least = ideal(exchanges)
-        assert least <= stats["prompt_tokens"] <= 1.05 * least
+        assert least <= stats.prompt_tokens <= 1.05 * least
 
         for prompt, said in exchanges[::17]:
             plain = asyncio.run(service.generate(GenerateRequest(prompt, ANSWER, cache=False)))

@@ -12,9 +12,8 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.conversation.messages import AUDIO_PARTS
-from paceline.conversation.video_part import VIDEO_PARTS
-from paceline.server.backend import Backend
+from paceline.conversation.messages import AUDIO_PARTS, VIDEO_PARTS
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.integration.test_server_images import png, url
@@ -26,7 +25,7 @@ from tests.waiting import until
 
 @pytest.fixture(scope="module")
 def http(hybrid: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(hybrid), served_model_name="tiny", max_rows=4)
+    settings = Settings(model=str(hybrid), served_model_name="tiny", max_num_seqs=4)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
@@ -35,7 +34,7 @@ def http(hybrid: Path) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def blind(llama: Path) -> Iterator[httpx.Client]:
     """A model without vision."""
-    settings = Settings(model=str(llama), max_rows=4)
+    settings = Settings(model=str(llama), max_num_seqs=4)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 
@@ -52,13 +51,13 @@ def until_idle(http: httpx.Client) -> None:
 
 def counts(http: httpx.Client) -> tuple[int, int]:
     status = http.get("/v1/status").json()
-    return status["running"], status["waiting"]
+    return status["num_requests_running"], status["num_requests_waiting"]
 
 
 def test_the_service_is_ready_when_it_has_started(http: httpx.Client) -> None:
     assert http.get("/ready").status_code == 200
     status = http.get("/v1/status").json()
-    assert type(status["running"]) is int and type(status["waiting"]) is int
+    assert type(status["num_requests_running"]) is int and type(status["num_requests_waiting"]) is int
 
 
 def test_a_stream_adds_up_to_the_whole_answer(http: httpx.Client) -> None:
@@ -154,11 +153,11 @@ def test_limits_hold(http: httpx.Client) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, stream: bool) -> None:
     body = {"messages": user("Go on"), "stream": stream, "ignore_eos": True}
-    before = http.get("/v1/status").json()["finished"].get("abort", 0)
+    before = http.get("/v1/status").json()["requests_finished"].get("abort", 0)
     with open_request(str(http.base_url), "/v1/chat/completions", body):
         until(lambda: counts(http) == (1, 0))
     until_idle(http)
-    assert http.get("/v1/status").json()["finished"]["abort"] == before + 1
+    assert http.get("/v1/status").json()["requests_finished"]["abort"] == before + 1
 
 
 def test_the_openai_client_speaks_to_it(http: httpx.Client) -> None:

@@ -64,7 +64,7 @@ def started(model: Path, drain_seconds: float) -> Iterator[tuple[Server, httpx.C
 def until_there_are(http: httpx.Client, running: int, waiting: int) -> None:
     def holds() -> bool:
         status = http.get("/v1/status").json()
-        return (status["running"], status["waiting"]) == (running, waiting)
+        return (status["num_requests_running"], status["num_requests_waiting"]) == (running, waiting)
 
     until(holds)
 
@@ -99,7 +99,8 @@ def test_an_engine_whose_thread_crashed_is_unhealthy_and_ends_the_process_with_a
             chunks = response.iter_text()
             next(chunks)
             asked = [pool.submit(http.post, "/v1/chat/completions", json=body) for _ in range(2)]
-            until(lambda: [http.get("/v1/status").json()[name] for name in ("running", "waiting")] == [1, 2])
+            names = ("num_requests_running", "num_requests_waiting")
+            until(lambda: [http.get("/v1/status").json()[name] for name in names] == [1, 2])
             server.break_engine("crash")
             rest = "".join(chunks)
         assert "the device is gone" in rest and rest.endswith("data: [DONE]\n\n")  # an error, not a cut connection

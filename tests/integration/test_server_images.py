@@ -12,8 +12,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from paceline.conversation.messages import AUDIO_PARTS
-from paceline.conversation.video_part import VIDEO_PARTS
+from paceline.conversation.messages import AUDIO_PARTS, VIDEO_PARTS
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, refused
 

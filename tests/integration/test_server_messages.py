@@ -37,7 +37,7 @@ FIELDS: dict[str, Any] = {"model": "tiny", "max_tokens": 300}
 @pytest.fixture(scope="module")
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model = tiny("hybrid", **SMALLEST)
-    settings = Settings(model=str(model), served_model_name="tiny", max_rows=4, prefill_chunk=256)
+    settings = Settings(model=str(model), served_model_name="tiny", max_num_seqs=4, prefill_chunk=256)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 

@@ -30,7 +30,7 @@ def folder(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(folder: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(folder), max_rows=4)
+    settings = Settings(model=str(folder), max_num_seqs=4)
     with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
@@ -66,7 +66,7 @@ def test_a_conversation_is_a_400_that_says_what_gives_a_template(
 
 
 def test_the_status_notes_it(base: httpx.Client) -> None:
-    assert any("no chat template" in note for note in base.get("/v1/status").json()["notes"])
+    assert any("no chat template" in note for note in base.get("/v1/status").json()["model"]["notes"])
 
 
 def test_the_announcement_shows_a_command_that_works(capsys: pytest.CaptureFixture[str]) -> None:

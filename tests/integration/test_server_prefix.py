@@ -25,7 +25,7 @@ OPTIONS: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 8}
 def running(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Address, Path]]:
     folder = tmp_path_factory.mktemp("prefixes")
     model = tiny("hybrid", **SMALLEST)
-    settings = Settings(model=str(model), served_model_name="tiny", max_rows=4, prefill_chunk=256, cache_dir=folder)
+    settings = Settings(model=str(model), served_model_name="tiny", max_num_seqs=4, prefill_chunk=256, cache_dir=folder)
     service = Service(settings)
     with serve(service, settings) as address:
         yield service, address, folder

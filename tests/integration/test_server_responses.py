@@ -59,7 +59,7 @@ def said(role: str, text: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def http(tiny: Tiny) -> Iterator[httpx.Client]:
     model: Path = tiny("hybrid", **SMALLEST)
-    settings = Settings(model=str(model), served_model_name="tiny", max_rows=4)
+    settings = Settings(model=str(model), served_model_name="tiny", max_num_seqs=4)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
 

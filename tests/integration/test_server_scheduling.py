@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests import waiting
@@ -24,7 +24,9 @@ from tests.waiting import WAIT
 
 @pytest.fixture(scope="module")
 def narrow(hybrid: Path) -> Iterator[httpx.Client]:
-    settings = Settings(model=str(hybrid), max_rows=1, max_queue=2, scheduler_policy="priority", memory_limit_gb=0.5)
+    settings = Settings(
+        model=str(hybrid), max_num_seqs=1, max_queue=2, scheduler_policy="priority", memory_limit_gb=0.5
+    )
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
         yield http
@@ -42,7 +44,7 @@ def until(http: httpx.Client, holds: Callable[[dict[str, Any]], bool]) -> dict[s
 
 
 def counts(status: dict[str, Any]) -> tuple[int, int]:
-    return status["running"], status["waiting"]
+    return status["num_requests_running"], status["num_requests_waiting"]
 
 
 @contextmanager
@@ -65,29 +67,30 @@ def crowded(http: httpx.Client) -> Iterator[list[concurrent.futures.Future[httpx
 
 def _is_in_full_swing(status: dict[str, Any]) -> bool:
     """Tokens come, and memory was looked at since."""
-    if not status["rows"] or not status["rows"][0]["generated_tokens"] or not status["memory"]:
+    running = status["running_sequences"]
+    if not running or not running[0]["generated_tokens"] or not status["memory"]:
         return False
-    return bool(status["memory"]["estimate_bytes"] > status["budget"]["parts"]["weights"])
+    return bool(status["memory"]["estimate_bytes"] > status["memory_budget"]["parts"]["weights"])
 
 
 def test_status_shows_rows_the_queue_the_budget_and_the_pace(narrow: httpx.Client) -> None:
     with crowded(narrow):
         status = until(narrow, _is_in_full_swing)
-        [row], queue = status["rows"], status["queue"]
+        [row], queue = status["running_sequences"], status["waiting_sequences"]
         assert row["state"] == "decode" and row["id"].startswith("chatcmpl-")
         assert row["tenant"].startswith("client-") and "/user-" in row["tenant"]
         assert [(each["position"], each["reason"]) for each in queue] == [(1, "rows"), (2, "rows")]
         assert row["age_seconds"] >= queue[0]["age_seconds"] >= queue[1]["age_seconds"]
-        assert "Go on" not in str(status) and "first" not in str(status["rows"])
-        assert status["waiting_by_reason"] == {"rows": 2}
-        assert status["policy"]["name"] == "priority" and status["policy"]["max_queue"] == 2
-        budget = status["budget"]
+        assert "Go on" not in str(status) and "first" not in str(status["running_sequences"])
+        assert status["num_requests_waiting_by_reason"] == {"rows": 2}
+        assert status["scheduler"]["policy"] == "priority" and status["scheduler"]["max_queue"] == 2
+        budget = status["memory_budget"]
         assert budget["limit_bytes"] == 500_000_000 and budget["parts"]["weights"] > 0 and budget["parts"]["rows"] > 0
         memory = status["memory"]
         assert 0 < memory["active_bytes"] <= memory["peak_bytes"]
         assert memory["estimate_bytes"] > budget["parts"]["weights"]
-        assert status["pace"]["chunk_tokens"] > 0 and status["pace"]["stall_target_ms"] == 250
-        assert status["rates"]["generated_tokens_per_second"] >= 0
+        assert status["scheduler"]["prefill_chunk_tokens"] > 0 and status["scheduler"]["stall_target_ms"] == 250
+        assert status["throughput"]["generation_tokens_per_second"] >= 0
         after = scrape(narrow)
     assert after["paceline_num_requests_waiting_by_reason rows"] == 2
     assert after["paceline_memory_limit_bytes"] == 500_000_000
@@ -111,11 +114,11 @@ def test_who_waits_and_who_runs_can_be_cancelled(narrow: httpx.Client) -> None:
     with crowded(narrow) as asked:
         assert narrow.delete("/v1/requests/third").status_code == 200
         assert asked[2].result(WAIT).status_code == 499
-        assert counts(until(narrow, lambda status: status["waiting"] == 1)) == (1, 1)
+        assert counts(until(narrow, lambda status: status["num_requests_waiting"] == 1)) == (1, 1)
         assert narrow.delete("/v1/requests/first").status_code == 200
         assert asked[0].result(WAIT).status_code == 499
         status = until(narrow, lambda status: counts(status) == (1, 0))  # the second has its turn
-        assert narrow.delete(f"/v1/requests/{status['rows'][0]['id']}").status_code == 200
+        assert narrow.delete(f"/v1/requests/{status['running_sequences'][0]['id']}").status_code == 200
         assert asked[1].result(WAIT).status_code == 499
 
 
@@ -125,7 +128,7 @@ def test_a_lower_priority_number_comes_first_and_sets_the_others_back(narrow: ht
         assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 3
         status = narrow.get("/v1/status").json()
         assert status["preemptions"]["policy"] >= 1
-        assert sum(row["setbacks"] for row in (*status["rows"], *status["queue"])) >= 1
+        assert sum(row["preemptions"] for row in (*status["running_sequences"], *status["waiting_sequences"])) >= 1
 
 
 @pytest.mark.slow
@@ -145,7 +148,7 @@ def test_what_never_fits_is_refused_at_once_with_the_numbers(hybrid: Path, tmp_p
 
 @pytest.mark.slow
 def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
-    settings = Settings(model=str(hybrid), max_rows=1, queue_timeout=0.5)
+    settings = Settings(model=str(hybrid), max_num_seqs=1, queue_timeout=0.5)
     backend: Backend = Service(settings)
     body = {"messages": user("Go on"), "ignore_eos": True, "stream": True}
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
@@ -156,15 +159,15 @@ def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
             error = refused(waited, 503, None, "0.5 s")
             assert error["code"] == "queue_timeout" and int(waited.headers["retry-after"]) >= 1
         until(http, lambda status: counts(status) == (0, 0))
-        assert http.get("/v1/status").json()["refused"]["queue_timeout"] == 1
+        assert http.get("/v1/status").json()["requests_refused"]["queue_timeout"] == 1
 
 
 def test_whoever_takes_too_long_is_told_so(hybrid: Path) -> None:
-    settings = Settings(model=str(hybrid), max_rows=1, request_timeout=1.0)
+    settings = Settings(model=str(hybrid), max_num_seqs=1, request_timeout=1.0)
     backend: Backend = Service(settings)
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
         answer = post_chat(http, "Go on", ignore_eos=True, stream=True)
         assert '"code":"deadline"' in answer.text and "1 s" in answer.text
         assert answer.status_code == 504 or answer.text.endswith("data: [DONE]\n\n")  # without, or with a first token
         until(http, lambda status: counts(status) == (0, 0))
-        assert http.get("/v1/status").json()["refused"]["deadline"] == 1
+        assert http.get("/v1/status").json()["requests_refused"]["deadline"] == 1

@@ -50,7 +50,7 @@ def test_a_video_is_answered_and_the_second_time_from_the_cache(live: Address, w
     assert again.usage.prompt_tokens_details.cached_tokens == first.usage.prompt_tokens - 1
     plain = post_chat(web, "What happens?", max_tokens=8).json()["usage"]["prompt_tokens"]
     assert first.usage.prompt_tokens > plain + 3  # three pairs of frames
-    assert web.get("/v1/status").json()["videos"] is True
+    assert web.get("/v1/status").json()["model"]["videos"] is True
 
 
 def test_what_is_wrong_with_a_video_is_said_by_name(web: httpx.Client) -> None:
@@ -63,4 +63,4 @@ def test_what_is_wrong_with_a_video_is_said_by_name(web: httpx.Client) -> None:
     refused(post_chat(web, parts(videos.video(30), max_pixels=5)), 400, "messages[0].content[1].max_pixels")
     remote = [{"type": "video_url", "video_url": {"url": "http://127.0.0.1/a.mp4"}}]
     refused(post_chat(web, remote), 400, "messages[0].content[0].video_url", "remote videos are not allowed")
-    assert web.get("/v1/status").json()["running"] == 0
+    assert web.get("/v1/status").json()["num_requests_running"] == 0

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from paceline.errors import InvalidRequest, RequestFailed
-from paceline.service import EmbedRequest, Service
+from paceline.requests import EmbedRequest
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import RequestId
 from tests.engine.test_pooling import reference
@@ -28,7 +29,7 @@ async def test_embed_gives_one_vector_and_its_usage(llama: Path) -> None:
             np.testing.assert_allclose(one.vector, reference(llama, ids[:n]), atol=1e-5)
         with pytest.raises(InvalidRequest, match="empty"):
             await service.embed(EmbedRequest([]))
-        assert service.stats()["running"] == 0
+        assert service.stats().num_requests_running == 0
 
 
 async def test_the_last_state_is_taken_where_the_server_is_set_so(llama: Path) -> None:
@@ -41,13 +42,13 @@ async def test_a_cancelled_call_leaves_nothing_and_an_aborted_one_says_so(llama:
     async with Service(Settings(model=str(llama), prefill_chunk=1)) as service:
         long = [7] * 1500
         task = asyncio.create_task(service.embed(EmbedRequest(long, RequestId("gone"))))
-        await until_async(lambda: service.stats()["running"])
+        await until_async(lambda: service.stats().num_requests_running)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await at_rest(service)
         task = asyncio.create_task(service.embed(EmbedRequest(long, RequestId("ended"))))
-        await until_async(lambda: service.stats()["running"])
+        await until_async(lambda: service.stats().num_requests_running)
         service.abort(RequestId("ended"))
         with pytest.raises(RequestFailed, match="before it was finished"):
             await task
@@ -55,4 +56,4 @@ async def test_a_cancelled_call_leaves_nothing_and_an_aborted_one_says_so(llama:
 
 
 async def at_rest(service: Service) -> None:
-    await until_async(lambda: not service.stats()["running"] and not service.stats()["waiting"])
+    await until_async(lambda: not service.stats().num_requests_running and not service.stats().num_requests_waiting)

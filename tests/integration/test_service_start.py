@@ -10,7 +10,9 @@ import mlx.core as mx
 import pytest
 
 from paceline.errors import LoadError, PacelineError
-from paceline.service import GenerateRequest, Service, _Running
+from paceline.requests import GenerateRequest
+from paceline.runtime import Runtime
+from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
 
@@ -56,13 +58,13 @@ async def test_a_cancelled_start_leaves_nothing_behind(
     def progress(what: str, done: int, total: int) -> None:
         loop.call_soon_threadsafe(reading.set)
 
-    prepare = _Running._prepare
+    prepare = Runtime._prepare
 
-    def prepared(self: _Running) -> None:
+    def prepared(self: Runtime) -> None:
         prepare(self)
         loop.call_soon_threadsafe(ready.set)
 
-    monkeypatch.setattr(_Running, "_prepare", prepared)
+    monkeypatch.setattr(Runtime, "_prepare", prepared)
     settings = Settings(model=str(hybrid), cache_dir=tmp_path / "cache")
     service = Service(settings, progress)
     starting = asyncio.create_task(service.start())
@@ -74,7 +76,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-    assert not service.ready and service.stats()["state"] == "stopped"
+    assert not service.ready and service.stats().state == "stopped"
     await until_gone(before)
     assert limits() == limits_before
     assert await answers(settings)  # the folder's lock is free
@@ -94,7 +96,7 @@ async def test_a_start_that_fails_half_way_leaves_nothing_behind(
         if broken == "disk":
             patch.setattr("paceline.cache.tier.DiskTier.open", _raise)
         elif broken == "parser":
-            patch.setattr("paceline.service.choose", _raise)
+            patch.setattr("paceline.runtime.choose", _raise)
         with pytest.raises(PacelineError):
             await Service(failing).start()
     await until_gone(before)

@@ -1,4 +1,5 @@
-"""A row that is set back and comes again says what it would have said, whatever it did, and nobody else notices."""
+"""A sequence that is set back and comes again says what it would have said, whatever it did, and nobody else
+notices."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.row import Row
+from paceline.engine.sequence import Sequence
 from paceline.types import Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.watched import SMALL
@@ -31,15 +32,15 @@ def prompt(length: int, start: int = 0) -> tuple[int, ...]:
     return tuple((start + 7 * place * place + 3 * place) % 500 for place in range(length))
 
 
-def set_back(stepper: Stepper, rows: list[Row], *, keep: bool = True) -> None:
+def set_back(stepper: Stepper, seqs: list[Sequence], *, keep: bool = True) -> None:
     """As the engine does it: what is under way is settled first."""
     engine = stepper.engine
     stepper.settle()
-    engine.preempt([row for row in rows if row in engine.scheduler.running], "policy", keep=keep)
+    engine.preempt([seq for seq in seqs if seq in engine.scheduler.running], "policy", keep=keep)
 
 
 def disturb(stepper: Stepper, seed: int, share: float) -> None:
-    """Step to the end, and set rows back at random."""
+    """Step to the end, and set sequences back at random."""
     dice = random.Random(seed)
     for _ in range(3000):
         stepper.step()
@@ -47,8 +48,8 @@ def disturb(stepper: Stepper, seed: int, share: float) -> None:
         if stepper.engine.in_flight is None and not scheduler.running and not scheduler.waiting:
             return
         if scheduler.running and dice.random() < share:
-            rows = [row for row in scheduler.running if dice.random() < 0.5]
-            set_back(stepper, rows, keep=dice.random() < 0.7)
+            seqs = [seq for seq in scheduler.running if dice.random() < 0.5]
+            set_back(stepper, seqs, keep=dice.random() < 0.7)
     raise AssertionError("the engine did not come to rest")
 
 
@@ -67,10 +68,10 @@ def test_rows_that_are_set_back_say_what_they_would_have_said(
         lengths = {"a": 40, "b": 41, "c": 5, "d": 1, "e": 90}
         heard = {name: stepper.greedy(name, prompt(length), 20) for name, length in lengths.items()}
         disturb(stepper, seed, 0.3)
-        assert sum(stepper.engine.scheduler.setbacks.values()) > 2
+        assert sum(stepper.engine.scheduler.preemptions.values()) > 2
         for name, length in lengths.items():
             assert heard[name].tokens == greedy_text(folder, prompt(length), 20), (name, layout)
-        assert not stepper.runner.rows
+        assert not stepper.runner.seqs
 
 
 @pytest.mark.thin(2)
@@ -120,7 +121,7 @@ def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
     usage = heard.deltas[-1].usage
     assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (60, 20, 0)
-    assert stepper.reuse.cache.stats.restores == 1
+    assert stepper.reuse.cache.counts.restores == 1
 
 
 @pytest.mark.slow
@@ -133,7 +134,7 @@ def test_rows_with_pictures_are_not_disturbed(hybrid: Path, speculation: Specula
         heard = {name: ask(stepper, hybrid, messages, name) for name, messages in conversations.items()}
         text = stepper.greedy("text", prompt(50), 12)
         disturb(stepper, seed, 0.3)
-        assert sum(stepper.engine.scheduler.setbacks.values()) > 1
+        assert sum(stepper.engine.scheduler.preemptions.values()) > 1
         for name, messages in conversations.items():
             assert heard[name].tokens == expected(hybrid, messages).tokens, name
         assert text.tokens == greedy_text(hybrid, prompt(50), 12)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline.sparse.rules import Rules
-from paceline.sparse.select import always, select
+from paceline.sparse.rules import Rules, always, select
 from paceline.types import Prompt
 from tests.engine.stepper import Heard
 from tests.integration.test_images import CONVERSATIONS
@@ -18,7 +17,7 @@ from tests.sparse.reference import continued
 from tests.sparse.stepper import SparseStepper, kept, ranked
 
 TOKENS = 12
-SHARE = 0.4
+KEEP_RATIO = 0.4
 FAMILIES = ["hybrid", "llama", "qwen3"]
 PLENTY = 1 << 30
 
@@ -27,10 +26,10 @@ def prompt(count: int = 420, seed: int = 1) -> list[int]:
     return [int(token) for token in np.random.default_rng(seed).integers(3, 250, count)]
 
 
-def chosen(tokens: list[int], whole: int = 0, share: float = SHARE) -> list[int]:
+def chosen(tokens: list[int], whole: int = 0, keep_ratio: float = KEEP_RATIO) -> list[int]:
     """What a stepper with given scores chooses."""
     forced = always(tokens, (), frozenset(), None)
-    behind = select(ranked()(tokens)[whole:], forced[whole:], share) + whole
+    behind = select(ranked()(tokens)[whole:], forced[whole:], keep_ratio) + whole
     return [*range(whole), *behind.tolist()]
 
 

@@ -120,7 +120,7 @@ def test_a_row_that_is_set_back_while_it_reads_them_goes_on(hybrid: Path, steps:
     made.step(steps)
     row = made.set_back()
     made.finish()
-    assert row.setbacks == 1
+    assert row.preemptions == 1
     compare(heard, hybrid, ids(1), chosen(ids(1), whole=SYSTEM))
     after = made.scored("after", instructed(2, 60), TOKENS)
     made.finish()

@@ -102,7 +102,7 @@ def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
 def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
     stepper = Watched(folder, "padded", speculation="auto")
-    stepper.engine.scheduler.depths = Told()  # learns, probes, and grows sure
+    stepper.engine.scheduler.draft_lengths = Told()  # learns, probes, and grows sure
     heard = [stepper.greedy(str(length), prompt(length), 90) for length in (2, 9)]
     stepper.finish()
     assert [each.tokens for each in heard] == [greedy_text(folder, prompt(length), 90) for length in (2, 9)]
@@ -132,7 +132,7 @@ def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layo
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
     stepper = Watched(small, layout, chunk=30, speculation="auto")
-    depths = stepper.engine.scheduler.depths = Erratic(7)
+    depths = stepper.engine.scheduler.draft_lengths = Erratic(7)
     heard = []
     for place, length in enumerate(lengths(8)):
         heard.append(stepper.greedy(str(place), prompt(length), TOKENS - place))
@@ -190,7 +190,7 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
 ) -> None:
     stepper = Watched(small, layout, chunk=chunk, max_rows=max_rows, traces=traces)
     if erratic is not None:
-        stepper.engine.scheduler.depths = Erratic(erratic)
+        stepper.engine.scheduler.draft_lengths = Erratic(erratic)
     asked: dict[str, tuple[int, int]] = {}
     aborted = set()
     for kind, first, second, depth in script:
@@ -381,7 +381,7 @@ def test_a_row_that_takes_its_place_before_others_leaves_them_their_guesses(tiny
     for length in order:
         stepper.greedy(str(length), prompt(length), TOKENS)
         stepper.step(2)
-    assert [len(row.prompt.token_ids) for row in stepper.runner.rows] == [9, 33, 70, 600, 590]
+    assert [len(row.prompt.token_ids) for row in stepper.runner.seqs] == [9, 33, 70, 600, 590]
     stepper.finish()
     for length in order:
         assert stepper.heard[str(length)].tokens == greedy_text(folder, prompt(length), TOKENS)
@@ -398,7 +398,7 @@ def test_usage_counts_every_guess_once(small: Path, depth: Speculation) -> None:
         assert used.accepted_tokens + used.rejected_tokens == sum(each.depth for each in rounds) > 0
         assert used.accepted_tokens == sum(each.kept - 1 for each in rounds)
         assert used.completion_tokens == len(each.tokens) == TOKENS
-    stats = stepper.engine.scheduler.depths.stats()
-    assert stats["accepted_tokens"] == sum(usage(each).accepted_tokens for each in heard.values())
-    assert stats["accepted_tokens"] == sum(stats["accepted_per_position"])
-    assert stats["draft_tokens"] - stats["accepted_tokens"] == sum(usage(e).rejected_tokens for e in heard.values())
+    stats = stepper.engine.scheduler.draft_lengths.stats()
+    assert stats.num_accepted_tokens == sum(usage(each).accepted_tokens for each in heard.values())
+    assert stats.num_accepted_tokens == sum(stats.num_accepted_tokens_per_pos)
+    assert stats.num_draft_tokens - stats.num_accepted_tokens == sum(usage(e).rejected_tokens for e in heard.values())

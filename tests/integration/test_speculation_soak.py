@@ -45,15 +45,15 @@ def requests() -> Iterator[tuple[str, tuple[int, ...], Sampling]]:
 
 def drive(stepper: Stepper, arrivals: Iterator[tuple[str, tuple[int, ...], Sampling]], rounds: int) -> None:
     """Two rows at any time; who ends is replaced, and now and then one leaves early."""
-    depths = stepper.engine.scheduler.depths
+    depths = stepper.engine.scheduler.draft_lengths
     goal = sum(depths.steps[1:]) + rounds
     while sum(depths.steps[1:]) < goal:
-        while len(stepper.engine.rows) < 2:
+        while len(stepper.engine.seqs) < 2:
             stepper.heard.clear()  # what was heard is the test's own memory
             stepper.submit(*next(arrivals))
         stepper.step(25)
         if sum(depths.steps) % 1000 < 25:
-            stepper.abort(min(stepper.engine.rows, default=""))
+            stepper.abort(min(stepper.engine.seqs, default=""))
 
 
 @pytest.mark.slow
@@ -75,6 +75,6 @@ def test_ten_thousand_rounds_leave_memory_where_it_was(tiny: Tiny) -> None:
     assert stepper.engine.counters.finished.keys() == {"length", "abort"}
     assert abs(after[0] - before[0]) < 20 * MEGABYTE
     assert abs(after[1] - before[1]) < 1 * MEGABYTE
-    stepper.abort(min(stepper.engine.rows))
+    stepper.abort(min(stepper.engine.seqs))
     stepper.finish()
     assert measured()[1] - before[1] < MEGABYTE // 2

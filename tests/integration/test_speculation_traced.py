@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, fami
 
 def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(small: Path) -> None:
     stepper = Watched(small, "padded", traces=True, speculation="auto")
-    stepper.engine.scheduler.depths = Erratic(3)
+    stepper.engine.scheduler.draft_lengths = Erratic(3)
     heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in LENGTHS]
     stepper.finish()
     assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in LENGTHS]
@@ -136,7 +135,7 @@ class Failing(Forward):
         self.left = call
         self.after = after
 
-    def __call__(self, batch: Batch, width: int, inputs: Sequence[mx.array], **options: Any) -> Pass:
+    def __call__(self, batch: Batch, width: int, inputs: list[mx.array], **options: Any) -> Pass:
         self.left -= 1
         if self.left == 0 and not self.after:
             raise RuntimeError("the device is busy")

@@ -1,7 +1,7 @@
 """Drawn text keeps its distribution under speculation, and a seed its text.
 
-Noise is fixed, so every run draws the same samples. Rows under test have no seed of the request's own: they take the
-path of rejection sampling.
+Noise is fixed, so every run draws the same samples. Sequences under test have no seed of the request's own: they take
+the path of rejection sampling.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from paceline.engine import sampler as sampling_module
-from paceline.engine.row import Row
+from paceline.engine import sequence
 from paceline.engine.sampler import Sampled, Sampler
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.stepper import Heard, Stepper
-from tests.engine.test_sampler import row as new_row
+from tests.engine.test_sampler import seq as new_row
 from tests.engine.watched import SMALL, Watched, prompt, usage
 from tests.reference import greedy_text
 
@@ -77,7 +77,7 @@ def broken_residual(monkeypatch: pytest.MonkeyPatch) -> None:
     verify = sampling_module._Drawn.verify
 
     def broken(
-        self: sampling_module._Drawn, scores: mx.array, tokens: mx.array, place: int, guesses: Sequence[mx.array]
+        self: sampling_module._Drawn, scores: mx.array, tokens: mx.array, place: int, guesses: list[mx.array]
     ) -> mx.array:
         right = verify(self, scores, tokens, place, guesses)
         if place >= len(guesses):
@@ -93,23 +93,23 @@ VOCABULARY = 8
 _random = np.random.default_rng(0)
 TARGET = mx.array(_random.normal(size=(VOCABULARY, VOCABULARY)).astype(np.float32) * 1.2)  # by the token before
 DRAFT = TARGET + mx.array(_random.normal(size=(VOCABULARY, VOCABULARY)).astype(np.float32))
-Depth = Callable[[Row], int]
+Depth = Callable[[sequence.Sequence], int]
 
 
 class Chain:
-    """Rows whose next token depends on their last one, stepped as the runner steps them."""
+    """Sequences whose next token depends on their last one, stepped as the runner steps them."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = list(rows)
+    def __init__(self, seqs: Sequence[sequence.Sequence]) -> None:
+        self.rows = list(seqs)
         self.sampler = Sampler(VOCABULARY)
         self.sampler.arrange(self.rows)
-        self.last = mx.array([row.prompt.token_ids[-1] for row in rows])
+        self.last = mx.array([seq.prompt.token_ids[-1] for seq in seqs])
 
     def plain(self) -> None:
         self._take(self.sampler(TARGET[self.last]))
 
     def round(self) -> None:
-        depth = max(row.depth for row in self.rows)
+        depth = max(seq.draft.length for seq in self.rows)
         guesses: list[mx.array] = []
         while len(guesses) < depth:
             before = guesses[-1] if guesses else self.last
@@ -122,40 +122,43 @@ class Chain:
         kept: Any = [1] * len(tokens) if sampled.kept is None else sampled.kept.tolist()
         tokens = [[token] for token in tokens] if sampled.kept is None else tokens
         self.last = sampled.tokens if sampled.last is None else sampled.last
-        for row, new, count in zip(self.rows, tokens, kept, strict=True):
-            row.launched += count
-            row.generated += new[:count]
-            row.accepted += count - 1
-            row.rejected += row.depth - count + 1
+        for seq, new, count in zip(self.rows, tokens, kept, strict=True):
+            seq.scheduled += count
+            seq.generated += new[:count]
+            seq.accepted += count - 1
+            seq.rejected += seq.draft.length - count + 1
 
 
-def drawn(rules: dict[str, Any], first: int, depth: Depth | None, others: Sequence[Sampling] = ()) -> list[Row]:
-    """Rows with at least three tokens each, from seeds `first` on; beside every other one rides one of `others`."""
+def drawn(
+    rules: dict[str, Any], first: int, depth: Depth | None, others: Sequence[Sampling] = ()
+) -> list[sequence.Sequence]:
+    """Sequences with at least three tokens each, from seeds `first` on; beside every other one rides one of
+    `others`."""
     result = []
     size = 500
     for start in range(first, first + SAMPLES, size):
         mine = [new_row(Sampling(**rules), (3,)) for _ in range(size)]
-        for place, row in enumerate(mine):
-            row.seed = start + place
-        rows = []
-        for place, row in enumerate(mine):
-            rows.append(row)
+        for place, seq in enumerate(mine):
+            seq.seed = start + place
+        seqs = []
+        for place, seq in enumerate(mine):
+            seqs.append(seq)
             if others and place % 2 == 0:
-                rows.append(new_row(others[place // 2 % len(others)], (place % VOCABULARY,)))
-        chain = Chain(rows)
-        while min(len(row.generated) for row in mine) < TOKENS:
+                seqs.append(new_row(others[place // 2 % len(others)], (place % VOCABULARY,)))
+        chain = Chain(seqs)
+        while min(len(seq.generated) for seq in mine) < TOKENS:
             if depth is None:
                 chain.plain()
                 continue
-            for row in rows:
-                row.depth = depth(row)
+            for seq in seqs:
+                seq.draft.length = depth(seq)
             chain.round()
         result += mine
     return result
 
 
-def texts(rows: Sequence[Row]) -> list[Text]:
-    return [tuple(row.generated[:TOKENS]) for row in rows]
+def texts(seqs: Sequence[sequence.Sequence]) -> list[Text]:
+    return [tuple(seq.generated[:TOKENS]) for seq in seqs]
 
 
 _plain: dict[str, list[Text]] = {}
@@ -167,13 +170,13 @@ def plainly(name: str) -> list[Text]:
     return _plain[name]
 
 
-def two(row: Row) -> int:
+def two(seq: sequence.Sequence) -> int:
     return 2
 
 
-def by_success(row: Row) -> int:
-    """As an adaptive depth does: the further the last guesses came, the more of them. Rows differ in it."""
-    return min(row.accepted + row.seed % 2, 3) if row.generated else row.seed % 4
+def by_success(seq: sequence.Sequence) -> int:
+    """As an adaptive depth does: the further the last guesses came, the more of them. Sequences differ in it."""
+    return min(seq.accepted + seq.seed % 2, 3) if seq.generated else seq.seed % 4
 
 
 OTHERS = [
@@ -189,9 +192,9 @@ OTHERS = [
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
-    rows = drawn(SETTINGS[name], 0, two)
-    assert chance(texts(rows), plainly(name)) > ALIKE
-    right = sum(row.accepted for row in rows) / sum(row.accepted + row.rejected for row in rows)
+    seqs = drawn(SETTINGS[name], 0, two)
+    assert chance(texts(seqs), plainly(name)) > ALIKE
+    right = sum(seq.accepted for seq in seqs) / sum(seq.accepted + seq.rejected for seq in seqs)
     assert 0.3 < right < 0.8  # both happen often
 
 
@@ -242,7 +245,7 @@ def served(
     folder: Path, seeds: range, depths: Sequence[Speculation], company: Sequence[Sampling] = ()
 ) -> tuple[list[Text], float]:
     """Three tokens after the first one (a prompt of one token gives the head nothing to guess it from), and how many
-    guesses were right. A row of the company rides beside every fourth."""
+    guesses were right. A sequence of the company rides beside every fourth."""
     result: list[Text] = []
     accepted = drafted = 0
     for start in seeds[::250]:
@@ -253,9 +256,9 @@ def served(
             heard.append(stepper.submit(str(start + place), (7,), sampling))
             if company and place % 4 == 0:
                 stepper.submit(str(start + 10 * SAMPLES + place), (place,), company[place // 4 % len(company)])
-        for name, row in stepper.engine.rows.items():
-            if row.sampling.seed is None:
-                row.seed = int(name)
+        for name, seq in stepper.engine.seqs.items():
+            if seq.sampling.seed is None:
+                seq.seed = int(name)
         stepper.finish()
         for each in heard:
             assert len(each.tokens) == TOKENS + 1

@@ -23,7 +23,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 from PIL import Image
 
 from paceline.cache.layers import AttentionCache, CacheGroup, StateCache
-from paceline.models import attention
+from paceline.models import adapter
 from tests import synthetic
 from tests.engine.stepper import loaded
 from tests.memory import held
@@ -229,30 +229,30 @@ def test_masks_are_asked_of_the_cache() -> None:
 
 
 def test_ours_takes_the_arguments_of_the_librarys_attention() -> None:
-    assert names(attention.attention) == names(attention.library_attention)
+    assert names(adapter.batched_attention) == names(adapter.library_attention)
 
 
 @pytest.mark.parametrize("module", ["llama", "qwen3", "gemma3_text", "qwen3_next"])
 def test_models_call_attention_by_a_name_in_their_own_module(module: str) -> None:
     library: Any = importlib.import_module(f"mlx_lm.models.{module}")
-    attention.install()
-    assert library.scaled_dot_product_attention is attention.attention
+    adapter.install_attention()
+    assert library.scaled_dot_product_attention is adapter.batched_attention
     assert "scaled_dot_product_attention(" in inspect.getsource(library)
     assert "mx.fast.scaled_dot_product_attention" not in inspect.getsource(library)
 
 
 def test_a_model_that_is_imported_later_gets_our_attention_too() -> None:
-    attention.install()
+    adapter.install_attention()
     later = "mlx_lm.models.stablelm"
     sys.modules.pop(later, None)
-    assert importlib.import_module(later).scaled_dot_product_attention is attention.attention
-    assert attention.library_attention is not attention.attention
+    assert importlib.import_module(later).scaled_dot_product_attention is adapter.batched_attention
+    assert adapter.library_attention is not adapter.batched_attention
 
 
 def test_a_call_with_any_other_cache_goes_on_to_the_library() -> None:
     queries, keys, values = normal(1, 4, 3, 8), normal(1, 2, 9, 8), normal(1, 2, 9, 8)
-    ours = attention.attention(queries, keys, values, cache=KVCache(), scale=0.3, mask="causal")
-    theirs = attention.library_attention(queries, keys, values, cache=KVCache(), scale=0.3, mask="causal")
+    ours = adapter.batched_attention(queries, keys, values, cache=KVCache(), scale=0.3, mask="causal")
+    theirs = adapter.library_attention(queries, keys, values, cache=KVCache(), scale=0.3, mask="causal")
     assert same(ours, theirs, 0)
 
 

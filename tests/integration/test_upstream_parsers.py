@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import AnswerFormat
-from tests.conversation.answers.cases import FORMATS, TOOLS, named, read
+from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
+from paceline.conversation.parsing.formats import OutputFormat
+from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
 ARGUMENTS: list[dict[str, Any]] = [
     {},
@@ -40,18 +41,32 @@ def test_a_call_is_what_mlx_lm_says(name: str, twin: str, before: str, behind: s
     assert named(read(text, case.format)) == [(call["name"], call["arguments"]) for call in theirs]
 
 
+@pytest.mark.parametrize("name", MLX_LM_MARKERS)
+def test_the_markers_of_mlx_lms_parsers_are_as_we_know_them(name: str) -> None:
+    module = importlib.import_module(f"mlx_lm.tool_parsers.{name}")
+    assert MLX_LM_MARKERS[name] == (module.tool_call_start, module.tool_call_end)
+
+
+def test_longcats_calls_are_read_with_the_types_of_their_schema() -> None:
+    inside = "<longcat_arg_key>{}</longcat_arg_key>\n<longcat_arg_value>{}</longcat_arg_value>\n"
+    text = f"get_weather\n{inside.format('city', '7')}{inside.format('days', '7')}"
+    answer = read(f"So: <longcat_tool_call>{text}</longcat_tool_call>", OutputFormat("longcat"))
+    assert named(answer) == [("get_weather", {"city": "7", "days": 7})]
+    assert answer.content == "So: "
+
+
 def test_python_values_become_json() -> None:
     text = "[get_weather(city='a', days=[1, {'b': None}], on=True, off=false), get_time()]"
-    answer = read(text, AnswerFormat("llama3_pythonic"))
+    answer = read(text, OutputFormat("llama3_pythonic"))
     assert named(answer) == [
         ("get_weather", {"city": "a", "days": [1, {"b": None}], "on": True, "off": False}),
         ("get_time", {}),
     ]
     for wrong in ("[get_time(a={1})]", "[get_time(a=b'x')]", "[get_time(a=1e999)]", "[get_time(), rm()]"):
-        assert read(wrong, AnswerFormat("llama3_pythonic")).content == wrong
+        assert read(wrong, OutputFormat("llama3_pythonic")).content == wrong
 
 
 def test_arguments_inside_a_string_are_taken_out() -> None:
     inside = json.dumps({"city": "Bonn"})
     text = f'<tool_call>{{"name": "get_weather", "arguments": {json.dumps(inside)}}}</tool_call>'
-    assert named(read(text, AnswerFormat("hermes"))) == [("get_weather", {"city": "Bonn"})]
+    assert named(read(text, OutputFormat("hermes"))) == [("get_weather", {"city": "Bonn"})]

@@ -15,7 +15,8 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits, decode
-from paceline.engine.reuse import prompt_cache_key
+from paceline.engine.prefix_manager import prompt_cache_key
+from paceline.errors import InvalidRequest
 from paceline.types import Prompt
 from tests import videos
 from tests.engine.stepper import Heard, Stepper, loaded
@@ -53,9 +54,11 @@ TURNS = (show(2, "What is this?"), assistant("A bar."), show("And this? ", 1))
 def builder(folder: Path) -> PromptBuilder:
     model = loaded(folder)
     loader = Loader(max_pixels=10**7, max_bytes=10**7)
-    film = vision_of(folder).film
+    processor = vision_of(folder).video_processor
     tokenizer = Tokenizer.load(folder, model.config)
-    return PromptBuilder(tokenizer, model.vision, max_images=8, loader=loader, film=film, video_limits=LIMITS)
+    return PromptBuilder(
+        tokenizer, model.vision, max_images=8, loader=loader, video_processor=processor, video_limits=LIMITS
+    )
 
 
 @cache
@@ -174,10 +177,34 @@ def test_pictures_and_videos_keep_their_order(hybrid: Path) -> None:
     ]
     prompt = builder(hybrid).chat([{"role": "user", "content": content}], OPTIONS)
     vision = vision_of(hybrid)
-    pairs = vision.film.pairs(decode(film(0), LIMITS, "here").frames)
+    pairs = vision.video_processor.pairs(decode(film(0), LIMITS, "here").frames)
     expected = [vision.preprocess(picture(1)), *pairs, vision.preprocess(picture(3))]
     assert [image.digest for image in prompt.images] == [image.digest for image in expected]
     stepper = Stepper(hybrid, chunk=32)
     heard = stepper.greedy("row", prompt, 3)
     stepper.finish()
     assert len(heard.tokens) == 3
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_prompt_is_mlx_vlms_but_for_the_name_of_the_placeholder(hybrid: Path, place: int) -> None:
+    config = loaded(hybrid).config
+    theirs, _ = expected(hybrid, place)
+    renamed = [config["image_token_id"] if token == config["video_token_id"] else token for token in theirs]
+    assert list(prompt_of(hybrid, place).token_ids) == renamed
+
+
+def test_a_text_may_not_hold_the_models_own_placeholder(hybrid: Path) -> None:
+    text = {"type": "text", "text": vision_of(hybrid).video_processor.video_placeholder}
+    with pytest.raises(InvalidRequest, match="2 video placeholders for 1 videos"):
+        builder(hybrid).chat([{"role": "user", "content": [text, *show(0)["content"]]}], OPTIONS)
+
+
+def test_too_many_videos_and_shapes_that_cannot_be_cut_are_refused(hybrid: Path) -> None:
+    with pytest.raises(InvalidRequest, match="has 5 videos; at most 4"):
+        builder(hybrid).chat([show(0, 0, 0, 0, 0)], OPTIONS)
+    thin = {"type": "video", "video": videos.url(videos.video(4, 2.0, "mkv", 1600, 6))}
+    with pytest.raises(InvalidRequest, match="cannot be used") as caught:
+        builder(hybrid).chat([{"role": "user", "content": [thin]}], OPTIONS)
+    assert caught.value.field == "messages[0].content[0].video"

@@ -18,11 +18,13 @@ from paceline.engine.forward import Forward
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import Adapted
+from paceline.models.adapter import Adapted, adapt
+from paceline.models.check import hidden_size
 from paceline.models.loader import LoadedModel, load
 from paceline.settings import Settings
 from tests import synthetic
 from tests.engine.stepper import loaded
+from tests.models import families
 
 Tiny = Callable[..., Path]
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
@@ -250,3 +252,13 @@ def test_a_step_that_keeps_rejected_tokens_does_not_roll_back(hybrid: Path) -> N
             break
     assert check.agrees(model, PADDED, check.plain_step(model))
     assert not check.rolls_back(model, PADDED, check.plain_step(model))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "granite", "cohere2", "qwen3_next", "lfm2", "gpt_oss", "mistral3"])
+def test_states_that_choose_the_models_own_tokens_are_taken(name: str) -> None:
+    assert hidden_size(adapt(families.build(families.FAMILIES[name]), families.FAMILIES[name])) == 64
+
+
+@pytest.mark.parametrize("name", ["gpt_neox", "mamba2", "gpt_bigcode"])
+def test_a_family_whose_text_model_ends_otherwise_has_none(name: str) -> None:
+    assert hidden_size(adapt(families.build(families.FAMILIES[name]), families.FAMILIES[name])) is None

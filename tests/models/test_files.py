@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import struct
@@ -19,8 +20,23 @@ from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
 from paceline.errors import LoadError
-from paceline.models.files import EMBEDDED, check_weights, embedded, one_line, read_config, resolve
+from paceline.models.files import (
+    DEFAULT_DESCRIPTION,
+    DEFAULT_MODEL,
+    EMBEDDED,
+    check_weights,
+    context_length,
+    embedded,
+    longest_context,
+    one_line,
+    read_config,
+    resolve,
+)
 from paceline.models.loader import load
+from paceline.requests import ChatRequest
+from paceline.service import Service
+from paceline.settings import Settings
+from paceline.types import Sampling
 from tests import synthetic
 from tests.lengths import examples
 from tests.models import families
@@ -314,3 +330,88 @@ def test_tensors_that_overlap_or_lie_about_their_shape_are_refused(llama: Path, 
     path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
     with pytest.raises(LoadError, match="^[^\n]*$"):
         load(str(folder))
+
+
+def test_the_context_is_as_long_as_the_configuration_says() -> None:
+    assert context_length({"max_position_embeddings": 100}) == 100
+    assert context_length({"text_config": {"max_position_embeddings": 200}, "max_position_embeddings": 100}) == 200
+    assert context_length({"text_config": {"hidden_size": 5}, "max_position_embeddings": 100}) == 100
+    assert context_length({"n_positions": 300}) == 300
+    assert context_length({"max_position_embeddings": None}) == 32768
+
+
+def test_a_model_that_declares_no_length_has_no_longest() -> None:
+    assert longest_context({"model_type": "mamba"}) is None
+    assert longest_context({"max_position_embeddings": 100}) == 100
+
+
+QWEN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+DEEPSEEK = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
+LLAMA = {"rope_type": "llama3", "factor": 32.0, "original_max_position_embeddings": 8192}
+PHI = {"type": "longrope", "original_max_position_embeddings": 4096, "long_factor": [1.0], "short_factor": [1.0]}
+LINEAR = {"type": "linear", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("declared", "scaling", "length", "longest"),
+    [
+        (32768, QWEN, 131072, 131072),  # declares what it was stretched from
+        (163840, DEEPSEEK, 163840, 163840),  # and these what they were stretched to
+        (131072, LLAMA, 131072, 131072),
+        (131072, PHI, 131072, 131072),
+        (16384, LINEAR, 16384, 65536),  # this one does not say which
+        (16384, {"rope_type": "dynamic", "factor": 2}, 16384, 32768),
+        (16384, {"rope_type": "default", "rope_theta": 1e6}, 16384, 16384),
+        (16384, {"rope_type": "yarn", "factor": "4", "original_max_position_embeddings": None}, 16384, 16384),
+    ],
+)
+@pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_scaling_that_stretches_the_context_counts(
+    declared: int, scaling: dict[str, Any], length: int, longest: int, name: str, nested: bool
+) -> None:
+    text = {"max_position_embeddings": declared, name: scaling}
+    config = {"text_config": text, "model_type": "frob"} if nested else text
+    assert (context_length(config), longest_context(config)) == (length, longest)
+
+
+def test_gemma_declares_the_length_that_its_scaling_gives() -> None:
+    text = {"model_type": "gemma3_text", "max_position_embeddings": 131072, "rope_scaling": LINEAR}
+    assert longest_context({"model_type": "gemma3", "text_config": text}) == 131072
+
+
+HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize(
+    ("model", "name", "prefix"),
+    [(None, "paceline-mini", "No model was given: "), ("paceline-mini-draft", "paceline-mini-draft", "")],
+)
+async def test_an_embedded_model_answers_and_the_log_says_what_it_is(
+    model: str | None,
+    name: str,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / DEFAULT_MODEL).mkdir()  # a folder here is asked for by name, never by giving none
+    with caplog.at_level(logging.INFO, "paceline"):
+        async with Service(Settings(model=model, prefill_chunk=64)) as service:
+            answer = await service.chat(ChatRequest(HELLO, Sampling(temperature=0, max_tokens=40)))
+            info = service.stats().model
+    note = f"{name} is {DEFAULT_DESCRIPTION}."
+    assert [line for line in caplog.messages if "demonstration" in line] == [prefix + note]
+    assert info is not None and service.model_name == info.name == name
+    assert info.notes == (note,)
+    assert answer.choices[0].text.strip()
+
+
+async def test_another_model_is_not_called_a_demonstration(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "paceline"):
+        async with Service(Settings(model=str(llama), prefill_chunk=64)) as service:
+            info = service.stats().model
+            assert info is not None and info.notes == ()
+    assert not any("demonstration" in line for line in caplog.messages)

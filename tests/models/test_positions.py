@@ -17,7 +17,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE, initialize_rope
 
-from paceline.models.positions import DynamicRoPE, PlacedRoPE, PositionedRoPE, Positions, dynamic_reach, image_positions
+from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE, Positions, dynamic_reach, image_positions
 from tests.lengths import examples
 from tests.reference import load_images
 
@@ -37,7 +37,7 @@ def far(ours: mx.array, theirs: mx.array) -> float:
 @pytest.mark.parametrize(("base", "scale"), [(10_000.0, 1.0), (10_000_000.0, 1.0), (500_000.0, 0.25)])
 def test_explicit_positions_that_count_up_equal_the_fast_rope(dims: int, base: float, scale: float) -> None:
     fast = nn.RoPE(dims, traditional=False, base=base, scale=scale)
-    rope = PositionedRoPE(fast)
+    rope = MRoPE(fast)
     x = heads(2, 20, 32)
     for start in (0, 1, 50):
         counted = Positions(mx.broadcast_to(mx.arange(start, start + 20), (2, 20)))
@@ -54,7 +54,7 @@ def test_far_into_a_context_explicit_positions_are_as_exact_as_the_fast_rope(sta
     first, second = np.split(np.array(x, dtype=np.float64), 2, axis=-1)
     cos, sin = np.cos(angles), np.sin(angles)
     truth = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-    ours = np.array(PositionedRoPE(fast)(x, offset=Positions(mx.arange(start, start + 20)[None])))
+    ours = np.array(MRoPE(fast)(x, offset=Positions(mx.arange(start, start + 20)[None])))
     theirs = np.array(fast(x, offset=start))
     assert np.abs(ours - truth).max() < 1.5 * np.abs(theirs - truth).max()
 
@@ -63,17 +63,17 @@ def test_explicit_positions_that_count_up_equal_the_fast_yarn() -> None:
     """Qwen3.5's own recipe for long contexts; a row with pictures is prefilled at explicit positions there too."""
     fast = YarnRoPE(16, base=10_000.0, scaling_factor=4.0, original_max_position_embeddings=32)
     assert fast.mscale != 1
-    rope = PositionedRoPE(fast, SECTIONS)
+    rope = MRoPE(fast, SECTIONS)
     x = heads(2, 20, 32)
     for start in (0, 50, 100):
-        places = mx.broadcast_to(mx.arange(start, start + 20), (3, 2, 20))
-        assert far(rope(x, offset=Positions(places)), fast(x, offset=start)) < 2e-5
+        position_ids = mx.broadcast_to(mx.arange(start, start + 20), (3, 2, 20))
+        assert far(rope(x, offset=Positions(position_ids)), fast(x, offset=start)) < 2e-5
         assert far(rope(x, offset=start), fast(x, offset=start)) == 0
 
 
 def test_rows_at_their_own_positions_equal_each_row_alone() -> None:
     fast = nn.RoPE(16, traditional=False, base=10_000.0)
-    rope = PositionedRoPE(fast)
+    rope = MRoPE(fast)
     x, starts = heads(3, 1, 32), mx.array([0, 7, 90])
     together = rope(x, offset=Positions(starts[:, None]))
     assert far(together, fast(x, offset=starts)) < 1e-5
@@ -83,7 +83,7 @@ def test_rows_at_their_own_positions_equal_each_row_alone() -> None:
 
 def test_an_offset_that_is_no_positions_object_takes_the_fast_path() -> None:
     fast = nn.RoPE(16, traditional=False, base=10_000.0)
-    rope = PositionedRoPE(fast, SECTIONS)
+    rope = MRoPE(fast, SECTIONS)
     x = heads(2, 4, 32)
     for offset in (0, 5, mx.array([3, 9])):
         assert far(rope(x, offset=offset), fast(x, offset=offset)) == 0
@@ -92,20 +92,20 @@ def test_an_offset_that_is_no_positions_object_takes_the_fast_path() -> None:
 def test_bfloat16_keeps_its_type_and_turns_in_float32() -> None:
     fast = nn.RoPE(16, traditional=False, base=10_000.0)
     x = heads(1, 12, 32).astype(mx.bfloat16)
-    ours = PositionedRoPE(fast)(x, offset=Positions(mx.arange(40, 52)[None]))
+    ours = MRoPE(fast)(x, offset=Positions(mx.arange(40, 52)[None]))
     assert ours.dtype == mx.bfloat16
     assert far(ours, fast(x, offset=40)) <= 2**-6  # one bit of the largest numbers here
 
 
 def test_the_traditional_form_is_refused() -> None:
     with pytest.raises(ValueError, match="half-split"):
-        PositionedRoPE(nn.RoPE(16, traditional=True))
+        MRoPE(nn.RoPE(16, traditional=True))
 
 
 def test_layers_with_the_same_rope_share_one_rotation() -> None:
     positions = Positions(mx.arange(9)[None])
-    same = [PositionedRoPE(nn.RoPE(16, traditional=False, base=10_000.0)) for _ in range(2)]
-    other = PositionedRoPE(nn.RoPE(16, traditional=False, base=500.0))
+    same = [MRoPE(nn.RoPE(16, traditional=False, base=10_000.0)) for _ in range(2)]
+    other = MRoPE(nn.RoPE(16, traditional=False, base=500.0))
     assert positions.rotation(same[0])[0] is positions.rotation(same[1])[0]
     assert positions.rotation(other)[0] is not positions.rotation(same[0])[0]
 
@@ -114,13 +114,13 @@ def test_layers_with_the_same_rope_share_one_rotation() -> None:
 def test_three_axes_equal_mlx_vlms_interleaved_rope(sections: tuple[int, int, int]) -> None:
     library: Any = importlib.import_module("mlx_vlm.models.qwen3_5.language")
     dims = 2 * sum(sections)
-    places = mx.array(np.random.default_rng(1).integers(0, 60, (3, 2, 15)))
+    position_ids = mx.array(np.random.default_rng(1).integers(0, 60, (3, 2, 15)))
     queries, keys = heads(2, 15, 80, seed=2), heads(2, 15, 80, seed=3)
     embedding = library.Qwen3_5RotaryEmbedding(dims, base=10_000.0, mrope_section=list(sections))
-    cos, sin = embedding(queries, places)
+    cos, sin = embedding(queries, position_ids)
     expected = library.apply_multimodal_rotary_pos_emb(queries, keys, cos, sin)
-    rope = PositionedRoPE(nn.RoPE(dims, traditional=False, base=10_000.0), sections)
-    positions = Positions(places)
+    rope = MRoPE(nn.RoPE(dims, traditional=False, base=10_000.0), sections)
+    positions = Positions(position_ids)
     for ours, theirs in zip((queries, keys), expected, strict=True):
         assert far(rope(ours, offset=positions), theirs) < 1e-5
 
@@ -154,16 +154,16 @@ def test_any_layout_of_pictures_and_text_has_mlx_vlms_positions(
             grids.append((1, height * merge, width * merge))
             ids += [config.vision_start_token_id, *[config.image_token_id] * (height * width)]
             ids.append(config.vision_end_token_id)
-    places, delta = image_positions(ids, grids, config.image_token_id, merge)
+    position_ids, delta = image_positions(ids, grids, config.image_token_id, merge)
     expected, deltas = language.get_rope_index(mx.array([ids]), mx.array(grids))
-    assert places.tolist() == expected[:, 0].tolist()
+    assert position_ids.tolist() == expected[:, 0].tolist()
     assert delta == int(deltas.reshape(-1)[0].item())
-    assert delta == places.max() + 1 - len(ids)
+    assert delta == position_ids.max() + 1 - len(ids)
 
 
 def test_a_prompt_without_pictures_counts_up() -> None:
-    places, delta = image_positions([5, 6, 7], [], image_token=9, merge=2)
-    assert places.tolist() == [[0, 1, 2]] * 3
+    position_ids, delta = image_positions([5, 6, 7], [], image_token=9, merge=2)
+    assert position_ids.tolist() == [[0, 1, 2]] * 3
     assert delta == 0
 
 
@@ -247,9 +247,9 @@ def test_a_dynamic_rope_refuses_positions_without_their_reach() -> None:
 def test_mlx_lms_ropes_take_a_place_for_every_token(scaling: dict[str, Any] | None, traditional: bool) -> None:
     rope = initialize_rope(16, 10_000.0, traditional, scaling, 256)
     x = mx.random.normal((2, 3, 5, 16))
-    places = [[0, 1, 7, 8, 90], [3, 4, 50, 51, 200]]
-    found = PlacedRoPE(rope)(x, offset=Positions(mx.array(places)))
+    position_ids = [[0, 1, 7, 8, 90], [3, 4, 50, 51, 200]]
+    found = PositionIdRoPE(rope)(x, offset=Positions(mx.array(position_ids)))
     for row, column in ((row, column) for row in range(2) for column in range(5)):
-        alone = rope(x[row : row + 1, :, column : column + 1], offset=places[row][column])
+        alone = rope(x[row : row + 1, :, column : column + 1], offset=position_ids[row][column])
         assert far(found[row, :, column], alone[0, :, 0]) < 1e-5
-    assert mx.array_equal(PlacedRoPE(rope)(x, offset=3), rope(x, offset=3))
+    assert mx.array_equal(PositionIdRoPE(rope)(x, offset=3), rope(x, offset=3))

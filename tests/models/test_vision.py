@@ -15,12 +15,11 @@ import pytest
 from PIL import Image
 
 from paceline.cache.slot_plan import LAYOUTS
-from paceline.conversation.detokenize import ByteDetokenizer
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
-from paceline.conversation.text import TextStream
+from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.row import Row
+from paceline.engine import sequence
 from paceline.engine.runner import Runner
 from paceline.errors import InvalidRequest
 from paceline.types import Prompt, RequestId, Sampling
@@ -120,8 +119,8 @@ def reference_logits(folder: Path, messages: Sequence[Message], forced: Sequence
     logits = [language(ids, inputs_embeds=features.inputs_embeds, position_ids=positions, **options).logits[0, -1]]
     following = int(positions.max().item()) + 1
     for count, token in enumerate(forced):
-        places = mx.full((3, 1, 1), following + count, dtype=mx.int32)
-        logits.append(language(mx.array([[token]]), position_ids=places, **options).logits[0, -1])
+        position_ids = mx.full((3, 1, 1), following + count, dtype=mx.int32)
+        logits.append(language(mx.array([[token]]), position_ids=position_ids, **options).logits[0, -1])
     mx.eval(logits)
     return logits
 
@@ -129,21 +128,21 @@ def reference_logits(folder: Path, messages: Sequence[Message], forced: Sequence
 def our_logits(
     folder: Path, messages: Sequence[Message], forced: Sequence[int], layout: str, chunk: int
 ) -> list[mx.array]:
-    """The same from the engine's runner: the row in a batch beside a row of text."""
+    """The same from the engine's runner: the sequence in a batch beside a sequence of text."""
     runner = Runner(loaded(folder), LAYOUTS[layout])
-    rows = [_row(built(folder, messages)), _row(Prompt(tuple(range(20))))]
-    for row in rows:
-        while row.images_left:
-            runner.encode(row)
-        while row.remaining:
-            runner.prefill(row, min(chunk, row.remaining))
-    runner._arrange(rows)
+    seqs = [_row(built(folder, messages)), _row(Prompt(tuple(range(20))))]
+    for seq in seqs:
+        while seq.images_left:
+            runner.encode(seq)
+        while seq.remaining:
+            runner.prefill(seq, min(chunk, seq.remaining))
+    runner._arrange(seqs)
     assert runner.batch is not None
-    place = runner.rows.index(rows[0])
+    place = runner.seqs.index(seqs[0])
     logits = []
     for token in [None, *forced]:
         if token is not None:
-            runner.tokens = mx.array([token if row is rows[0] else 5 for row in runner.rows])
+            runner.tokens = mx.array([token if seq is seqs[0] else 5 for seq in runner.seqs])
         (step, *_), close = runner.forward(runner.batch, 1, [runner.tokens[:, None]])
         close()
         runner.batch.advance([1, 1])
@@ -152,9 +151,9 @@ def our_logits(
     return logits
 
 
-def _row(prompt: Prompt) -> Row:
+def _row(prompt: Prompt) -> sequence.Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""), ())
-    return Row(RequestId("row"), prompt, Sampling(), 99, text, lambda delta: None)
+    return sequence.Sequence(sequence.EngineRequest(RequestId("row"), prompt, Sampling(), 99), text, lambda delta: None)
 
 
 ONE = (user(0, "What is this?"),)
@@ -205,8 +204,8 @@ def test_the_positions_after_pictures_matter_to_the_logits(hybrid: Path, monkeyp
     plain = vision.positions
 
     def shifted(token_ids: tuple[int, ...], images: Any) -> Any:
-        places, delta = plain(token_ids, images)
-        return places, delta + 1
+        position_ids, delta = plain(token_ids, images)
+        return position_ids, delta + 1
 
     monkeypatch.setattr(vision, "positions", shifted)
     wrong = our_logits(hybrid, ONE, (7,), "padded", 1000)

@@ -7,7 +7,7 @@ import httpx
 import openai
 import pytest
 
-from paceline.conversation.answers import AnswerFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.settings import Settings
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
@@ -49,7 +49,7 @@ def client(address: Address) -> Iterator[openai.OpenAI]:
 @pytest.fixture
 def format(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model thinks, and calls as Hermes does."""
-    monkeypatch.setattr(service, "answer_format", AnswerFormat("hermes", "think"))
+    monkeypatch.setattr(service, "answer_format", OutputFormat("hermes", "think"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ platform.prepare(exact=True)  # before anything imports MLX
 
 import typer  # noqa: E402
 
-from paceline.engine.runner import Launched  # noqa: E402
+from paceline.engine.runner import InFlightStep  # noqa: E402
 from paceline.server.app import run  # noqa: E402
 from paceline.service import Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402
@@ -30,12 +30,12 @@ class Breakable(Service):
     def _break_at_a_word(self) -> None:
         word = sys.stdin.readline().strip()
         if word:
-            assert self._running is not None
+            assert self._runtime is not None
 
-            def fails(*arguments: Any) -> Launched:
+            def fails(*arguments: Any) -> InFlightStep:
                 raise RuntimeError("the device is gone")
 
-            core = self._running.engine.core
+            core = self._runtime.engine.core
             target, name = (core.scheduler, "plan") if word == "crash" else (core.runner, "decode")
             setattr(target, name, fails)
 
@@ -45,7 +45,7 @@ commands = typer.Typer(cls=cli._Commands)
 
 @commands.command()
 def serve(model: str, drain_seconds: float) -> None:
-    settings = Settings(model=model, served_model_name="tiny", port=0, drain_seconds=drain_seconds, max_rows=1)
+    settings = Settings(model=model, served_model_name="tiny", port=0, drain_seconds=drain_seconds, max_num_seqs=1)
     run(Breakable(settings), settings)
 
 

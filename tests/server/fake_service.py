@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.media import Loader
-from paceline.conversation.messages import Part, checked
+from paceline.conversation.messages import ImagePart, checked
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import (
     DeadlineExceeded,
@@ -28,91 +28,105 @@ from paceline.errors import (
     Refused,
     SlowReader,
 )
-from paceline.service import ChatRequest, EmbedRequest, GenerateRequest
+from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
-from paceline.sparse.rules import Counts
+from paceline.stats import (
+    CachedPrefix,
+    DiskCacheStats,
+    MemoryBudgetStats,
+    MemoryStats,
+    ModelInfo,
+    PrefixCacheStats,
+    SchedulerStats,
+    SequenceStats,
+    SpecPrefillStats,
+    Stats,
+    VisionCacheStats,
+)
 from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"
-PREFIX_CACHE: Mapping[str, Any] = {  # the counts of a service that caches in memory and on disk
-    "enabled": True,
-    "reason": "",
-    "queries": 5,
-    "query_tokens": 100,
-    "hits": 3,
-    "hit_tokens": 60,
-    "stored": 4,
-    "entries": 3,
-    "memory_bytes": 3000,
-    "memory_limit_bytes": 9000,
-    "evictions": {"memory": 1, "disk": 2},
-    "restores": 1,
-    "restore_seconds": 0.25,
-    "disk": {
-        "folder": "/cache",
-        "bytes": 7000,
-        "limit_bytes": 20000,
-        "entries": 7,
-        "writes": 9,
-        "write_errors": 0,
-        "pending": 1,
-    },
-    "vision": {"hits": 2, "misses": 4, "bytes": 500, "limit_bytes": 800},
-    "largest": [{"tokens": 40, "bytes": 900, "hits": 2, "tier": "memory", "in_use": True, "idle_seconds": 1.5}],
-}
-
-SPECPREFILL: Mapping[str, Any] = {  # what an engine says of sparse prefill, its counts among it
-    "enabled": True,
-    "setting": "auto",
-    "threshold": 8192,
-    "keep_pct": 0.3,
-    "max_tokens": 196_608,
-    "chunk": 512,
-    "draft": "small",
-    "draft_bytes": 1000,
-    "draft_cache_bytes": 100,
-    **Counts(
-        outcomes={"sparse": 4, "short": 9, "long": 1, "failed": 2},
-        scored=50_000,
-        kept=15_000,
-        restored=700,
-        draft_seconds=2.5,
-        select_seconds=0.25,
-    ).stats(),
-}
-
-ROW: Mapping[str, Any] = {
-    "choice": 0,
-    "prompt_tokens": 12,
-    "cached_tokens": 1,
-    "generated_tokens": 3,
-    "age_seconds": 0.5,
-    "tenant": "key-1",
-    "priority": 0,
-    "setbacks": 1,
-}
-SCHEDULING: Mapping[str, Any] = {  # what an engine says of its rows, its memory and its pace
-    "waiting_by_reason": {"memory": 2, "rows": 1},
-    "policy": {"name": "fair", "starvation_seconds": 30.0, "max_queue": 256},
-    "preemptions": {"memory": 3, "policy": 1, "fault": 0},
-    "failed_steps": 2,
-    "out_of_memory": 1,
-    "budget": {
-        "limit_bytes": 1000,
-        "headroom_bytes": 100,
-        "free_bytes": 300,
-        "parts": {"weights": 400, "pictures of rows": 200},
-        "expected_output_tokens": 256,
-    },
-    "memory": {
-        "estimate_bytes": 550,
-        "active_bytes": 500,
-        "peak_bytes": 700,
-        "cache_bytes": 50,
-        "error_ratio": 0.1,
-    },
-}
+MODEL = ModelInfo(
+    name="fake/model",
+    family="fake",
+    device="cpu",
+    kv_layout="rows",
+    prefill_chunk=64,
+    compiled_step=False,
+    context_length=4096,
+    max_num_seqs=8,
+    weights_bytes=400,
+    images=True,
+    videos=False,
+    embedding_size=4,
+    mtp_head=False,
+)
+PREFIX_CACHE = PrefixCacheStats(  # caches in memory and on disk
+    enabled=True,
+    reason="",
+    queries=5,
+    query_tokens=100,
+    hits=3,
+    hit_tokens=60,
+    stored=4,
+    entries=3,
+    memory_bytes=3000,
+    memory_limit_bytes=9000,
+    evictions={"memory": 1, "disk": 2},
+    restores=1,
+    restore_seconds=0.25,
+    disk=DiskCacheStats("/cache", bytes=7000, limit_bytes=20000, entries=7, writes=9, write_errors=0, pending=1),
+    vision=VisionCacheStats(hits=2, misses=4, bytes=500, limit_bytes=800),
+    largest=(CachedPrefix(tokens=40, bytes=900, hits=2, tier="memory", in_use=True, idle_seconds=1.5),),
+)
+SPECPREFILL = SpecPrefillStats(
+    enabled=True,
+    setting="auto",
+    threshold=8192,
+    keep_pct=0.3,
+    max_tokens=196_608,
+    chunk=512,
+    draft="small",
+    draft_bytes=1000,
+    draft_cache_bytes=100,
+    outcomes={"sparse": 4, "short": 9, "long": 1, "failed": 2},
+    scored_tokens=50_000,
+    kept_tokens=15_000,
+    restored_draft_tokens=700,
+    draft_seconds=2.5,
+    select_seconds=0.25,
+)
+SEQUENCE = SequenceStats(
+    id="chatcmpl-1",
+    choice=0,
+    state="decode",
+    prompt_tokens=12,
+    cached_tokens=1,
+    generated_tokens=3,
+    age_seconds=0.5,
+    tenant="key-1",
+    priority=0,
+    preemptions=1,
+)
+SCHEDULING = Stats(  # of sequences, memory and the scheduler
+    state="ready",
+    model=MODEL,
+    num_requests_waiting_by_reason={"memory": 2, "rows": 1},
+    preemptions={"memory": 3, "policy": 1, "fault": 0},
+    failed_steps=2,
+    out_of_memory=1,
+    scheduler=SchedulerStats(policy="fair", starvation_seconds=30.0, max_queue=256),
+    memory_budget=MemoryBudgetStats(
+        limit_bytes=1000,
+        headroom_bytes=100,
+        free_bytes=300,
+        parts={"weights": 400, "pictures of rows": 200},
+        kv_cache_usage=0.4,
+        expected_output_tokens=256,
+    ),
+    memory=MemoryStats(estimate_bytes=550, active_bytes=500, peak_bytes=700, cache_bytes=50),
+)
 
 
 class ByteTokenizer:
@@ -151,12 +165,9 @@ class FakeService:
         self.takes_images = True
         self.takes_chat = True
         self.embedding_size: int | None = 4
-        self.answer_format = AnswerFormat()
-        self.speculation: dict[str, Any] | None = None  # the engine's counts of drafting, where it has any
-        self.prefix_cache: Mapping[str, Any] | None = None  # the same of cached prefixes
-        self.specprefill: Mapping[str, Any] | None = None  # the same of sparse prefill
+        self.answer_format = OutputFormat()
+        self.statistics = Stats(state="loading")  # tests say what an engine would
         self.no_sparse: str | None = None  # why prompts cannot be read sparsely
-        self.scheduling: Mapping[str, Any] = {}  # what else the engine says of itself
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
         self.running: dict[RequestId, asyncio.Event] = {}
@@ -188,11 +199,8 @@ class FakeService:
         for event in self.running.values():
             event.set()
 
-    def stats(self) -> dict[str, Any]:
-        counts: dict[str, Any] = {"speculation": self.speculation, "prefix_cache": self.prefix_cache}
-        counts["specprefill"] = self.specprefill
-        given = {name: count for name, count in counts.items() if count is not None}
-        return {"running": len(self.running), "waiting": 0, "model": self.model_name, **given, **self.scheduling}
+    def stats(self) -> Stats:
+        return replace(self.statistics, num_requests_running=len(self.running))
 
     async def clear_cache(self) -> dict[str, Any]:
         self.clears += 1
@@ -236,7 +244,7 @@ class FakeService:
 
     def _conversation(self, request: ChatRequest) -> list[int]:
         for part in checked(request.messages, takes_images=self.takes_images)[1]:
-            assert isinstance(part, Part)  # it takes no video
+            assert isinstance(part, ImagePart)  # it takes no video
             Loader.of(self.settings).request().load(part.url, part.place)
         return self.render(request.messages, request.tools, **request.template_options)
 

@@ -14,7 +14,7 @@ import uvicorn
 
 from paceline.preflight import listen
 from paceline.server.app import configured, create_app
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.settings import Settings
 from tests.waiting import WAIT
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.settings import Settings
-from tests.server.fake_service import PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
+from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
+from tests.server.fake_service import MODEL, PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, post_completion, serve, user
 from tests.waiting import WAIT
 
@@ -60,32 +63,34 @@ def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
 def test_drafting_is_counted_by_position_and_depth_under_vllms_names() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert not any("spec_decode" in name for name in scrape(http))  # this service does not count
-        service.speculation = {
-            "enabled": True,
-            "drafts": 7,
-            "draft_tokens": 20,
-            "accepted_tokens": 9,
-            "accepted_per_position": [5, 3, 1, 0, 0, 0, 0, 0],
-            "depths": [40, 0, 1, 6, 0, 0, 0, 0, 0],
-        }
+        assert not any("spec_decode" in name for name in scrape(http))  # not loaded: nothing to count
+        drafting = SpecDecodeStats(
+            enabled=True,
+            num_drafts=7,
+            num_draft_tokens=20,
+            num_accepted_tokens=9,
+            num_accepted_tokens_per_pos=(5, 3, 1, 0, 0, 0, 0, 0),
+            num_steps_per_draft_length=(40, 0, 1, 6, 0, 0, 0, 0, 0),
+        )
+        service.statistics = Stats(model=MODEL, spec_decode=drafting)
         after = scrape(http)
         assert 'paceline_spec_decode_num_drafts_total{model_name="fake/model"} 7.0' in http.get("/metrics").text
     name = "paceline_spec_decode_"
     assert after[f"{name}num_drafts_total"] == 7
     assert after[f"{name}num_draft_tokens_total"] == 20
     assert after[f"{name}num_accepted_tokens_total"] == 9
-    accepted = [after[f"{name}num_accepted_tokens_per_pos_total {position}"] for position in range(8)]
-    assert accepted == service.speculation["accepted_per_position"]
-    assert [after[f"{name}steps_total {depth}"] for depth in range(9)] == service.speculation["depths"]
+    accepted = tuple(after[f"{name}num_accepted_tokens_per_pos_total {position}"] for position in range(8))
+    assert accepted == drafting.num_accepted_tokens_per_pos
+    steps = tuple(after[f"{name}steps_total {length}"] for length in range(9))
+    assert steps == drafting.num_steps_per_draft_length
     assert sum("spec_decode" in sample for sample in after) == 3 + 8 + 9
 
 
 def test_cached_prefixes_are_counted_by_tier_under_vllms_names() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert not any("_cache_" in name for name in scrape(http))  # not started: nothing to count
-        service.prefix_cache = PREFIX_CACHE
+        assert not any("_cache_" in name for name in scrape(http))  # not loaded: nothing to count
+        service.statistics = Stats(model=MODEL, prefix_cache=PREFIX_CACHE)
         after = scrape(http)
         assert 'paceline_prefix_cache_hits_total{model_name="fake/model"} 60.0' in http.get("/metrics").text
     assert {name.removeprefix("paceline_"): value for name, value in after.items() if "_cache_" in name} == {
@@ -110,10 +115,10 @@ def test_cached_prefixes_are_counted_by_tier_under_vllms_names() -> None:
 def test_prompts_read_sparsely_are_counted_by_what_became_of_them() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert not any("specprefill" in name for name in scrape(http))  # this service says nothing of it
-        service.specprefill = {"enabled": False, "reason": "no draft model is loaded"}
+        assert not any("specprefill" in name for name in scrape(http))  # not loaded
+        service.statistics = Stats(model=MODEL, specprefill=SpecPrefillStats(reason="no draft model is loaded"))
         assert not any("specprefill" in name for name in scrape(http))  # and this one has no draft
-        service.specprefill = SPECPREFILL
+        service.statistics = Stats(model=MODEL, specprefill=SPECPREFILL)
         after = scrape(http)
         text = http.get("/metrics").text
     assert 'paceline_specprefill_prompts_total{model_name="fake/model",outcome="sparse"} 4.0' in text
@@ -132,7 +137,7 @@ def test_prompts_read_sparsely_are_counted_by_what_became_of_them() -> None:
 
 def test_a_cache_in_memory_only_has_no_gauges_of_a_disk() -> None:
     service = FakeService()
-    service.prefix_cache = {**PREFIX_CACHE, "disk": None}
+    service.statistics = Stats(model=MODEL, prefix_cache=replace(PREFIX_CACHE, disk=None))
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         after = scrape(http)
     assert after["paceline_prefix_cache_entries memory"] == 3
@@ -152,7 +157,7 @@ def test_a_refusal_is_counted_by_its_cause_and_is_no_end_of_a_request() -> None:
     counts = {key.split()[1]: value for key, value in after.items() if key.startswith(f"{name} ")}
     expected = {"queue_full": 2, "queue_timeout": 1, "deadline": 1, "slow_reader": 1, "never_fits": 1}
     expected |= {"draining": 0, "bodies": 0}
-    assert counts == status["refused"] == expected
+    assert counts == status["requests_refused"] == expected
     assert all(before[f"{name} {cause}"] == 0 for cause in expected)
     ends = [value for key, value in after.items() if key.startswith("paceline_request_success_total ")]
     assert len(ends) == 4 and sum(ends) == 0
@@ -172,9 +177,9 @@ def test_scheduling_and_memory_are_read_off_the_engine() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         assert not any("memory_budget" in name or "preemptions" in name for name in scrape(http))
-        service.scheduling = SCHEDULING
+        service.statistics = SCHEDULING
         after = scrape(http)
-    names = ("waiting_by_reason", "preemptions", "failed_steps", "out_of_memory", "_memory_")
+    names = ("waiting_by_reason", "preemptions", "failed_steps", "out_of_memory", "_memory_", "kv_cache")
     assert {
         name.removeprefix("paceline_"): value
         for name, value in after.items()
@@ -193,6 +198,7 @@ def test_scheduling_and_memory_are_read_off_the_engine() -> None:
         "memory_limit_bytes": 1000,
         "memory_headroom_bytes": 100,
         "memory_free_bytes": 300,
+        "kv_cache_usage_perc": 0.4,
         "mlx_memory_bytes active": 500,
         "mlx_memory_bytes peak": 700,
         "mlx_memory_bytes cache": 50,

@@ -1,9 +1,18 @@
 from __future__ import annotations
 
-import httpx
+import json
+from dataclasses import asdict, replace
+from typing import Any
 
+import httpx
+import pytest
+
+from paceline.server.app import create_app
+from paceline.server.http.auth import is_loopback
+from paceline.server.metrics import REFUSALS
 from paceline.settings import Settings
-from tests.server.fake_service import PREFIX_CACHE, ROW, SCHEDULING, SPECPREFILL, FakeService
+from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
+from tests.server.fake_service import PREFIX_CACHE, SCHEDULING, SEQUENCE, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, refused, serve, user
 
 
@@ -35,37 +44,52 @@ def test_a_server_answers_while_its_model_loads() -> None:
 
 def test_status_has_running_and_waiting_as_integers(http: httpx.Client) -> None:
     status = http.get("/v1/status").json()
-    assert type(status["running"]) is int and type(status["waiting"]) is int
+    assert type(status["num_requests_running"]) is int and type(status["num_requests_waiting"]) is int
+
+
+def as_json(stats: Any) -> Any:
+    return json.loads(json.dumps(asdict(stats)))
 
 
 def test_status_shows_how_the_engine_drafts() -> None:
     service = FakeService()
-    service.speculation = {"enabled": False, "reason": "no MTP head", "setting": "auto", "depths": [3, 0]}
+    drafting = SpecDecodeStats(enabled=False, reason="no MTP head", setting="auto", num_steps_per_draft_length=(3, 0))
+    service.statistics = Stats(spec_decode=drafting)
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert http.get("/v1/status").json()["speculation"] == service.speculation
+        assert http.get("/v1/status").json()["spec_decode"] == as_json(drafting)
 
 
 def test_status_shows_what_is_cached() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        assert "prefix_cache" not in http.get("/v1/status").json()
-        service.prefix_cache = PREFIX_CACHE
-        assert http.get("/v1/status").json()["prefix_cache"] == PREFIX_CACHE
+        status = http.get("/v1/status").json()
+        assert (status["state"], status["model"], status["prefix_cache"]["enabled"]) == ("loading", None, False)
+        service.statistics = Stats(prefix_cache=PREFIX_CACHE)
+        assert http.get("/v1/status").json()["prefix_cache"] == as_json(PREFIX_CACHE)
 
 
 def test_status_shows_how_prompts_are_read_sparsely() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
-        for said in (SPECPREFILL, {"enabled": False, "reason": "no draft model is loaded"}):
-            service.specprefill = said
-            assert http.get("/v1/status").json()["specprefill"] == said
+        for specprefill in (SPECPREFILL, SpecPrefillStats(reason="no draft model is loaded")):
+            service.statistics = Stats(specprefill=specprefill)
+            assert http.get("/v1/status").json()["specprefill"] == as_json(specprefill)
+
+
+def test_status_is_the_services_statistics() -> None:
+    service = FakeService()
+    service.statistics = SCHEDULING
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        status = http.get("/v1/status").json()
+    refused = dict.fromkeys(REFUSALS, 0)
+    assert status == {**as_json(SCHEDULING), "requests_refused": refused}
 
 
 def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -> None:
+def test_status_shows_ids_to_their_owner_and_to_administrators_only() -> None:
     settings = Settings.load({"api_key": ["sk-one", "sk-two"], "admin_key": "sk-admin"}, None, {})
     service = FakeService(settings)
     body = {"messages": user("!hang 1"), "stream": True}
@@ -77,16 +101,14 @@ def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -
         chunks = response.iter_bytes()  # kept: the connection is closed with it
         assert b'"H"' in next(chunks)
         [running] = service.running
-        service.scheduling = {
-            **SCHEDULING,
-            "rows": [{**ROW, "id": running, "state": "decode"}],
-            "queue": [{**ROW, "id": "chatcmpl-other", "state": "waiting", "position": 1, "reason": "memory"}],
-        }
+        other = replace(SEQUENCE, id="chatcmpl-other", state="waiting", position=1, reason="memory")
+        mine = replace(SEQUENCE, id=running)
+        service.statistics = replace(SCHEDULING, running_sequences=(mine,), waiting_sequences=(other,))
 
         def ids(key: str) -> list[str | None]:
             status = http.get("/v1/status", headers=bearer(key)).json()
-            assert status["rows"][0] == {**ROW, "id": status["rows"][0]["id"], "state": "decode"}
-            return [row["id"] for row in (*status["rows"], *status["queue"])]
+            assert status["running_sequences"][0] == {**as_json(SEQUENCE), "id": status["running_sequences"][0]["id"]}
+            return [sequence["id"] for sequence in (*status["running_sequences"], *status["waiting_sequences"])]
 
         assert ids("sk-one") == [running, None]
         assert ids("sk-two") == [None, None]
@@ -95,8 +117,75 @@ def test_status_shows_rows_and_ids_to_their_owner_and_to_administrators_only() -
 
 def test_without_keys_the_servers_own_machine_sees_all_ids() -> None:
     service = FakeService()
-    service.scheduling = {**SCHEDULING, "rows": [{**ROW, "id": "chatcmpl-1", "state": "decode"}], "queue": []}
+    service.statistics = replace(SCHEDULING, running_sequences=(SEQUENCE,))
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         status = http.get("/v1/status").json()
-    assert [row["id"] for row in status["rows"]] == ["chatcmpl-1"]
-    assert status["policy"] == SCHEDULING["policy"] and status["budget"] == SCHEDULING["budget"]
+    assert [sequence["id"] for sequence in status["running_sequences"]] == ["chatcmpl-1"]
+
+
+def test_a_local_client_clears_the_cache_and_reads_what_was_freed(http: httpx.Client, service: FakeService) -> None:
+    before = service.clears
+    answer = http.post("/v1/cache/clear").json()
+    assert answer == {"cleared": {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}}
+    assert service.clears == before + 1
+    refused(http.get("/v1/cache/clear"), 405, None)
+
+
+async def cleared_from(service: FakeService, client: str, origin: str | None = None) -> httpx.Response:
+    app = create_app(service, Settings())
+    transport = httpx.ASGITransport(app, client=(client, 1234))
+    headers = {} if origin is None else {"origin": origin}
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http,
+    ):
+        return await http.post("/v1/cache/clear", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "client", ["192.0.2.7", "10.0.0.1", "2001:db8::1", "::ffff:192.0.2.7", "localhost.evil.example", ""]
+)
+async def test_a_client_elsewhere_may_not_clear_the_cache(client: str) -> None:
+    service = FakeService()
+    error = refused(await cleared_from(service, client), 403, None, "own machine", client)
+    assert error["code"] == "forbidden"
+    assert service.clears == 0
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "http://evil.example:8000",
+        "http://localhost.evil.example",
+        "null",
+        "",
+        "http://[",
+        "http://192.0.2.7",
+    ],
+)
+async def test_a_web_page_from_elsewhere_may_not_clear_the_cache_from_a_local_browser(origin: str) -> None:
+    service = FakeService()
+    refused(await cleared_from(service, "127.0.0.1", origin), 403, None, "web page", repr(origin))
+    assert service.clears == 0
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize("origin", [None, "http://localhost:3000", "http://127.0.0.1:8000", "http://[::1]:8000"])
+async def test_local_clients_and_local_pages_may_clear_the_cache(client: str, origin: str | None) -> None:
+    assert (await cleared_from(FakeService(), client, origin)).status_code == 200
+
+
+def test_a_cache_that_is_not_there_yet_cannot_be_cleared() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        service.ready = False
+        refused(http.post("/v1/cache/clear"), 503, None, "loading")
+        service.ready, service.failure = True, "ten steps failed in a row"
+        refused(http.post("/v1/cache/clear"), 503, None, "ten steps")
+    assert service.clears == 0
+
+
+@pytest.mark.parametrize("host", ["", "host", "0.0.0.0", "127.0.0.1.evil.example", "::", "%", "1" * 500])
+def test_what_is_no_loopback_address_is_none(host: str) -> None:
+    assert not is_loopback(host)

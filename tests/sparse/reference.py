@@ -127,5 +127,5 @@ def _shares(layer: Watched, prompt: int) -> NDArray[np.float64]:
     keys = mx.repeat(keys, heads // kv_heads, axis=1)
     weights = np.array((queries[0, :, prompt:] @ keys[0, :, :prompt].swapaxes(1, 2)) * part.scale, dtype=np.float64)
     weights = np.exp(weights - weights.max(-1, keepdims=True))
-    shares: NDArray[np.float64] = weights / weights.sum(-1, keepdims=True)
-    return shares
+    probabilities: NDArray[np.float64] = weights / weights.sum(-1, keepdims=True)
+    return probabilities

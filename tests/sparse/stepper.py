@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.row import Row
+from paceline.engine import sequence
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.models.adapter import take_places
+from paceline.models.adapter import accept_position_ids
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 from paceline.types import Prompt, Sampling
@@ -32,12 +32,12 @@ class Given:
         self.of = scores
         self.begun = 0
 
-    def scout(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> GivenScout:
+    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> GivenScorer:
         self.begun += 1
-        return GivenScout(self.of, tokens)
+        return GivenScorer(self.of, tokens)
 
 
-class GivenScout:
+class GivenScorer:
     restored = 0
 
     def __init__(self, of: Scores, tokens: Sequence[int]) -> None:
@@ -71,7 +71,7 @@ class SparseStepper(Stepper):
         **options: Any,
     ) -> None:
         super().__init__(folder, layout, **options)
-        assert take_places(self.model.language) is None
+        assert accept_position_ids(self.model.language) is None
         if draft is not None:
             cache = None if draft_cache is None else PrefixCache(lambda: draft_cache)
             scorer: Any = Draft(loaded(draft).language, cache)
@@ -80,15 +80,15 @@ class SparseStepper(Stepper):
         rules = rules or Rules("auto", threshold=256, keep=0.4)
         self.sparse = SparsePrefill(rules, scorer, self.runner, read, special=special)
         self.engine.sparse = self.sparse
-        if self.engine.reuse is not None:
-            self.sparse.on_chosen = self.engine.reuse.turned
+        if self.engine.prefix is not None:
+            self.sparse.on_kept = self.engine.prefix.on_kept
 
-    def set_back(self) -> Row:
-        """The only row that runs begins again, as it would to make room. Nothing of it is under way then."""
+    def set_back(self) -> sequence.Sequence:
+        """The only sequence that runs begins again, as it would to make room. Nothing of it is under way then."""
         self.settle()
-        (row,) = self.engine.scheduler.running
-        self.engine.preempt([row], "policy")
-        return row
+        (seq,) = self.engine.scheduler.running
+        self.engine.preempt([seq], "policy")
+        return seq
 
     def scored(self, name: str, prompt: Prompt | Sequence[int], tokens: int, **more: Any) -> Heard:
         """Greedy, with log probabilities."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.prefix import PrefixCache
-from paceline.models.attention import BLOCK, nearby
+from paceline.models.adapter import NEARBY_BLOCK, nearby_attention
 from paceline.models.files import EMBEDDED
 from paceline.sparse.scorer import LOOK_AHEAD, POOL, Draft, smooth
 from tests.engine.stepper import loaded
@@ -23,10 +23,10 @@ PROMPT = np.random.default_rng(5).integers(3, 250, 300).tolist()
 
 
 def read(draft: Draft, prompt: list[int], chunk: int, marks: tuple[int, ...] = ()) -> np.ndarray:
-    scout = draft.scout(prompt, marks)
-    while scout.left:
-        mx.eval(scout.read(chunk))
-    return scout.scores()
+    scorer = draft.scorer(prompt, marks)
+    while scorer.left:
+        mx.eval(scorer.read(chunk))
+    return scorer.scores()
 
 
 @pytest.mark.parametrize("family", ["hybrid", "llama", "qwen3"])
@@ -56,14 +56,14 @@ def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(
     draft = Draft(language, PrefixCache(lambda: 1 << 30), window)
     other = [*PROMPT[:200], *range(3, 90)]
     read(draft, other, 64, marks=(120, 200))
-    scout = draft.scout(PROMPT, (120, 200))
-    assert scout.restored == 200, "the system prompt and a turn"
-    while scout.left:
-        scout.read(50)
-    assert np.abs(scout.scores() - alone).max() < 1e-5
-    assert draft.scout(PROMPT).restored == len(PROMPT) - 1, "asked again"
-    assert draft.scout(PROMPT, salt="another").restored == 0
-    assert draft.scout(PROMPT, salt=None).restored == 0
+    scorer = draft.scorer(PROMPT, (120, 200))
+    assert scorer.restored == 200, "the system prompt and a turn"
+    while scorer.left:
+        scorer.read(50)
+    assert np.abs(scorer.scores() - alone).max() < 1e-5
+    assert draft.scorer(PROMPT).restored == len(PROMPT) - 1, "asked again"
+    assert draft.scorer(PROMPT, salt="another").restored == 0
+    assert draft.scorer(PROMPT, salt=None).restored == 0
 
 
 def test_smoothing_is_a_mean_of_neighbours() -> None:
@@ -88,10 +88,10 @@ def test_a_token_sees_its_block_and_the_window_before_it(start: int, stop: int) 
     rng = np.random.default_rng(3)
     keys, values = (mx.array(rng.normal(size=(1, 2, stop, 8)).astype(np.float32)) for _ in range(2))
     queries = mx.array(rng.normal(size=(1, 4, stop - start, 8)).astype(np.float32))
-    found = np.array(nearby(queries, keys, values, near, 0.3))
+    found = np.array(nearby_attention(queries, keys, values, near, 0.3))
     for place in range(start, stop):
-        low = max(place // (BLOCK * near) * BLOCK * near - near, 0)
-        assert place - low <= (BLOCK + 1) * near and (low == 0 or place - low >= near)
+        low = max(place // (NEARBY_BLOCK * near) * NEARBY_BLOCK * near - near, 0)
+        assert place - low <= (NEARBY_BLOCK + 1) * near and (low == 0 or place - low >= near)
         one = queries[:, :, place - start : place - start + 1]
         wanted = mx.fast.scaled_dot_product_attention(
             one, keys[:, :, low : place + 1], values[:, :, low : place + 1], scale=0.3

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from tokenizers import Tokenizer
 
-from paceline.conversation.answers import choose, parse_whole
+from paceline.conversation.parsing.formats import choose_format
+from paceline.conversation.parsing.parser import parse_output
 from paceline.conversation.template import Templates
 from training import data_chat, facts_forms
 from training.data import DRAWS
@@ -51,7 +52,7 @@ def test_a_tool_call_is_read_back_by_the_servers_parser(data: Path) -> None:
     rng = Random(2)
     for _ in range(50):
         chat = facts_forms.tool_call(rng, "train", finish=False)
-        answer = parse_whole(data_chat.answer_text(chat.turns[-1]), choose(CHAT_TEMPLATE), list(chat.tools))
+        answer = parse_output(data_chat.answer_text(chat.turns[-1]), choose_format(CHAT_TEMPLATE), list(chat.tools))
         name, given = chat.expect
         assert [(call.name, json.loads(call.arguments)) for call in answer.calls] == [(name, given)]
 
@@ -59,7 +60,7 @@ def test_a_tool_call_is_read_back_by_the_servers_parser(data: Path) -> None:
 def test_a_think_block_is_read_back_as_reasoning() -> None:
     chat = Chat([Turn("user", "2 + 2?"), Turn("assistant", "4", "2 and 2.")], "talk", ())
     said = next(text for text, spoken in data_chat.segments(chat) if spoken).removesuffix("<|im_end|>")
-    answer = parse_whole(said, choose(CHAT_TEMPLATE), starts_in_reasoning=True)
+    answer = parse_output(said, choose_format(CHAT_TEMPLATE), starts_in_reasoning=True)
     assert (answer.reasoning.strip(), answer.content.strip()) == ("2 and 2.", "4")
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tokenizers import Tokenizer
 
-from training import data_long, facts_find, facts_talk, heldout, pictures
+from training import data_long, facts_find, facts_questions, facts_talk, heldout, pictures
 from training.data import DRAWS, corpus_tokens, read_corpus
 from training.data_chat import Phrases, held
 from training.data_long import Corpus
@@ -39,7 +39,7 @@ def test_pictures_never_show_a_held_out_combination_in_training(data: Path) -> N
 
 
 def test_phrases_are_on_one_side_only() -> None:
-    for module in (facts_talk, facts_find):
+    for module in (facts_questions, facts_talk, facts_find):
         for name, value in vars(module).items():
             if isinstance(value, Phrases):
                 assert not set(value.trained) & set(value.held), name

@@ -1,4 +1,4 @@
-"""Structured output: what an answer must look like (`spec`), made ready (`compile`), followed by a row (`matcher`)."""
+"""Structured output: what a request specifies (`spec`), its limits, and llguidance's grammars (`compile`)."""
 
 from paceline.conversation.grammar.compile import Compiled, Grammars
 from paceline.conversation.grammar.spec import GrammarSpec, Tool, tool_call_spec

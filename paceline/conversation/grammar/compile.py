@@ -1,35 +1,36 @@
-"""Grammars made ready on the callers' threads, so that the engine only copies and follows them."""
+"""Grammars, compiled by llguidance on the callers' threads, and the matcher with which a sequence follows one."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from numpy.typing import NDArray
 
-from paceline.conversation.grammar.matcher import Matcher
-from paceline.conversation.grammar.spec import GrammarSpec
-from paceline.conversation.grammar.write import explained, write
-from paceline.errors import EngineUnavailable, InvalidRequest
+from paceline.conversation.grammar.spec import GrammarSpec, explained, write
+from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
+from paceline.models.files import one_line
 
-if TYPE_CHECKING:  # it brings MLX, which a server must not import before its BLAS is there
+if TYPE_CHECKING:  # it imports MLX, which a server must not do before its BLAS is set up
     from paceline.conversation.tokenizer import Tokenizer
 
-SECONDS = 2.0  # a grammar that is not ready by then is refused
+SECONDS = 2.0  # a grammar that takes longer to compile is refused
 WORKERS = 2  # grammars compiled at a time
-STACK = 512 << 20  # bytes; the worst texts of the size that is taken were seen to need about 100 MB
-_STARTING = threading.Lock()  # the size of new stacks is the whole process's
+STACK = 512 << 20  # bytes; the worst texts within the limits were seen to need about 100 MB
+_STARTING = threading.Lock()  # the stack size of new threads is global to the process
 CACHE_BYTES = 64 * 1024 * 1024
-# What a compiled grammar holds, measured on schemas of 0.5 to 30 KB: about this much, and this much a byte of text.
+# Memory of a compiled grammar, measured on schemas of 0.5 to 30 KB: a base, and a multiple of the text's bytes.
 BASE_BYTES, BYTES_PER_BYTE = 32 * 1024, 64
 
-# The last three are spent on the engine's thread: a mask may take it about 10 ms at worst, a row's lexer 60 MB.
+# The last three apply on the engine's thread: a mask takes about 10 ms at worst, a sequence's lexer 60 MB.
 LIMITS = LLParserLimits(
     initial_lexer_fuel=1_000_000,
     max_grammar_size=500_000,
@@ -38,7 +39,7 @@ LIMITS = LLParserLimits(
     max_lexer_states=30_000,
     verbose_errors=False,
 )
-# How pieces with a mark for blanks are read where the tokenizer's own decoder is one that llguidance does not know.
+# The decoder of SentencePiece vocabularies, for tokenizers whose own decoder llguidance does not know.
 PIECES = {
     "type": "Sequence",
     "decoders": [
@@ -50,23 +51,23 @@ PIECES = {
 
 
 class Compiled:
-    """A grammar at its beginning. Any thread may ask for a row's matcher."""
+    """A compiled grammar. Any thread may ask for a matcher."""
 
     def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], size: int) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
         self._lock = threading.Lock()
-        self.size = size  # bytes that it is taken to hold
+        self.size = size  # bytes, estimated
 
     def matcher(self, field: str | None = None) -> Matcher:
-        """`field` of the request asks for it."""
+        """`field` is the request's field that asked for it."""
         with self._lock:
             return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field)
 
 
 class Grammars:
-    """Compiles and remembers. `vocab_size` is the model's, which may be longer than the tokenizer's."""
+    """Compiles grammars and caches them. `vocab_size` is the model's, which may exceed the tokenizer's."""
 
     def __init__(
         self,
@@ -85,18 +86,18 @@ class Grammars:
         self._lock = threading.Lock()
         self._building = threading.Lock()
         self._slots = threading.BoundedSemaphore(WORKERS)
-        self._ready: OrderedDict[GrammarSpec, Compiled | str] = OrderedDict()  # a text says why there is none
+        self._ready: OrderedDict[GrammarSpec, Compiled | str] = OrderedDict()  # a string says why it cannot be compiled
         self._under_way: dict[GrammarSpec, Future[Compiled | str]] = {}
         self.held = 0  # bytes
         self.compiled = 0  # grammars since the start
 
     def prepare(self) -> None:
-        """Build what all grammars share (a second or two for 150,000 tokens); otherwise the first one waits for it."""
+        """Build what all grammars share (a second or two for 150,000 tokens), so that the first one need not wait."""
         with self._building:
             self._vocabulary  # noqa: B018
 
     def compile(self, spec: GrammarSpec) -> Compiled:
-        """Blocks for milliseconds, at most two seconds. InvalidRequest where there can be no such grammar."""
+        """Blocks for milliseconds, at most for two seconds. Raises InvalidRequest if the grammar is not possible."""
         if not self._ends:
             raise InvalidRequest("The model has no end token, so an answer to a grammar could not end.")
         self.prepare()
@@ -110,18 +111,18 @@ class Grammars:
                 waiting = self._under_way[spec] = Future()
         if waiting is not None and known is None:
             if mine:
-                self._settle(spec, waiting)
+                self._compile_for_all(spec, waiting)
             known = waiting.result()
         assert known is not None
         if isinstance(known, str):
             raise InvalidRequest(known, field=spec.field)
         return known
 
-    def _settle(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
-        """Compile for all who wait for this one."""
+    def _compile_for_all(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
+        """Compile for all threads that wait for this grammar."""
         try:
             made = self._in_time(spec)
-        except BaseException as error:  # noqa: BLE001  for all who wait
+        except BaseException as error:  # noqa: BLE001  for all threads that wait
             with self._lock:
                 del self._under_way[spec]
             result.set_exception(error)
@@ -137,9 +138,9 @@ class Grammars:
         result.set_result(made)
 
     def _in_time(self, spec: GrammarSpec) -> Compiled | str:
-        """llguidance cannot be interrupted: what takes too long is left behind, and keeps its slot until it ends.
+        """Compile within the time limit. llguidance cannot be interrupted: a slow thread keeps its slot until it ends.
 
-        It is refused but not remembered: the machine may have been busy with something else.
+        The refusal is not cached: the machine may have been busy with something else.
         """
         if not self._slots.acquire(timeout=self._seconds):
             raise EngineUnavailable("Too many grammars are being compiled. Try again in a moment.")
@@ -162,15 +163,15 @@ class Grammars:
             ) from None
 
     def _made(self, spec: GrammarSpec) -> Compiled | str:
-        vocabulary, marks = self._vocabulary
+        vocabulary, markers = self._vocabulary
         try:
-            matcher = LLMatcher(vocabulary, write(spec, marks), log_level=0, limits=LIMITS)
+            matcher = LLMatcher(vocabulary, write(spec, markers), log_level=0, limits=LIMITS)
         except InvalidRequest as error:
             return str(error)
         except RecursionError:
             return "It is nested too deep."
         if not matcher.is_error():
-            matcher.compute_bitmask()  # the first mask builds most of the lexer, better here than between two steps
+            matcher.compute_bitmask()  # the first mask builds most of the lexer: here, not between two steps
         if matcher.is_error():
             return explained(matcher.get_error())
         return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * len(spec.text))
@@ -188,14 +189,14 @@ class Grammars:
             description["decoder"] = PIECES
             vocabulary = LLTokenizer(json.dumps(description), n_vocab=width, eos_token=ends)
         added = backend.get_added_tokens_decoder()
-        # Also tokens that the tokenizer does not call special: llguidance goes by the look of <tool_call>.
-        marks = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
-        return vocabulary, {text: i for text, i in marks.items() if vocabulary.is_special_token(i)}
+        # Also tokens that the tokenizer does not call special: llguidance goes by the form of <tool_call>.
+        markers = {str(token): token_id for token_id, token in ((i, t.content) for i, t in added.items())}
+        return vocabulary, {text: i for text, i in markers.items() if vocabulary.is_special_token(i)}
 
 
 def _start_with_room(thread: threading.Thread) -> None:
-    """llguidance recurses along references: a schema of a thousand that lead on to each other overflows a stack of the
-    usual 8 MB, and the process dies of it. Only what is used of the larger one takes memory."""
+    """Start a thread with a large stack. llguidance recurses along references: a chain of a thousand overflows the
+    usual 8 MB and kills the process. Only the used part of the stack takes memory."""
     with _STARTING:
         usual = threading.stack_size(STACK)
         try:
@@ -206,3 +207,65 @@ def _start_with_room(thread: threading.Thread) -> None:
 
 def _size(spec: GrammarSpec, made: Compiled | str) -> int:
     return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + len(spec.text)
+
+
+UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it did not allow
+
+
+class Matcher:
+    """The engine's `Grammar`. `allowed` never raises, because a step is shared; `accept` raises what went wrong."""
+
+    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None) -> None:
+        self._matcher = matcher
+        self._vocab_size = vocab_size
+        self._ends = ends
+        self._field = field  # of the request, for error messages
+        self._over = False  # an end token was accepted
+
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
+        """A mask for now and one after each draft token. After one that does not fit or that ends, all is allowed."""
+        masks = np.empty((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
+        taken = 0
+        self._fill(masks[0])
+        while taken < len(guesses) and self._follows(guesses[taken]):
+            taken += 1
+            self._fill(masks[taken])
+        masks[taken + 1 :] = True
+        if taken:
+            self._matcher.rollback(taken)
+        return masks
+
+    def accept(self, token: int) -> None:
+        if self._matcher.is_error():
+            raise self._failed()
+        if token in self._ends:
+            if not self._over and not self._matcher.is_accepting():
+                raise RequestFailed("The answer was ended before its grammar was complete.")
+            self._over = True
+        elif self._over or not 0 <= token < self._vocab_size or not self._matcher.consume_token(token):
+            raise self._failed()
+
+    def _follows(self, guess: int) -> bool:
+        if self._over or guess in self._ends or not 0 <= guess < self._vocab_size or self._matcher.is_error():
+            return False
+        return self._matcher.try_consume_tokens([guess]) == 1
+
+    def _fill(self, mask: NDArray[np.bool_]) -> None:
+        """A complete grammar allows only end tokens; a failed matcher allows everything."""
+        if self._over:
+            mask[:] = False
+            mask[list(self._ends)] = True
+            return
+        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        if self._matcher.is_error():
+            mask[:] = True
+        else:
+            mask[:] = np.unpackbits(bits, count=self._vocab_size, bitorder="little")
+
+    def _failed(self) -> InvalidRequest | RequestFailed:
+        """A grammar that compiles may still be too complex to follow."""
+        error = self._matcher.get_error().replace("<non-verbose/>", "").strip()
+        said = one_line(Exception(error or "no token fits it"))
+        if not error or UNFIT in error:
+            return RequestFailed(f"The answer could not follow its grammar: {said}")
+        return InvalidRequest(f"The grammar is too complex to follow: {said}", field=self._field)

@@ -1,25 +1,25 @@
-"""What is refused before it is compiled: llguidance bounds most of its work by fuel, these are what it does not.
+"""What is refused before it is compiled. llguidance bounds most of its work by fuel; these limits are for the rest.
 
-Objects cost it the square of their properties, patterns the square of their length, a multipleOf as many states as its
-number, and counted repetitions inside counted repetitions of a pattern as many expressions as their product, the last
-while the engine steps. References are followed by recursion, and a stack that is too small ends the process.
+An object costs the square of its properties, a pattern the square of its length, a multipleOf as many states as its
+number, and nested counted repetitions of a pattern as many expressions as their product, at the time of a step.
+llguidance follows references by recursion, and a stack that is too small ends the process.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from paceline.conversation.grammar.finite import check_finite
 from paceline.errors import InvalidRequest
 
 BYTES = 256 * 1024  # of a schema, a pattern, a grammar, or all tools together
 GRAMMAR_BYTES = 64 * 1024  # of a Lark or GBNF text, which is read in Python
 PATTERN_BYTES = 32 * 1024  # of a pattern, or all patterns of a schema together
 DEPTH = 64  # of its JSON
-LEVELS = 2_000  # of its JSON and of all that it refers to, one inside the other
+LEVELS = 2_000  # of its JSON and of all that it refers to, added up
 PROPERTIES = 1_000
 ENTRIES = 5_000  # of enumerations
 EXPANSION = 20_000  # of repetitions in repetitions
@@ -37,7 +37,7 @@ def check_depth(value: Any, field: str | None) -> None:
 
 
 def check_schema(schema: Any) -> None:
-    """Raises InvalidRequest (without a field) where the schema is too much, reaches outside, or never ends."""
+    """Raises InvalidRequest (without a field) if the schema is too large, refers outside, or never ends."""
     properties = entries = expanded = multiples = written = 0
     targets = set()
     for node in _schemas(schema):
@@ -57,7 +57,7 @@ def check_schema(schema: Any) -> None:
         written += sum(len(pattern.encode()) for pattern in texts)
         expanded += sum(map(regex_expansion, texts))
         multiples += _units(node.get("multipleOf"))
-    referred = {id(node): node for node in (schema, *(_referred(schema, target) for target in targets))}
+    referred = {id(node): node for node in (schema, *(_pointed(target, schema) for target in targets))}
     levels = sum(map(_levels, referred.values()))
     for name, count, most in (
         ("references", levels, LEVELS),
@@ -98,7 +98,7 @@ def _check_expansion(expanded: int) -> None:
 
 
 def _schemas(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in `schema` that is a schema itself, and not data or a name."""
+    """Every object in `schema` that is itself a schema."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -115,26 +115,12 @@ def _schemas(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _levels(value: Any) -> int:
-    """How deep it is nested, as far as that is of interest."""
+    """How deep it is nested, up to just above the limit."""
     level, depth = [value], 0
     while level and depth < DEPTH + 2:
         depth += 1
         level = [child for node in level for child in _children(node)]
     return depth
-
-
-def _referred(schema: Any, target: str) -> Any:
-    """What is at `#/a/b`; the whole schema where that is not known."""
-    node = schema
-    for name in unquote(target).split("/")[1:]:
-        name = name.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, Mapping) and name in node:
-            node = node[name]
-        elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(node):
-            node = node[int(name[:9])]
-        else:
-            return schema
-    return node
 
 
 def _children(node: Any) -> Iterator[Any]:
@@ -169,12 +155,12 @@ _SIGNS = {"\\": _ESCAPE, "[": _CLASS, "{": _COUNT}
 
 
 class _Tally:
-    """Sizes of groups while a pattern is read: `open[-1]` is what the innermost one's repetitions come to so far."""
+    """Sizes of groups while a pattern is read. `open[-1]` is the expanded size of the innermost group so far."""
 
     def __init__(self) -> None:
         self.open = [0]
-        self.last = 0  # what the last atom's repetitions come to
-        self.nested = 0  # all repetitions of something that repeats
+        self.last = 0  # the expanded size of the last atom
+        self.nested = 0  # the sum over all repetitions of repetitions
 
     def atom(self, size: int = 0) -> None:
         self.last = size
@@ -196,7 +182,7 @@ class _Tally:
 
 
 def regex_expansion(pattern: str) -> int:
-    """How many expressions repetitions of repetitions come to. One that stands alone is cheap: (a{10}){10} is 100."""
+    """The number of expressions of nested repetitions: (a{10}){10} is 100. A single repetition is cheap."""
     return _read_regex(pattern).nested
 
 
@@ -218,17 +204,17 @@ def _read_regex(pattern: str) -> _Tally:
 
 
 def lark_expansion(text: str) -> int:
-    """The same for a grammar's terminals, which may be made of each other. What a rule repeats is never written out."""
-    marks = list(_DEFINITION.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    bodies = {mark[1]: text[mark.end() : end] for mark, end in zip(marks, ends, strict=False)}
+    """The same for a grammar's terminals, which may contain each other. Repetitions in rules are not expanded."""
+    markers = list(_DEFINITION.finditer(text))
+    ends = [marker.start() for marker in markers[1:]] + [len(text)]
+    bodies = {marker[1]: text[marker.end() : end] for marker, end in zip(markers, ends, strict=False)}
     known: dict[str, int] = {}
     nested = 0
 
     def size(name: str) -> int:
         nonlocal nested
         if name not in known and name in bodies:
-            known[name] = 0  # a rule may hold itself; a terminal that does is refused by the compiler
+            known[name] = 0  # a rule may contain itself; the compiler refuses a terminal that does
             tally = _read_lark(bodies[name], size, repeats=name.isupper())
             known[name] = sum(tally.open) if name.isupper() else 0
             nested += tally.nested
@@ -266,3 +252,108 @@ def _read_lark(text: str, size_of: Callable[[str], int], *, repeats: bool) -> _T
 
 def _most(count: re.Match[str]) -> int:
     return max((int(number[:12]) for number in count.groups() if number), default=1)
+
+
+# -- whether a JSON schema describes any value that ends
+
+Schema = Mapping[str, Any]
+Choice = list[Any]  # schemas of which one must end
+
+
+def check_finite(schema: Schema) -> None:
+    """Raises InvalidRequest (without a field) if no value of `schema` ends: if it only refers to itself.
+
+    A value ends if something that ends can be chosen for everything that its schema requires. A plain type, or a
+    reference that leads nowhere, counts as ending: other checks refuse what is wrong with it.
+    """
+    nodes: dict[int, Schema] = {}
+    open_choices: dict[int, int] = {}  # by schema: how many of its choices have no ending member yet
+    waiting: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by schema: the choices that it is a member of
+    ended: list[int] = []
+    found = [schema]
+    while found:
+        node = found.pop()
+        if id(node) in nodes:
+            continue
+        nodes[id(node)] = node
+        choices = [choice for choice in _needs(node, schema) if all(isinstance(each, Mapping) for each in choice)]
+        open_choices[id(node)] = len(choices)
+        for place, choice in enumerate(choices):
+            for each in choice:
+                waiting[id(each)].append((id(node), place))
+                found.append(each)
+        if not choices:
+            ended.append(id(node))
+    settled: set[tuple[int, int]] = set()
+    while ended:
+        for owner, place in waiting[ended.pop()]:
+            if (owner, place) not in settled:
+                settled.add((owner, place))
+                open_choices[owner] -= 1
+                if not open_choices[owner]:
+                    ended.append(owner)
+    if open_choices[id(schema)]:
+        reference = _circle(schema, open_choices)
+        raise InvalidRequest(
+            f"The schema refers to itself without ever describing a value: $ref {reference[:80]!r} leads back to "
+            "itself, and nothing on the way may end. Give the value a type, or make one of the references optional."
+        )
+
+
+def _needs(node: Schema, root: Schema) -> Iterator[Choice]:
+    """What a value of `node` requires: lists of schemas, of each of which one is enough."""
+    reference = node.get("$ref")
+    if isinstance(reference, str):
+        target = _pointed(reference, root)
+        if isinstance(target, Mapping):
+            yield [target]
+    for member in _listed(node.get("allOf")):
+        yield [member]
+    for key in ("anyOf", "oneOf"):
+        if members := _listed(node.get(key)):
+            yield members
+    properties, items = node.get("properties"), node.get("items")
+    if node.get("type") == "object" and isinstance(properties, Mapping):
+        yield from ([properties[name]] for name in _listed(node.get("required")) if _names(name, properties))
+    least = node.get("minItems")
+    if node.get("type") == "array" and isinstance(least, int) and least > 0:
+        first = _listed(node.get("prefixItems"))[:least]
+        yield from ([item] for item in first)
+        if len(first) < least and isinstance(items, Mapping):
+            yield [items]
+
+
+def _circle(root: Schema, open_choices: Mapping[int, int]) -> str:
+    """A reference on the path that never ends."""
+    node, reference, seen = root, "#", set[int]()
+    while id(node) not in seen:
+        seen.add(id(node))
+        choice = next(c for c in _needs(node, root) if all(isinstance(e, Mapping) and open_choices[id(e)] for e in c))
+        if isinstance(node.get("$ref"), str) and choice[0] is _pointed(node["$ref"], root):
+            reference = node["$ref"]
+        node = choice[0]
+    return reference
+
+
+def _pointed(reference: str, root: Any) -> Any:
+    """What a JSON pointer points to; None if it points to nothing or is of another kind."""
+    if reference != "#" and not reference.startswith("#/"):
+        return None
+    node = root
+    for step in unquote(reference).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(node):
+            node = node[int(name[:9])]
+        else:
+            return None
+    return node
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _names(name: Any, properties: Mapping[str, Any]) -> bool:
+    return isinstance(name, str) and name in properties

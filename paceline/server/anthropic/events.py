@@ -9,22 +9,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
+from paceline.conversation.parsing.events import (
+    CallArguments,
+    CallBroken,
+    CallEnd,
+    CallStart,
+    Content,
+    Event,
+    Reasoning,
+)
 from paceline.server.anthropic.errors import message_error
-from paceline.server.http.encoding import encode_json
-from paceline.server.http.sse import named_events
+from paceline.server.http.response import encode_json, named_events
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it
-CARRYING = f"{SIGNATURE}:"  # in front of thoughts that the client did not want to see
+SIGNATURE_PREFIX = f"{SIGNATURE}:"  # in front of thoughts that the client did not want to see
 
 
-def thought_in(signature: Any) -> str:
+def thought_in_signature(signature: Any) -> str:
     """What a signature of ours carries, else nothing: it comes from a client."""
-    if not isinstance(signature, str) or not signature.startswith(CARRYING):
+    if not isinstance(signature, str) or not signature.startswith(SIGNATURE_PREFIX):
         return ""
     try:
-        return base64.b64decode(signature.removeprefix(CARRYING), validate=True).decode()
+        return base64.b64decode(signature.removeprefix(SIGNATURE_PREFIX), validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
 
@@ -56,7 +63,7 @@ class Blocks:
 
     def finish(self) -> list[StreamEvent]:
         """The answer is over."""
-        return self._close()
+        return self._end_block()
 
     @property
     def calls(self) -> bool:
@@ -67,14 +74,14 @@ class Blocks:
         """The blocks of a whole answer: calls that are none, because they never ended or are no JSON, as text."""
         content: list[dict[str, Any]] = []
         for block in self._blocks:
-            made = self._whole(block)
+            made = self._as_content(block)
             if made["type"] == "text" and content and content[-1]["type"] == "text":
                 content[-1]["text"] += made["text"]
             elif made != {"type": "text", "text": ""}:
                 content.append(made)
         return content
 
-    def _whole(self, block: Block) -> dict[str, Any]:
+    def _as_content(self, block: Block) -> dict[str, Any]:
         match block.kind:
             case "thinking":
                 return {"type": "thinking", "thinking": self._shown(block.text), "signature": self._signature(block)}
@@ -89,34 +96,34 @@ class Blocks:
     def _event(self, event: Event) -> list[StreamEvent]:
         match event:
             case Content(text):
-                return [*self._go_on("text"), self._delta("text_delta", "text", text)]
+                return [*self._continue_block("text"), self._delta("text_delta", "text", text)]
             case Reasoning(text):
-                begun = self._go_on("thinking")
+                begun = self._continue_block("thinking")
                 delta = self._delta("thinking_delta", "thinking", text)
                 return begun if self._omitted else [*begun, delta]
             case CallStart(_, id, name):
-                return self._begin(Block("tool_use", id=tool_use_id(id), name=name))
+                return self._start_block(Block("tool_use", id=tool_use_id(id), name=name))
             case CallArguments(_, text):
                 return [self._delta("input_json_delta", "partial_json", text)]
             case CallEnd():
                 assert self._open is not None
                 self._open.ended = True
-                return self._close()
+                return self._end_block()
             case CallBroken(_, text, cut):
                 assert self._open is not None
                 if cut:
                     self._open.raw = text
-                    return self._close()
-                closed = self._close()  # a stream cannot take it back; of a whole answer, nothing of it is told
-                return [*closed, *self._go_on("text"), self._delta("text_delta", "text", text)]
+                    return self._end_block()
+                closed = self._end_block()  # a stream cannot take it back; of a whole answer, nothing of it is told
+                return [*closed, *self._continue_block("text"), self._delta("text_delta", "text", text)]
 
-    def _go_on(self, kind: Literal["text", "thinking"]) -> list[StreamEvent]:
+    def _continue_block(self, kind: Literal["text", "thinking"]) -> list[StreamEvent]:
         if self._open is not None and self._open.kind == kind:
             return []
-        return self._begin(Block(kind))
+        return self._start_block(Block(kind))
 
-    def _begin(self, block: Block) -> list[StreamEvent]:
-        ended = self._close()
+    def _start_block(self, block: Block) -> list[StreamEvent]:
+        ended = self._end_block()
         self._blocks.append(block)
         self._open = block
         match block.kind:
@@ -128,7 +135,7 @@ class Blocks:
                 empty = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
         return [*ended, {"type": "content_block_start", "index": self._index, "content_block": empty}]
 
-    def _close(self) -> list[StreamEvent]:
+    def _end_block(self) -> list[StreamEvent]:
         block = self._open
         if block is None:
             return []
@@ -152,7 +159,7 @@ class Blocks:
         return "" if self._omitted else thought
 
     def _signature(self, block: Block) -> str:
-        return CARRYING + base64.b64encode(block.text.encode()).decode() if self._omitted else SIGNATURE
+        return SIGNATURE_PREFIX + base64.b64encode(block.text.encode()).decode() if self._omitted else SIGNATURE
 
 
 def tool_use_id(id: str) -> str:

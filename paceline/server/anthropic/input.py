@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.errors import InvalidRequest
-from paceline.server.anthropic.events import thought_in
+from paceline.server.anthropic.events import thought_in_signature
 
 ROLES = ("user", "assistant", "system")
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
@@ -52,7 +52,7 @@ class _Part:
 def conversation(system: Any, messages: Sequence[Any], *, takes_images: bool) -> Conversation:
     """Raises InvalidRequest for what is not in Anthropic's form, and for what no model here can be told."""
     if not messages:
-        raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+        raise InvalidRequest.at("messages", "must be a list with at least one message.")
     return _Reader(takes_images).read(system, messages)
 
 
@@ -70,9 +70,7 @@ class _Reader:
             place = f"messages[{index}]"
             role = message.get("role") if isinstance(message, Mapping) else None
             if role not in ROLES:
-                raise InvalidRequest(
-                    f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
-                )
+                raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
             read = {"user": self._user, "assistant": self._assistant, "system": self._system}[role]
             read(message.get("content"), f"{place}.content")
         return Conversation(tuple(self.messages), self.places)
@@ -81,7 +79,7 @@ class _Reader:
 
     def _system(self, content: Any, place: str) -> None:
         parts = [_text(block, here) for block, here in _blocks(content, place, ("text",))]
-        self._say("system", parts)
+        self._add_message("system", parts)
 
     def _user(self, content: Any, place: str) -> None:
         """Tool results are messages of their own."""
@@ -93,11 +91,11 @@ class _Reader:
                 parts += self._read(block, here)
                 continue
             if parts:
-                self._say("user", shown + parts)
+                self._add_message("user", shown + parts)
                 parts, shown = [], []
             shown += self._result(block, here, len(shown) // 2)
         if shown or parts or len(self.messages) == before:
-            self._say("user", shown + parts)
+            self._add_message("user", shown + parts)
 
     def _result(self, block: Mapping[str, Any], place: str, shown: int) -> list[_Part]:
         """A tool's result. Few templates take pictures in one: they are for the user to show, behind the results."""
@@ -109,15 +107,15 @@ class _Reader:
             for part in self._read(inner, here):
                 if part.is_picture:
                     shown += 1
-                    label = _Part(_written(f"[image {shown}]"), here)
+                    label = _Part(_text_part(f"[image {shown}]"), here)
                     pictures += [label, part]
                     part = label
                 parts.append(part)
         if block.get("is_error"):
             first = parts[0].part["text"] if parts else ""
-            parts[:1] = [_Part(_written(ERROR + first), place)]
+            parts[:1] = [_Part(_text_part(ERROR + first), place)]
         named = {"name": self.names[id]} if id in self.names else {}
-        self._say("tool", parts, tool_call_id=id, **named)
+        self._add_message("tool", parts, tool_call_id=id, **named)
         return pictures
 
     def _assistant(self, content: Any, place: str) -> None:
@@ -129,23 +127,23 @@ class _Reader:
                 case "text":
                     parts.append(_text(block, here))
                 case "thinking":
-                    thoughts.append(_string(block, "thinking", here) or thought_in(block.get("signature")))
+                    thoughts.append(_string(block, "thinking", here) or thought_in_signature(block.get("signature")))
                 case "tool_use":
                     calls.append(self._call(block, here))
         more: dict[str, Any] = {"tool_calls": calls} if calls else {}
         if thought := "\n\n".join(filter(None, thoughts)):
             more["reasoning_content"] = thought
-        self._say("assistant", parts, **more)
+        self._add_message("assistant", parts, **more)
 
     def _call(self, block: Mapping[str, Any], place: str) -> dict[str, Any]:
         id, name = _string(block, "id", place), _string(block, "name", place)
         arguments = block.get("input")
         if not isinstance(arguments, Mapping | None):
-            raise InvalidRequest(f"{place}.input must be an object.", field=f"{place}.input")
+            raise InvalidRequest.at(f"{place}.input", "must be an object.")
         self.names[id] = name
         return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments or {}}}
 
-    def _say(self, role: str, parts: Sequence[_Part], **more: Any) -> None:
+    def _add_message(self, role: str, parts: Sequence[_Part], **more: Any) -> None:
         index = len(self.messages)
         for number, part in enumerate(parts):
             if part.is_picture:
@@ -168,11 +166,11 @@ class _Reader:
             case "search_result":
                 return self._search_result(block, place)
             case _:  # the tool that a search has found: it is with the others already
-                return [_Part(_written(_string(block, "tool_name", place)), place)]
+                return [_Part(_text_part(_string(block, "tool_name", place)), place)]
 
     def _picture(self, block: Mapping[str, Any], place: str) -> _Part:
         if not self.takes_images:
-            raise InvalidRequest(f"{place}: this model takes no images.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no images.")
         if block.get("transformations"):
             raise InvalidRequest(f"{place}.transformations is not supported by this server.", field=place)
         source, here = _source(block, place)
@@ -180,14 +178,12 @@ class _Reader:
             case "base64":
                 kind, data = _string(source, "media_type", here), _string(source, "data", here)
                 if MEDIA_TYPE.fullmatch(kind) is None:
-                    raise InvalidRequest(f"{here}.media_type must be like image/png.", field=f"{here}.media_type")
+                    raise InvalidRequest.at(f"{here}.media_type", "must be like image/png.")
                 url = f"data:{kind};base64,{data}"
             case "url":
                 url = _string(source, "url", here)
             case kind:
-                raise InvalidRequest(
-                    f"{here}.type is {kind!r}; pictures are taken as base64 or by their url.", field=f"{here}.type"
-                )
+                raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; pictures are taken as base64 or by their url.")
         return _Part({"type": "image_url", "image_url": {"url": url}}, here)
 
     def _document(self, block: Mapping[str, Any], place: str) -> list[_Part]:
@@ -195,20 +191,20 @@ class _Reader:
         source, here = _source(block, place)
         match source.get("type"):
             case "text":
-                parts = [_Part(_written(_string(source, "data", here)), here)]
+                parts = [_Part(_text_part(_string(source, "data", here)), here)]
             case "content":
                 blocks = _blocks(source.get("content"), f"{here}.content", ("text", "image"))
                 parts = [part for inner, at in blocks for part in self._read(inner, at)]
             case kind:
-                raise InvalidRequest(
-                    f"{here}.type is {kind!r}; documents are taken as text only.", field=f"{here}.type"
-                )
-        return _headed((block.get("title"), block.get("context")), parts, place)
+                raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; documents are taken as text only.")
+        return _with_header((block.get("title"), block.get("context")), parts, place)
 
     def _search_result(self, block: Mapping[str, Any], place: str) -> list[_Part]:
         _refuse_citations(block, place)
         blocks = _blocks(block.get("content"), f"{place}.content", ("text",))
-        return _headed((block.get("title"), block.get("source")), [_text(inner, here) for inner, here in blocks], place)
+        return _with_header(
+            (block.get("title"), block.get("source")), [_text(inner, here) for inner, here in blocks], place
+        )
 
 
 READABLE = ("text", "image", "document", "search_result")
@@ -221,45 +217,43 @@ def _blocks(content: Any, place: str, kinds: Sequence[str]) -> Iterator[tuple[Ma
         yield {"type": "text", "text": content}, place
         return
     if not isinstance(content, list):
-        raise InvalidRequest(f"{place} must be text or a list of blocks.", field=place)
+        raise InvalidRequest.at(place, "must be text or a list of blocks.")
     for index, block in enumerate(content):
         here = f"{place}[{index}]"
         kind = block.get("type") if isinstance(block, Mapping) else None
         if kind not in kinds:
-            raise InvalidRequest(
-                f"{here} has the type {kind!r}; here this server takes {', '.join(kinds)}.", field=here
-            )
+            raise InvalidRequest.at(here, f"has the type {kind!r}; here this server takes {', '.join(kinds)}.")
         yield block, here
 
 
 def _text(block: Mapping[str, Any], place: str) -> _Part:
-    return _Part(_written(_string(block, "text", place)), place)
+    return _Part(_text_part(_string(block, "text", place)), place)
 
 
-def _written(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _headed(lines: Sequence[Any], parts: list[_Part], place: str) -> list[_Part]:
+def _with_header(lines: Sequence[Any], parts: list[_Part], place: str) -> list[_Part]:
     head = "\n".join(line for line in lines if isinstance(line, str) and line)
-    return [_Part(_written(head), place), *parts] if head else parts
+    return [_Part(_text_part(head), place), *parts] if head else parts
 
 
 def _source(block: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], str]:
     source, here = block.get("source"), f"{place}.source"
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{here} must be an object.", field=here)
+        raise InvalidRequest.at(here, "must be an object.")
     return source, here
 
 
 def _string(fields: Mapping[str, Any], name: str, place: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{place}.{name} must be text.", field=f"{place}.{name}")
+        raise InvalidRequest.at(f"{place}.{name}", "must be text.")
     return value
 
 
 def _refuse_citations(block: Mapping[str, Any], place: str) -> None:
     citations = block.get("citations")
     if isinstance(citations, Mapping) and citations.get("enabled"):
-        raise InvalidRequest(f"{place}.citations are not supported by this server.", field=f"{place}.citations")
+        raise InvalidRequest.at(f"{place}.citations", "are not supported by this server.")

@@ -12,12 +12,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline.errors import InvalidRequest
+from paceline.requests import ChatRequest
 from paceline.server.anthropic.events import Blocks, StreamEvent, failed
 from paceline.server.anthropic.input import conversation
-from paceline.server.anthropic.objects import AssistantMessage, InputTokenCount
 from paceline.server.anthropic.schema import (
     UNSUPPORTED_IN_MESSAGES,
+    AssistantMessage,
     CountBody,
+    InputTokenCount,
     MessagesBody,
     check_context_management,
     grammar_of,
@@ -28,14 +30,11 @@ from paceline.server.anthropic.schema import (
     user_of,
 )
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
-from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.common.fields import read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import named_events, start_stream
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import RequestId
 
 
@@ -43,24 +42,20 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/messages", openapi_extra=described_by(MessagesBody), responses=gives(AssistantMessage, streams=True)
+        "/v1/messages",
+        openapi_extra=body_schema(MessagesBody),
+        responses=returns(AssistantMessage, streams=True),
     )
     async def create_message(request: Request) -> Response:
-        body, fields = await read_body(request, MessagesBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES)
         message = Message(state, body)
         if body.stream:
             return await start_stream(request.receive, message.events(), failed=failed)
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
-    @router.post("/v1/messages/count_tokens", openapi_extra=described_by(CountBody), responses=gives(InputTokenCount))
+    @router.post("/v1/messages/count_tokens", openapi_extra=body_schema(CountBody), responses=returns(InputTokenCount))
     async def count_tokens(request: Request) -> Response:
-        body, fields = await read_body(request, CountBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_MESSAGES)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, CountBody, UNSUPPORTED_IN_MESSAGES)
         # In a thread: a long text would hold up every stream.
         return JSONResponse({"input_tokens": await asyncio.to_thread(counted, state, body)})
 
@@ -87,9 +82,9 @@ class Message:
         check_context_management(body.context_management)
         self.conversation = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
         if body.messages[-1]["role"] == "assistant":
-            raise InvalidRequest(
-                "messages must end with a user's message: this server does not continue what the assistant has begun.",
-                field="messages",
+            raise InvalidRequest.at(
+                "messages",
+                "must end with a user's message: this server does not continue what the assistant has begun.",
             )
         box = toolbox_of(body.tools, body.tool_choice)
         self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)

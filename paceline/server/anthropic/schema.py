@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, Lenient, Many, Priority
-from paceline.server.common.reasoning import thinking_options
+from paceline.server.common.fields import CONTENT, KeptTokens, Many, Priority, RequestBody, thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
 from paceline.server.state import AppState
@@ -39,10 +38,9 @@ CLEARING_EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015")
 EFFORTS: Mapping[str, str] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 
-class CountBody(Lenient):
+class CountBody(RequestBody):
     """/v1/messages/count_tokens."""
 
-    model: str | None = None
     messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None
     tools: list[Any] | None = None
@@ -74,7 +72,7 @@ def user_of(body: MessagesBody) -> str | None:
     """Whom the client names as its user."""
     user = (body.metadata or {}).get("user_id")
     if user is not None and not isinstance(user, str):
-        raise InvalidRequest("metadata.user_id must be text.", field="metadata.user_id")
+        raise InvalidRequest.at("metadata.user_id", "must be text.")
     return user
 
 
@@ -82,11 +80,9 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
     stops = body.stop_sequences or []
     most = state.settings.max_stop_strings
     if len(stops) > most:
-        raise InvalidRequest(
-            f"stop_sequences has {len(stops)} strings; at most {most} are taken.", field="stop_sequences"
-        )
+        raise InvalidRequest.at("stop_sequences", f"has {len(stops)} strings; at most {most} are taken.")
     if any(not 1 <= len(stop) <= LONGEST_STOP for stop in stops):
-        raise InvalidRequest(f"stop_sequences: each must have 1 to {LONGEST_STOP} characters.", field="stop_sequences")
+        raise InvalidRequest.at("stop_sequences", f": each must have 1 to {LONGEST_STOP} characters.")
     given = {
         "temperature": body.temperature,
         "top_p": body.top_p,
@@ -117,24 +113,18 @@ def thinking_of(given: Mapping[str, Any] | None) -> Thinking:
     kinds = {"enabled": True, "disabled": False, "adaptive": None}
     kind, display, budget = given.get("type"), given.get("display"), given.get("budget_tokens")
     if not isinstance(kind, str) or kind not in kinds:
-        raise InvalidRequest(f"thinking.type is {kind!r}; it must be one of {', '.join(kinds)}.", field="thinking.type")
+        raise InvalidRequest.at("thinking.type", f"is {kind!r}; it must be one of {', '.join(kinds)}.")
     if display not in (None, "summarized", "omitted"):
-        raise InvalidRequest(
-            f'thinking.display is {display!r}; it must be "summarized" or "omitted".', field="thinking.display"
-        )
+        raise InvalidRequest.at("thinking.display", f'is {display!r}; it must be "summarized" or "omitted".')
     if budget is not None and (type(budget) is not int or budget < 1):
-        raise InvalidRequest(
-            "thinking.budget_tokens must be a number of tokens, at least 1.", field="thinking.budget_tokens"
-        )
+        raise InvalidRequest.at("thinking.budget_tokens", "must be a number of tokens, at least 1.")
     return Thinking(kinds[kind], display == "omitted")
 
 
 def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
     effort = (body.output_config or {}).get("effort")
     if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
-        raise InvalidRequest(
-            f"output_config.effort is {effort!r}; it must be one of {', '.join(EFFORTS)}.", field="output_config.effort"
-        )
+        raise InvalidRequest.at("output_config.effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
     # Agents send it to every model: where the template knows no levels, the model has but one.
     known = "reasoning_effort" in (state.backend.tokenizer.chat_template or "")
     return thinking_options(state, EFFORTS[effort] if effort and known else None, thinking_of(body.thinking).enabled)
@@ -146,10 +136,8 @@ def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
 def grammar_of(body: CountBody) -> GrammarSpec | None:
     config = body.output_config or {}
     if config.get("task_budget") is not None:
-        raise InvalidRequest(
-            "output_config.task_budget is not supported by this server; leave it out.",
-            field="output_config.task_budget",
-            code="unsupported_parameter",
+        raise InvalidRequest.at(
+            "output_config.task_budget", "is not supported by this server; leave it out.", code="unsupported_parameter"
         )
     if config.get("format") is not None and body.output_format is not None:
         raise InvalidRequest("output_config.format and output_format are the same: give one.", field="output_format")
@@ -159,7 +147,7 @@ def grammar_of(body: CountBody) -> GrammarSpec | None:
         return None
     schema = format.get("schema") if isinstance(format, Mapping) else None
     if not isinstance(format, Mapping) or format.get("type") != "json_schema" or not isinstance(schema, Mapping | bool):
-        raise InvalidRequest(f'{field} must be {{"type": "json_schema", "schema": {{...}}}}.', field=field)
+        raise InvalidRequest.at(field, 'must be {"type": "json_schema", "schema": {...}}.')
     return GrammarSpec.json_schema(schema, field=field)
 
 
@@ -169,14 +157,14 @@ def grammar_of(body: CountBody) -> GrammarSpec | None:
 def check_context_management(given: Mapping[str, Any] | None) -> None:
     edits = (given or {}).get("edits")
     if edits is not None and not isinstance(edits, list):
-        raise InvalidRequest("context_management.edits must be a list.", field="context_management.edits")
+        raise InvalidRequest.at("context_management.edits", "must be a list.")
     for index, edit in enumerate(edits or ()):
         kind = edit.get("type") if isinstance(edit, Mapping) else None
         if kind not in CLEARING_EDITS:
             place = f"context_management.edits[{index}]"
-            raise InvalidRequest(
-                f"{place} has the type {kind!r}, which is not supported by this server; leave it out.",
-                field=place,
+            raise InvalidRequest.at(
+                place,
+                f"has the type {kind!r}, which is not supported by this server; leave it out.",
                 code="unsupported_parameter",
             )
 
@@ -192,7 +180,7 @@ def toolbox_of(tools: list[Any] | None, choice: Mapping[str, Any] | None) -> Too
     single = choice.get("disable_parallel_tool_use")
     if single is not None and not isinstance(single, bool):
         field = "tool_choice.disable_parallel_tool_use"
-        raise InvalidRequest(f"{field} must be true or false.", field=field)
+        raise InvalidRequest.at(field, "must be true or false.")
     box = replace(box, parallel=not single)
     match choice.get("type"):
         case "auto":
@@ -201,39 +189,34 @@ def toolbox_of(tools: list[Any] | None, choice: Mapping[str, Any] | None) -> Too
             return replace(box, choice="none")
         case "any":
             if not box.tools:
-                raise InvalidRequest("tool_choice is any, and there are no tools.", field="tool_choice")
+                raise InvalidRequest.at("tool_choice", "is any, and there are no tools.")
             return replace(box, choice="required")
         case "tool":
             name = choice.get("name")
             if not isinstance(name, str):
-                raise InvalidRequest("tool_choice.name must be the name of a tool.", field="tool_choice.name")
+                raise InvalidRequest.at("tool_choice.name", "must be the name of a tool.")
             return chosen(box, name)
         case kind:
-            raise InvalidRequest(
-                f"tool_choice.type is {kind!r}; it must be one of auto, any, tool, none.", field="tool_choice.type"
-            )
+            raise InvalidRequest.at("tool_choice.type", f"is {kind!r}; it must be one of auto, any, tool, none.")
 
 
 def _function(tool: Any, place: str) -> Mapping[str, Any]:
     """A tool as OpenAI writes it."""
     if not isinstance(tool, Mapping):
-        raise InvalidRequest(f"{place} must be an object.", field=place)
+        raise InvalidRequest.at(place, "must be an object.")
     kind, schema = tool.get("type"), tool.get("input_schema")
     if schema is None and kind not in (None, "custom"):
-        raise InvalidRequest(
-            f"{place} has the type {kind!r}, a tool that this server has not got. Leave it out, or describe it as a "
+        raise InvalidRequest.at(
+            place,
+            f"has the type {kind!r}, a tool that this server has not got. Leave it out, or describe it as a "
             "tool of your own, with an input_schema.",
-            field=place,
             code="unsupported_parameter",
         )
     if not isinstance(schema, Mapping):
-        raise InvalidRequest(f"{place}.input_schema must be a JSON schema.", field=f"{place}.input_schema")
+        raise InvalidRequest.at(f"{place}.input_schema", "must be a JSON schema.")
     callers = tool.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        raise InvalidRequest(
-            f"{place}.allowed_callers must have direct: there is no other caller here.",
-            field=f"{place}.allowed_callers",
-        )
+        raise InvalidRequest.at(f"{place}.allowed_callers", "must have direct: there is no other caller here.")
     function = {"name": tool.get("name"), "description": tool.get("description"), "parameters": schema}
     if tool.get("strict") is not None:
         function["strict"] = tool["strict"]
@@ -246,7 +229,33 @@ def _with_examples(function: Mapping[str, Any], examples: Any, place: str) -> Ma
     if not examples:
         return function
     if not isinstance(examples, list):
-        raise InvalidRequest(f"{place}.input_examples must be a list.", field=f"{place}.input_examples")
+        raise InvalidRequest.at(f"{place}.input_examples", "must be a list.")
     lines = [json.dumps(example, ensure_ascii=False) for example in examples]
     described = "\n".join([function.get("description", ""), "Examples of its input:", *lines]).strip()
     return {**function, "description": described}
+
+
+class ContentBlock(BaseModel):
+    type: Literal["text", "thinking", "tool_use"]
+
+
+class MessageUsage(KeptTokens):
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+
+
+class AssistantMessage(BaseModel):
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[ContentBlock]
+    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+    stop_sequence: str | None
+    usage: MessageUsage
+
+
+class InputTokenCount(BaseModel):
+    input_tokens: int

@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.answers import AnswerParser, CallBroken, CallEnd, CallStart, Content, Event, opens_reasoning
+from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event
+from paceline.conversation.parsing.formats import opens_reasoning
+from paceline.conversation.parsing.parser import OutputParser
 from paceline.errors import InvalidRequest
+from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import Delta, TokenLogprob
 
 
@@ -54,13 +56,13 @@ class ChatRun:
                 )
             calls = None  # an answer in the asked format calls nothing
         self.request = replace(
-            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, shows_marks=True
+            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, keep_format_tokens=True
         )
 
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
         """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
         stream = self.state.backend.stream_chat(self.request)
-        parsers: dict[int, AnswerParser] = {}
+        parsers: dict[int, OutputParser] = {}
         calling: set[int] = set()
         over: set[int] = set()
         thinking = False
@@ -90,13 +92,13 @@ class ChatRun:
                 if len(over) == self.request.n:
                     return
 
-    def _parser(self, thinking: bool) -> AnswerParser:
+    def _parser(self, thinking: bool) -> OutputParser:
         format = calls_format(self.toolbox, self.state.backend.answer_format)
         offered = self.toolbox.offered
-        return AnswerParser(format, offered, calls=offered is not None, starts_in_reasoning=thinking)
+        return OutputParser(format, offered, calls=offered is not None, starts_in_reasoning=thinking)
 
 
-def _parsed(parser: AnswerParser, delta: Delta) -> tuple[Event, ...]:
+def _parsed(parser: OutputParser, delta: Delta) -> tuple[Event, ...]:
     events = parser.push(delta.text) if delta.text else []
     if delta.finish_reason is not None:
         events += parser.finish()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.http.errors import Cancelled
 from paceline.server.http.identity import current
+from paceline.server.metrics import RequestTimer
 from paceline.server.state import AppState
-from paceline.types import Delta, FinishReason, PromptInfo, RequestId, TokenLogprob
+from paceline.types import Delta, RequestId
 
-AT_A_TIME = 64
+MAX_CONCURRENT_PROMPTS = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
 
@@ -23,7 +23,7 @@ async def follow(
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
     context = current()
-    watch = state.metrics.watch(choices)
+    timer = RequestTimer(state.metrics, choices)
     refused = False
     try:
         async with aclosing(stream):
@@ -31,7 +31,7 @@ async def follow(
                 raise Cancelled
             with state.requests.in_engine(context, request_id):
                 async for delta in stream:
-                    watch.see(delta)
+                    timer.observe(delta)
                     if delta.finish_reason == "error":
                         raise RequestFailed(delta.error or "The request failed while it ran.")
                     if delta.finish_reason == "abort":
@@ -40,20 +40,20 @@ async def follow(
                         raise EngineUnavailable("The server ended this request before it was finished.")
                     yield delta
     except (InvalidRequest, EngineUnavailable, Refused) as error:
-        refused = isinstance(error, Refused) or watch.unfinished == choices
+        refused = isinstance(error, Refused) or timer.unfinished == choices
         if isinstance(error, NeverFits | Refused):
-            state.metrics.refuse("never_fits" if isinstance(error, NeverFits) else error.cause)
+            state.metrics.refused["never_fits" if isinstance(error, NeverFits) else error.cause] += 1
         raise
     finally:
-        watch.end(refused=refused)
+        timer.end(refused=refused)
 
 
-def at_a_time(state: AppState) -> int:
+def max_concurrent_prompts(state: AppState) -> int:
     """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
-    return min(AT_A_TIME, max(state.settings.max_queue, 1))
+    return min(MAX_CONCURRENT_PROMPTS, max(state.settings.max_queue, 1))
 
 
-async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = AT_A_TIME) -> Deltas:
+async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = MAX_CONCURRENT_PROMPTS) -> Deltas:
     """The streams' deltas as they come, so many streams at a time. The first stream that fails ends them all."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as only:
@@ -88,20 +88,6 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = 
         for task in pumps:
             task.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-
-
-@dataclass(slots=True)
-class Output:
-    """One choice as it grows."""
-
-    texts: list[str] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
-    stop_reason: str | int | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(self.texts)
 
 
 class UsageCounter:
@@ -146,27 +132,3 @@ class UsageCounter:
     def _find(self, place: int, index: int, cached: int) -> None:
         if index == 0:  # later choices may find what the first of this very request computed
             self._cached[place] = cached
-
-
-@dataclass(slots=True)
-class Collected:
-    """A whole request, when nothing is streamed."""
-
-    outputs: dict[tuple[int, int], Output] = field(default_factory=dict)  # by prompt and choice
-    prompts: dict[int, PromptInfo] = field(default_factory=dict)
-    counter: UsageCounter = field(default_factory=UsageCounter)
-
-
-async def collect(deltas: Deltas) -> Collected:
-    collected = Collected()
-    async with aclosing(deltas):
-        async for place, delta in deltas:
-            collected.counter.add(place, delta)
-            if delta.prompt is not None:
-                collected.prompts.setdefault(place, delta.prompt)
-            output = collected.outputs.setdefault((place, delta.index), Output())
-            output.texts.append(delta.text)
-            output.logprobs.extend(delta.logprobs)
-            if delta.finish_reason is not None:
-                output.finish_reason, output.stop_reason = delta.finish_reason, delta.stop_reason
-    return collected

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest
+from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
+from paceline.server.state import AppState
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
@@ -21,6 +24,13 @@ Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where 
 
 class Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class RequestBody(Lenient):
+    model: str | None = None
+
+
+Body = TypeVar("Body", bound=RequestBody)
 
 
 class KeptTokens(BaseModel):
@@ -63,6 +73,17 @@ NO_EFFECT = dict.fromkeys(
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 
 
+async def read_request(
+    state: AppState, request: Request, model: type[Body], unsupported: Mapping[str, tuple[Any, ...]]
+) -> tuple[Body, dict[str, Any]]:
+    """The body as `model`, and as the plain object that the client sent; checked to be for the model that is served."""
+    body, fields = await read_body(request, model)
+    refuse_unsupported(fields, unsupported)
+    state.check_ready()
+    state.check_model(body.model)
+    return body, fields
+
+
 def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
     """A field that would change the answer is refused by name: silence would be a wrong answer."""
     for name, value in fields.items():
@@ -71,8 +92,27 @@ def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, 
             harmless = (None,)
         if harmless is not None and value not in harmless:
             reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise InvalidRequest(
-                f"{name} {reason}; leave it out.",
-                field=name,
-                code="unsupported_parameter",
+            raise InvalidRequest.at(name, f"{reason}; leave it out.", code="unsupported_parameter")
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
+def thinking_options(state: AppState, effort: str | None, enabled: bool | None) -> dict[str, Any]:
+    """The template's options for `reasoning_effort` and `enable_thinking`; what it has no word for is refused."""
+    template = state.backend.tokenizer.chat_template or ""
+    options: dict[str, Any] = {}
+    if enabled is not None:
+        options["enable_thinking"] = enabled
+    if effort is not None:
+        if effort not in EFFORTS:
+            raise InvalidRequest.at("reasoning_effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
+        if "reasoning_effort" in template:
+            options["reasoning_effort"] = effort
+        elif "enable_thinking" in template:
+            options.setdefault("enable_thinking", effort != "none")
+        elif effort != "none":
+            raise InvalidRequest.at(
+                "reasoning_effort", ": this model's chat template knows no levels of reasoning; leave it out."
             )
+    return options

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paceline.conversation.answers import AnswerFormat
 from paceline.conversation.grammar import GrammarSpec, Tool, tool_call_spec
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import InvalidRequest
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -39,38 +39,38 @@ def function_tools(tools: Any, place: str = "tools") -> tuple[Mapping[str, Any],
     if tools is None:
         return ()
     if not isinstance(tools, list):
-        raise InvalidRequest(f"{place} must be a list.", field=place)
+        raise InvalidRequest.at(place, "must be a list.")
     if len(tools) > MOST_TOOLS:
-        raise InvalidRequest(f"{place} has {len(tools)} tools; at most {MOST_TOOLS} are taken.", field=place)
+        raise InvalidRequest.at(place, f"has {len(tools)} tools; at most {MOST_TOOLS} are taken.")
     checked = tuple(_function(tool, f"{place}[{index}]") for index, tool in enumerate(tools))
     names = [tool["function"]["name"] for tool in checked]
     if len(set(names)) < len(names):
-        raise InvalidRequest(f"{place} has two tools of the same name.", field=place)
+        raise InvalidRequest.at(place, "has two tools of the same name.")
     return checked
 
 
 def _function(tool: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(tool, Mapping) or tool.get("type") != "function" or not isinstance(tool.get("function"), Mapping):
-        raise InvalidRequest(f'{place} must be {{"type": "function", "function": {{...}}}}.', field=place)
+        raise InvalidRequest.at(place, 'must be {"type": "function", "function": {...}}.')
     return {**tool, "function": checked_function(tool["function"], f"{place}.function")}
 
 
 def checked_function(function: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     name = function.get("name")
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        raise InvalidRequest(f"{place}.name must have 1 to 128 letters, digits or _ . : / -", field=f"{place}.name")
+        raise InvalidRequest.at(f"{place}.name", "must have 1 to 128 letters, digits or _ . : / -")
     parameters = function.get("parameters")
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise InvalidRequest(f"{place}.parameters must be a JSON schema.", field=f"{place}.parameters")
+        raise InvalidRequest.at(f"{place}.parameters", "must be a JSON schema.")
     if not isinstance(function.get("description"), str | None) or not isinstance(function.get("strict"), bool | None):
-        raise InvalidRequest(f"{place}: description must be text, and strict true or false.", field=place)
+        raise InvalidRequest.at(place, ": description must be text, and strict true or false.")
     return function
 
 
 def chosen(box: Toolbox, name: str) -> Toolbox:
     """One tool must be called."""
     if name not in (tool["function"]["name"] for tool in box.tools):
-        raise InvalidRequest(f"tool_choice names {name!r}, which is not among the tools.", field="tool_choice")
+        raise InvalidRequest.at("tool_choice", f"names {name!r}, which is not among the tools.")
     return replace(box, choice=name, named=True)
 
 
@@ -84,7 +84,7 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
 _BARE = {"begin": "", "end": ""}
 
 
-def calls_grammar(box: Toolbox, format: AnswerFormat) -> GrammarSpec | None:
+def calls_grammar(box: Toolbox, format: OutputFormat) -> GrammarSpec | None:
     """What the answer must look like so that its calls are the tools'; None: nothing forces them."""
     offered = box.offered
     if offered is None:
@@ -99,7 +99,7 @@ def calls_grammar(box: Toolbox, format: AnswerFormat) -> GrammarSpec | None:
     return None
 
 
-def calls_format(box: Toolbox, format: AnswerFormat) -> AnswerFormat:
+def calls_format(box: Toolbox, format: OutputFormat) -> OutputFormat:
     """How the answer's calls are to be read: as they were forced, else as the model writes them."""
     if box.forced and format.tools not in _FORMS:
         return replace(format, tools="json")

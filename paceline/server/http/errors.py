@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,26 +39,24 @@ class NotFound(InvalidRequest):
 
 
 class ModelNotFound(NotFound):
+    code = "model_not_found"
+
     def __init__(self, asked: str, served: str) -> None:
-        super().__init__(
-            f"The model {asked!r} does not exist here; this server has {served!r}.",
-            field="model",
-            code="model_not_found",
-        )
+        super().__init__(f"The model {asked!r} does not exist here; this server has {served!r}.", field="model")
 
 
 class NotServed(NotFound):
     """There is no such endpoint here, though other servers have it."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="not_found")
+    code = "not_found"
 
 
 class NotRunning(NotFound):
+    code = "request_not_found"
+
     def __init__(self, request_id: str) -> None:
         super().__init__(
-            f"No request {request_id!r} is running or waiting here: it never was, has ended, or is not yours.",
-            code="request_not_found",
+            f"No request {request_id!r} is running or waiting here: it never was, has ended, or is not yours."
         )
 
 
@@ -70,67 +68,56 @@ class Cancelled(PacelineError):
 
 
 class Forbidden(InvalidRequest):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="forbidden")
+    code = "forbidden"
 
 
 class Unauthorized(InvalidRequest):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="invalid_api_key")
+    code = "invalid_api_key"
 
 
 class TooSlow(InvalidRequest):
+    code = "request_timeout"
+
     def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The request did not arrive in time: the server waits {seconds:g} seconds for more of it.",
-            code="request_timeout",
-        )
+        super().__init__(f"The request did not arrive in time: the server waits {seconds:g} seconds for more of it.")
 
 
 class HeadTooLarge(InvalidRequest):
+    code = "headers_too_large"
+
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(
-            f"The request's address and headers are larger than the {max_bytes >> 10} KiB that are allowed.",
-            code="headers_too_large",
-        )
+        size = f"{max_bytes >> 10} KiB"
+        super().__init__(f"The request's address and headers are larger than the {size} that are allowed.")
 
 
 class BodyTooLarge(InvalidRequest):
+    code = "request_too_large"
+
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(
-            f"The request's body is larger than the {max_bytes / 2**20:g} MiB that are allowed.",
-            code="request_too_large",
-        )
+        super().__init__(f"The request's body is larger than the {max_bytes / 2**20:g} MiB that are allowed.")
+
+
+# The first that matches counts; what is not here is a 500.
+STATUSES: Mapping[type[Exception], int] = {
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    TooSlow: 408,
+    BodyTooLarge: 413,
+    HeadTooLarge: 431,
+    Cancelled: CLIENT_CLOSED_REQUEST,
+    InvalidRequest: 400,
+    QueueFull: 429,
+    DeadlineExceeded: 504,
+    EngineUnavailable: 503,
+    Refused: 503,
+}
 
 
 def status_of(error: Exception) -> int:
-    match error:
-        case Unauthorized():
-            return 401
-        case Forbidden():
-            return 403
-        case NotFound():
-            return 404
-        case TooSlow():
-            return 408
-        case BodyTooLarge():
-            return 413
-        case HeadTooLarge():
-            return 431
-        case Cancelled():
-            return CLIENT_CLOSED_REQUEST
-        case InvalidRequest():
-            return 400
-        case QueueFull():
-            return 429
-        case DeadlineExceeded():
-            return 504
-        case EngineUnavailable() | Refused():
-            return 503
-        case HTTPException():
-            return error.status_code
-        case _:
-            return 500
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 500)
 
 
 def error_object(error: Exception) -> dict[str, Any]:
@@ -242,7 +229,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, answer)
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(RequestValidationError, answer_validation)
-    app.add_middleware(LastResort)
+    app.add_middleware(UnhandledErrors)
 
 
 def _methods_of(request: Request) -> list[str]:
@@ -257,7 +244,7 @@ def _methods_of(request: Request) -> list[str]:
     return [method for method in METHODS if taken(method)]
 
 
-class LastResort:
+class UnhandledErrors:
     """ASGI middleware for what nobody raised on purpose.
 
     Starlette's own handler for `Exception` raises it again after answering, and uvicorn then cuts the

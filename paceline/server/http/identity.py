@@ -34,7 +34,7 @@ class RequestContext:
         owner: str | None = self.state.get("user")
         return owner
 
-    def goes_by(self, *names: str) -> None:
+    def add_ids(self, *names: str) -> None:
         """The client may read these in its answer."""
         self.names.update(names)
 

@@ -1,4 +1,10 @@
-"""What a connection may cost before there is a request: its time, its headers, its being there at all."""
+"""What a connection may cost before there is a request: its time, its headers, its being there at all.
+
+uvicorn has no public way to limit slow clients: a connection that sends half of a request's head never reaches the
+app, so no ASGI middleware sees it. `LimitedProtocol` therefore extends uvicorn's own h11 protocol and reads its state
+(`conn`, `cycle`, `flow`, `timeout_keep_alive_task`). That is not public, so pyproject.toml takes only releases that the
+tests have run with (tests/server/http/test_limits.py goes through all of it); raise the bound when they pass.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +74,7 @@ class LimitedProtocol(H11Protocol):
         unread = self.conn.their_state is h11.SEND_BODY  # asked now: then the next request may have begun
         super().on_response_complete()
         if unread and not self.transport.is_closing():
-            self._linger()  # more came than is dropped (http/unread), or a body that was not waited for
+            self._linger()  # more came than is dropped (`http/body`), or a body that was not waited for
         else:
             self._watch()
 
@@ -84,7 +90,7 @@ class LimitedProtocol(H11Protocol):
 
     # -- the clock
 
-    def _owes(self) -> bool:
+    def _expects_data(self) -> bool:
         """Whether the connection waits for the rest of a request, or for one with no timer of uvicorn's running."""
         if self._refused or self.transport.is_closing():
             return False
@@ -93,7 +99,7 @@ class LimitedProtocol(H11Protocol):
         return state is h11.SEND_BODY or (state is h11.IDLE and not between)
 
     def _watch(self) -> None:
-        if not self._owes():
+        if not self._expects_data():
             self._stop_watching()
         elif self._timer is None:
             self._began = self._heard = self.loop.time()
@@ -107,7 +113,7 @@ class LimitedProtocol(H11Protocol):
 
     def _check(self) -> None:
         self._timer = None
-        if not self._owes():
+        if not self._expects_data():
             return
         paused = self._heard + self.timeout
         crawled = self._began + self.timeout + self._received / SLOWEST_BYTES_A_SECOND
@@ -148,7 +154,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def protocol_of(settings: Settings) -> type[LimitedProtocol]:
+def protocol_for(settings: Settings) -> type[LimitedProtocol]:
     class Protocol(LimitedProtocol):
         timeout = settings.body_timeout_seconds
         most_connections = settings.max_connections

@@ -1,4 +1,4 @@
-"""/openapi.json: for every route what it gives, and the errors that any of them may answer with.
+"""/openapi.json: for every route what it returns, and the errors that any of them may answer with.
 
 The models of answers say what clients may count on. Routes do not build their answers from them: a token's chunk is
 written as it is. The tests compare what is sent with what is said here.
@@ -36,13 +36,13 @@ ERRORS: Mapping[int, str] = {
 }
 
 
-def gives(model: type[BaseModel], *, streams: bool = False) -> Answers:
+def returns(model: type[Any], *, streams: bool = False) -> Answers:
     """The `responses` of a route: an object, or with `stream` its events."""
     events: dict[str, Any] = {"content": {"text/event-stream": {"schema": EVENT}}} if streams else {}
     return {200: {"model": model, **events}}
 
 
-def described_by(model: type[BaseModel]) -> dict[str, Any]:
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The body's part of /openapi.json, for routes that parse it themselves."""
     schema = deepcopy(_schema_of(model))  # the document is put together in place
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

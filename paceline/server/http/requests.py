@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from paceline.server.http.auth import is_admin
 from paceline.server.http.errors import NotRunning, dialect_of
 from paceline.server.http.identity import RequestContext, answering, current
-from paceline.server.http.openapi import gives
+from paceline.server.http.openapi import returns
 from paceline.types import RequestId
 
 TAKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # of a client's own ids; others are not repeated to anybody
@@ -125,7 +125,7 @@ def _given_id(scope: Scope) -> str | None:
 def routes(requests: Requests) -> APIRouter:
     router = APIRouter()
 
-    @router.delete("/v1/requests/{request_id}", responses=gives(CancelledRequest))
+    @router.delete("/v1/requests/{request_id}", responses=returns(CancelledRequest))
     async def cancel_request(request: Request, request_id: str) -> Response:
         """Ends a request that runs or waits, for its owner's key or an administrator."""
         everybodys, owner = is_admin(request), current().owner
@@ -134,3 +134,17 @@ def routes(requests: Requests) -> APIRouter:
         return JSONResponse({"id": request_id, "object": "request", "cancelled": True})
 
     return router
+
+
+class WithoutTrailingSlash:
+    """ASGI middleware: `/v1/models/` is `/v1/models`, for everything behind it. A redirect would say the same, but many
+    clients do not follow one, or follow it without their body or key."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/"):
+            raw = (scope.get("raw_path") or b"").rstrip(b"/") or b"/"
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/", "raw_path": raw}
+        await self.app(scope, receive, send)

@@ -5,31 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
+from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.common.reasoning import thinking_options
-from paceline.server.http.body import read_body
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_long
+from paceline.server.common.fields import read_request, thinking_options
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
-from paceline.server.openai.reasoning import other_words, verbosity_options
-from paceline.server.openai.sampling import chat_sampling, choices
+from paceline.server.openai.sampling import (
+    chat_sampling,
+    choices,
+    reasoning_aliases,
+    response_grammar,
+    toolbox,
+    verbosity_options,
+)
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
-from paceline.server.openai.structured import response_grammar
-from paceline.server.openai.tools import toolbox
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import TokenLogprob
 
 
@@ -37,28 +36,18 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/chat/completions", openapi_extra=described_by(ChatBody), responses=gives(ChatCompletion, streams=True)
+        "/v1/chat/completions",
+        openapi_extra=body_schema(ChatBody),
+        responses=returns(ChatCompletion, streams=True),
     )
     async def create_chat_completion(request: Request) -> Response:
-        body, fields = await read_body(request, ChatBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_CHAT)
-        state.check_ready()
-        state.check_model(body.model)
+        body, fields = await read_request(state, request, ChatBody, UNSUPPORTED_IN_CHAT)
         chat = Chat(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, chat.events(), failed=failed, end=DONE)
         return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
 
     return router
-
-
-@dataclass(slots=True)
-class _Output:
-    """One choice as it grows, when nothing is streamed."""
-
-    events: list[Event] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    last: ChatDelta | None = None
 
 
 class Chat:
@@ -68,7 +57,7 @@ class Chat:
         self.state = state
         self.body = body
         self.envelope = Envelope("chatcmpl", state.model_name)
-        effort, enabled = other_words(fields)
+        effort, enabled = reasoning_aliases(fields)
         options = thinking_options(
             state,
             effort if body.reasoning_effort is None else body.reasoning_effort,
@@ -91,18 +80,15 @@ class Chat:
         self.run = ChatRun(state, request, box)
 
     async def whole(self) -> bytes:
-        outputs: dict[int, _Output] = {}
+        choices: dict[int, list[ChatDelta]] = {}
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
-                output = outputs.setdefault(delta.index, _Output())
-                output.events += delta.events
-                output.logprobs += delta.logprobs
-                output.last = delta
-        return await asyncio.to_thread(self._written, outputs)  # scores of every token may be many
+                choices.setdefault(delta.index, []).append(delta)
+        return await asyncio.to_thread(self._written, choices)  # scores of every token may be many
 
-    def _written(self, outputs: dict[int, _Output]) -> bytes:
-        made = [self._choice(index, output) for index, output in sorted(outputs.items())]
-        return encode_long(self.envelope.response("chat.completion", made, self.run.counter.usage()))
+    def _written(self, choices: dict[int, list[ChatDelta]]) -> bytes:
+        whole = [self._choice(deltas) for _, deltas in sorted(choices.items())]
+        return encode_long(self.envelope.response("chat.completion", whole, self.run.counter.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
@@ -118,8 +104,8 @@ class Chat:
         if include_usage:
             yield encode([], self.run.counter.usage())
 
-    def _choice(self, index: int, output: _Output) -> dict[str, Any]:
-        answer = merge(output.events)
+    def _choice(self, deltas: list[ChatDelta]) -> dict[str, Any]:
+        answer = merge(event for delta in deltas for event in delta.events)
         message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
         if answer.reasoning:
             message["reasoning_content"] = answer.reasoning
@@ -129,14 +115,12 @@ class Chat:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in answer.calls
             ]
-        last = output.last
-        return {
-            "index": index,
-            "message": message,
-            "logprobs": self._logprobs(output.logprobs) if self.body.logprobs else None,
-            "finish_reason": None if last is None else last.finish_reason,
-            "stop_reason": None if last is None else last.stop_reason,
-        }
+        logprobs = None
+        if self.body.logprobs:
+            logprobs = self._logprobs(entry for delta in deltas for entry in delta.logprobs)
+        last = deltas[-1]
+        ended = {"finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
+        return {"index": last.index, "message": message, "logprobs": logprobs, **ended}
 
     def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
         contents = [_delta(event) for event in delta.events]

@@ -10,25 +10,22 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.deltas import Collected, Deltas, Output, UsageCounter, at_a_time, collect, follow, merge
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_long
+from paceline.requests import GenerateRequest
+from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.common.fields import read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import start_stream
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
 from paceline.server.openai.objects import TextCompletion
-from paceline.server.openai.sampling import choices, completion_sampling
+from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
-from paceline.server.openai.structured import response_grammar
 from paceline.server.state import AppState
-from paceline.service import GenerateRequest
 from paceline.types import Delta, PromptInfo, RequestId
 
 MAX_PROMPTS = 2048
+LONG_TEXT = 4096  # characters of a chunk that is encoded in a thread
 KIND = "text_completion"  # OpenAI has one name for the response and its chunks
 
 
@@ -36,13 +33,12 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        "/v1/completions", openapi_extra=described_by(CompletionBody), responses=gives(TextCompletion, streams=True)
+        "/v1/completions",
+        openapi_extra=body_schema(CompletionBody),
+        responses=returns(TextCompletion, streams=True),
     )
     async def create_completion(request: Request) -> Response:
-        body, fields = await read_body(request, CompletionBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_COMPLETIONS)
-        state.check_ready()
-        state.check_model(body.model)
+        body, fields = await read_request(state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS)
         completions = Completions(state, body, fields)
         if body.stream:
             return await start_stream(request.receive, completions.events(), failed=failed, end=DONE)
@@ -59,13 +55,13 @@ class Completions:
         self.body = body
         self.envelope = Envelope("cmpl", state.model_name)
         context = current()
-        context.goes_by(self.envelope.id)
+        context.add_ids(self.envelope.id)
         self.n = choices(body)
+        self.counter = UsageCounter()
         sampling = completion_sampling(body)
         if len(body.prompt) > MAX_PROMPTS:
-            raise InvalidRequest(
-                f"prompt holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed.",
-                field="prompt",
+            raise InvalidRequest.at(
+                "prompt", f"holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed."
             )
         prompts: Sequence[str | list[int]] = body.prompt
         grammar = response_grammar(fields)
@@ -85,70 +81,65 @@ class Completions:
         ]
 
     async def whole(self) -> bytes:
-        return await asyncio.to_thread(self._written, await collect(self._deltas()))  # scores may be many
+        choices: dict[int, list[dict[str, Any]]] = {}
+        async with aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                choices.setdefault(chunk["index"], []).append(chunk)
+        return await asyncio.to_thread(self._written, choices)  # scores may be many
 
-    def _written(self, collected: Collected) -> bytes:
-        choices = [
-            self._choice(place, index, output, collected)
-            for (place, index), output in sorted(collected.outputs.items())
-        ]
-        return encode_long(self.envelope.response(KIND, choices, collected.counter.usage()))
+    def _written(self, choices: dict[int, list[dict[str, Any]]]) -> bytes:
+        whole = [_joined(chunks) for _, chunks in sorted(choices.items())]
+        return encode_long(self.envelope.response(KIND, whole, self.counter.usage()))
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
-        counter = UsageCounter()
+        async with aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                usage = self.counter.usage() if running_usage else None
+                if len(chunk["text"]) > LONG_TEXT:  # an echoed prompt, maybe with scores
+                    yield await asyncio.to_thread(encode, [chunk], usage)
+                else:
+                    yield encode([chunk], usage)
+        if include_usage:
+            yield encode([], self.counter.usage())
+
+    async def _chunks(self) -> AsyncGenerator[dict[str, Any], None]:
+        """What the choices gain, as it comes; in front of the first chunk of each, the prompt where it is echoed."""
+        stream = self.state.backend.stream_generate
+        streams = [follow(self.state, stream(request), self.n, request.request_id) for request in self.requests]
         prompts: dict[int, PromptInfo] = {}
-        printers: dict[tuple[int, int], Printer] = {}
-        async with aclosing(self._deltas()) as deltas:
+        formatters: dict[tuple[int, int], ChoiceFormatter] = {}
+        async with aclosing(merge(streams, max_concurrent_prompts(self.state))) as deltas:
             async for place, delta in deltas:
-                counter.add(place, delta)
+                self.counter.add(place, delta)
                 if delta.prompt is not None:
                     prompts.setdefault(place, delta.prompt)
-                printer = printers.get((place, delta.index))
-                first = printer is None
-                if printer is None:
-                    printer = printers[place, delta.index] = self._printer(place, prompts[place])
-                if first or delta.text or delta.logprobs or delta.finish_reason:
-                    usage = counter.usage() if running_usage else None
-                    if first and printer.echoes:  # scores of a whole prompt may be many
-                        chunk = await asyncio.to_thread(self._chunk, place, delta, printer, first)
-                        yield await asyncio.to_thread(encode, [chunk], usage)
-                    else:
-                        yield encode([self._chunk(place, delta, printer, first)], usage)
-        if include_usage:
-            yield encode([], counter.usage())
-
-    def _deltas(self) -> Deltas:
-        stream = self.state.backend.stream_generate
-        streams = [follow(self.state, stream(asked), self.n, asked.request_id) for asked in self.requests]
-        return merge(streams, at_a_time(self.state))
-
-    def _printer(self, place: int, prompt: PromptInfo) -> Printer:
-        return Printer(self.state, self.body, self.body.prompt[place], prompt)
-
-    def _choice(self, place: int, index: int, output: Output, collected: Collected) -> dict[str, Any]:
-        printer = self._printer(place, collected.prompts[place])
-        whole = Delta(text=output.text, logprobs=tuple(output.logprobs))
-        return {
-            "index": place * self.n + index,
-            **printer.printed(whole, first=True),
-            "finish_reason": output.finish_reason,
-            "stop_reason": output.stop_reason,
-        }
-
-    def _chunk(self, place: int, delta: Delta, printer: Printer, first: bool) -> dict[str, Any]:
-        return {
-            "index": place * self.n + delta.index,
-            **printer.printed(delta, first=first),
-            "finish_reason": delta.finish_reason,
-            "stop_reason": delta.stop_reason,
-        }
+                formatter = formatters.get((place, delta.index))
+                if formatter is None:
+                    formatter = ChoiceFormatter(self.state, self.body, self.body.prompt[place], prompts[place])
+                    formatters[place, delta.index] = formatter
+                    printed = (
+                        await asyncio.to_thread(formatter.first, delta) if self.body.echo else formatter.first(delta)
+                    )
+                elif delta.text or delta.logprobs or delta.finish_reason:
+                    printed = formatter.next(delta)
+                else:
+                    continue
+                ended = {"finish_reason": delta.finish_reason, "stop_reason": delta.stop_reason}
+                yield {"index": place * self.n + delta.index, **printed, **ended}
 
 
-class Printer:
+def _joined(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """One choice's chunks as the whole choice."""
+    text = "".join(chunk["text"] for chunk in chunks)
+    scored = chunks[0]["logprobs"] is not None
+    return {**chunks[-1], "text": text, "logprobs": joined(chunk["logprobs"] for chunk in chunks) if scored else None}
+
+
+class ChoiceFormatter:
     """Text and logprobs of one choice, in front of them the prompt where it is echoed."""
 
     def __init__(self, state: AppState, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:
@@ -163,13 +154,15 @@ class Printer:
             skipped = body.skip_special_tokens is not False
             self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped)
 
-    def printed(self, delta: Delta, *, first: bool) -> dict[str, Any]:
-        echoed = first and self.echoes
-        text = self.echo + delta.text if echoed else delta.text
+    def first(self, delta: Delta) -> dict[str, Any]:
+        if not self.echoes:
+            return self.next(delta)
+        text = self.echo + delta.text
         if self.lists is None:
             return {"text": text, "logprobs": None}
-        if not echoed:
-            return {"text": text, "logprobs": self.lists.output(delta.logprobs)}
         scored = self.prompt.logprobs or (None,) * len(self.prompt.token_ids)
-        lists = self.lists.prompt(self.echo, self.prompt.token_ids, scored)
-        return {"text": text, "logprobs": joined(lists, self.lists.output(delta.logprobs))}
+        prompt = self.lists.prompt(self.echo, self.prompt.token_ids, scored)
+        return {"text": text, "logprobs": joined((prompt, self.lists.output(delta.logprobs)))}
+
+    def next(self, delta: Delta) -> dict[str, Any]:
+        return {"text": delta.text, "logprobs": None if self.lists is None else self.lists.output(delta.logprobs)}

@@ -1,4 +1,7 @@
-"""/v1/embeddings: one vector for each text, pooled from the served model's hidden states."""
+"""/v1/embeddings: one vector for each text, pooled from the served model's hidden states.
+
+And vLLM's /v1/score: how alike two texts are, as the cosine of their embeddings.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,20 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.deltas import UsageCounter, at_a_time, follow, merge
-from paceline.server.common.fields import NOTHING, Lenient, Priority, refuse_unsupported
-from paceline.server.http.body import read_body
-from paceline.server.http.disconnect import unless_disconnected
-from paceline.server.http.encoding import encode_json
+from paceline.requests import EmbedRequest
+from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.common.fields import NOTHING, Many, Priority, RequestBody, read_request
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
+from paceline.server.http.openapi import TEXT, body_schema, list_of, returns
+from paceline.server.http.response import encode_json, unless_disconnected
 from paceline.server.openai.envelope import Envelope
-from paceline.server.openai.schema import PROMPT, prompts
+from paceline.server.openai.schema import PROMPT, one_or_many, prompts
 from paceline.server.state import AppState
-from paceline.service import EmbedRequest
 from paceline.types import RequestId
 
 MAX_INPUTS = 2048  # OpenAI's
@@ -44,8 +46,7 @@ UNSUPPORTED_IN_EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-class EmbeddingBody(Lenient):
-    model: str | None = None
+class EmbeddingBody(RequestBody):
     input: Annotated[list[str] | list[list[int]], BeforeValidator(prompts), WithJsonSchema(PROMPT)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = None
@@ -71,15 +72,38 @@ class EmbeddingList(BaseModel):
     usage: PromptUsage
 
 
+TEXTS = {"anyOf": [TEXT, list_of(TEXT)]}
+Texts = Annotated[Many[str], BeforeValidator(one_or_many), WithJsonSchema(TEXTS)]
+
+
+class ScoreBody(RequestBody):
+    text_1: Texts
+    text_2: Texts
+    user: str | None = None
+    priority: Priority | None = None
+
+
+class Score(BaseModel):
+    index: int
+    object: Literal["score"]
+    score: float
+
+
+class ScoreList(BaseModel):
+    id: str
+    object: Literal["list"]
+    created: int
+    model: str
+    data: list[Score]
+    usage: PromptUsage
+
+
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/v1/embeddings", openapi_extra=described_by(EmbeddingBody), responses=gives(EmbeddingList))
+    @router.post("/v1/embeddings", openapi_extra=body_schema(EmbeddingBody), responses=returns(EmbeddingList))
     async def create_embeddings(request: Request) -> Response:
-        body, fields = await read_body(request, EmbeddingBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_EMBEDDINGS)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, EmbeddingBody, UNSUPPORTED_IN_EMBEDDINGS)
         check_count("input", len(body.input))
         size = _checked_size(state, body.dimensions)
         request_id = Envelope("embd", state.model_name).id
@@ -88,6 +112,28 @@ def routes(state: AppState) -> APIRouter:
         # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
         written = await asyncio.to_thread(_response, state.model_name, vectors, usage, size, body.encoding_format)
         return Response(written, media_type="application/json")
+
+    @router.post("/v1/score", openapi_extra=body_schema(ScoreBody), responses=returns(ScoreList))
+    async def create_score(request: Request) -> Response:
+        body, _ = await read_request(state, request, ScoreBody, UNSUPPORTED_IN_EMBEDDINGS)
+        ones, others = body.text_1, body.text_2
+        check_count("text_1 and text_2", len(ones) + len(others))
+        for field, given in (("text_1", ones), ("text_2", others)):
+            if not given:
+                raise InvalidRequest.at(field, "is empty.")
+        if len(ones) not in (1, len(others)):
+            raise InvalidRequest.at(
+                "text_1", f"holds {len(ones)} texts for {len(others)} in text_2; give one, or as many."
+            )
+        envelope = Envelope("score", state.model_name)
+        texts = [*(("text_1", text) for text in ones), *(("text_2", text) for text in others)]
+        embedding = embed(state, envelope.id, texts, body.user, body.priority or 0)
+        vectors, usage = await unless_disconnected(request.receive, embedding)
+        first, second = np.stack(vectors[: len(ones)]), np.stack(vectors[len(ones) :])
+        scores = np.einsum("ij,ij->i", np.broadcast_to(first, second.shape), second)
+        data = [{"index": place, "object": "score", "score": float(score)} for place, score in enumerate(scores)]
+        head = {"id": envelope.id, "object": "list", "created": envelope.created, "model": envelope.model}
+        return JSONResponse({**head, "data": data, "usage": usage})
 
     return router
 
@@ -104,7 +150,7 @@ async def embed(
     Each input comes with the name of its field.
     """
     context = current()
-    context.goes_by(request_id)
+    context.add_ids(request_id)
     tenant = context.tenant(user)
     requests = [
         EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
@@ -114,7 +160,7 @@ async def embed(
     streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
     vectors: dict[int, Vector] = {}
     counter = UsageCounter()
-    async with aclosing(merge(streams, at_a_time(state))) as deltas:
+    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
         async for place, delta in deltas:
             counter.add(place, delta)
             if delta.vector is not None:
@@ -128,15 +174,14 @@ async def embed(
 
 def check_count(field: str, count: int) -> None:
     if count > MAX_INPUTS:
-        raise InvalidRequest(f"{field} holds {count} texts, and at most {MAX_INPUTS} are allowed.", field=field)
+        raise InvalidRequest.at(field, f"holds {count} texts, and at most {MAX_INPUTS} are allowed.")
 
 
 def _checked_size(state: AppState, dimensions: int | None) -> int | None:
     most = state.backend.embedding_size
     if dimensions is not None and most is not None and not 1 <= dimensions <= most:
-        raise InvalidRequest(
-            f"dimensions is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}.",
-            field="dimensions",
+        raise InvalidRequest.at(
+            "dimensions", f"is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}."
         )
     return dimensions
 

@@ -7,8 +7,8 @@ import uuid
 from typing import Any
 
 from paceline import __version__
-from paceline.server.http.encoding import encode_json
 from paceline.server.http.errors import error_object
+from paceline.server.http.response import encode_json
 from paceline.types import RequestId
 
 FINGERPRINT = f"paceline-{__version__}"

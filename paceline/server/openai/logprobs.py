@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.server.backend import Tokenizer
+from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
 LEAST = -9999.0  # JSON has no infinity; vLLM's number for "impossible"
@@ -82,8 +82,12 @@ class CompletionLogprobs:
         lists["top_logprobs"].append(top)
 
 
-def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    return {name: first[name] + second[name] for name in first}
+def joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    lists = _empty()
+    for part in parts:
+        for name, values in part.items():
+            lists[name] += values
+    return lists
 
 
 def _empty() -> dict[str, Any]:

@@ -1,15 +1,21 @@
-"""/v1/models: the one model that is served."""
+"""/v1/models: the one model that is served; and vLLM's /tokenize and /detokenize."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from paceline.server.http.openapi import gives
+from paceline.errors import InvalidRequest
+from paceline.server.common.fields import Many, RequestBody, read_request
+from paceline.server.http.body import read_body
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.http.response import encode_long
+from paceline.server.openai.schema import TemplateOptions
 from paceline.server.state import AppState
 
 
@@ -26,6 +32,32 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
+class TokenizeBody(RequestBody):
+    """vLLM's: either a prompt or messages."""
+
+    prompt: str | None = None
+    messages: list[Any] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+    chat_template_kwargs: TemplateOptions = None
+
+
+class DetokenizeBody(RequestBody):
+    tokens: Many[int]
+
+
+class Tokens(BaseModel):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class Text(BaseModel):
+    prompt: str
+
+
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     started = int(time.time())
@@ -34,15 +66,55 @@ def routes(state: AppState) -> APIRouter:
         card = {"id": state.model_name, "object": "model", "created": started, "owned_by": "paceline"}
         return {**card, "max_model_len": state.backend.context_length}
 
-    @router.get("/v1/models", responses=gives(ModelList))
+    @router.get("/v1/models", responses=returns(ModelList))
     async def list_models() -> Response:
         state.check_ready()
         return JSONResponse({"object": "list", "data": [model_card()]})
 
-    @router.get("/v1/models/{name:path}", responses=gives(ModelCard))
+    @router.get("/v1/models/{name:path}", responses=returns(ModelCard))
     async def retrieve_model(name: str) -> Response:
         state.check_ready()
         state.check_model(name)
         return JSONResponse(model_card())
 
+    @router.post("/tokenize", openapi_extra=body_schema(TokenizeBody), responses=returns(Tokens))
+    async def tokenize(request: Request) -> Response:
+        body, fields = await read_request(state, request, TokenizeBody, {})
+        # In a thread: a long text would hold up every stream.
+        return Response(await asyncio.to_thread(_tokenized, state, body, fields), media_type="application/json")
+
+    @router.post("/detokenize", openapi_extra=body_schema(DetokenizeBody), responses=returns(Text))
+    async def detokenize(request: Request) -> Response:
+        body, _ = await read_body(request, DetokenizeBody)
+        state.check_ready()
+        state.check_model(body.model)
+        return Response(await asyncio.to_thread(_detokenized, state, body), media_type="application/json")
+
     return router
+
+
+def _tokenized(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> bytes:
+    backend = state.backend
+    ids = _tokens_of(state, body, fields)
+    strings = list(map(backend.tokenizer.token_text, ids)) if body.return_token_strs else None
+    head = {"count": len(ids), "max_model_len": backend.context_length}
+    return encode_long({**head, "tokens": ids, "token_strs": strings})
+
+
+def _detokenized(state: AppState, body: DetokenizeBody) -> bytes:
+    tokenizer = state.backend.tokenizer
+    unknown = next((token_id for token_id in body.tokens if not 0 <= token_id < tokenizer.vocab_size), None)
+    if unknown is not None:
+        raise InvalidRequest.at("tokens", f"holds {unknown}; this model's tokens are 0 to {tokenizer.vocab_size - 1}.")
+    return encode_long({"prompt": tokenizer.decode(body.tokens, False)})
+
+
+def _tokens_of(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidRequest("Give either prompt or messages.", field="prompt")
+    if body.prompt is not None:
+        return state.backend.tokenize(body.prompt, body.add_special_tokens is not False)
+    options = dict(body.chat_template_kwargs or {})
+    if body.add_generation_prompt is not None:
+        options["add_generation_prompt"] = body.add_generation_prompt
+    return state.backend.render(fields["messages"], **options)

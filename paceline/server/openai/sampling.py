@@ -1,10 +1,17 @@
-"""From a request's fields to the engine's `Sampling`. Ranges are the service's to check, for all callers."""
+"""From a request's fields to what the engine and the template take: sampling, the answer's grammar, tools, reasoning.
+
+Ranges are checked by the service, for all callers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
+from paceline.server.common.tools import Toolbox, chosen, function_tools
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 from paceline.server.state import AppState
 from paceline.types import Sampling
@@ -14,7 +21,7 @@ DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 
 def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
     if body.top_logprobs and not body.logprobs:
-        raise InvalidRequest("top_logprobs needs logprobs: true.", field="top_logprobs")
+        raise InvalidRequest.at("top_logprobs", "needs logprobs: true.")
     max_tokens = body.max_tokens
     # Two fields go by another name in the engine: checked here, so that the client reads the name it wrote.
     if body.max_completion_tokens is not None:
@@ -28,12 +35,11 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
 def completion_sampling(body: CompletionBody) -> Sampling:
     max_tokens = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     if max_tokens == 0 and not body.echo:
-        raise InvalidRequest(
-            "max_tokens: 0 asks for nothing; only with echo (scoring the prompt) does it make sense.",
-            field="max_tokens",
+        raise InvalidRequest.at(
+            "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
         )
     if body.best_of is not None and body.best_of != (body.n or 1):
-        raise InvalidRequest("best_of other than n is not supported by this server yet.", field="best_of")
+        raise InvalidRequest.at("best_of", "other than n is not supported by this server yet.")
     prompt_logprobs = body.logprobs if body.echo else None
     if max_tokens == 0 and prompt_logprobs is None:
         prompt_logprobs = 0  # the engine does nothing for a prompt unless its scores are wanted
@@ -46,7 +52,7 @@ def choices(body: SamplingFields) -> int:
 
 def _sampling(body: SamplingFields, **more: Any) -> Sampling:
     if body.stream_options is not None and not body.stream:
-        raise InvalidRequest("stream_options needs stream: true.", field="stream_options")
+        raise InvalidRequest.at("stream_options", "needs stream: true.")
     given = {
         "temperature": body.temperature,
         "top_p": body.top_p,
@@ -72,13 +78,159 @@ def _sampling(body: SamplingFields, **more: Any) -> Sampling:
 
 def _within(value: int, low: int, high: int, field: str) -> None:
     if not low <= value <= high:
-        raise InvalidRequest(f"{field} is {value}; it must lie between {low} and {high}.", field=field)
+        raise InvalidRequest.at(field, f"is {value}; it must lie between {low} and {high}.")
 
 
 def _logit_bias(bias: dict[str, float]) -> dict[int, float]:
     by_id = {}
     for key, value in bias.items():
         if not key.isascii() or not key.isdigit() or len(key) > 10:
-            raise InvalidRequest(f"logit_bias has the key {key[:40]!r}, which is no token id.", field="logit_bias")
+            raise InvalidRequest.at("logit_bias", f"has the key {key[:40]!r}, which is no token id.")
         by_id[int(key)] = value
     return by_id
+
+
+Maker = Callable[..., GrammarSpec]
+_KINDS: Mapping[str, Maker] = {
+    "json": GrammarSpec.json_schema,
+    "regex": GrammarSpec.regex,
+    "choice": GrammarSpec.choice,
+    "grammar": GrammarSpec.lark,
+}
+
+
+def response_grammar(fields: Mapping[str, Any]) -> GrammarSpec | None:
+    """At most one of the fields may ask for something."""
+    format = format_grammar(fields.get("response_format"), "response_format", "json_schema")
+    asked = [spec for spec in (format, *_vllm(fields)) if spec is not None]
+    if len(asked) > 1:
+        names = " and ".join(str(spec.field) for spec in asked)
+        raise InvalidRequest(f"{names} cannot be asked for together.", field=asked[1].field)
+    return asked[0] if asked else None
+
+
+def format_grammar(given: Any, field: str, inside: str = "") -> GrammarSpec | None:
+    """OpenAI's formats: text, json_object, json_schema, whose schema stands in the object `inside`, if there is one."""
+    if given is None:
+        return None
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return GrammarSpec.json_object(field=field)
+        case "json_schema":
+            described = given.get(inside) if inside else given
+            place = f"{field}.{inside}" if inside else field
+            if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping | bool):
+                raise InvalidRequest(f"{place}.schema must be a JSON schema.", field=field)
+            return GrammarSpec.json_schema(described["schema"], field=f"{place}.schema")
+        case _:
+            raise InvalidRequest(
+                f'{field}.type is {kind!r}; it must be "text", "json_object" or "json_schema".', field=field
+            )
+
+
+def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
+    found: list[GrammarSpec | None] = []
+    outputs = fields.get("structured_outputs")
+    if outputs is not None and not isinstance(outputs, Mapping):
+        raise InvalidRequest.at("structured_outputs", "must be an object.")
+    for name, value in (outputs or {}).items():
+        if value is None:
+            continue
+        if name == "json_object":
+            found.append(GrammarSpec.json_object(field="structured_outputs") if value else None)
+        elif name in _KINDS:
+            found.append(_KINDS[name](value, field=f"structured_outputs.{name}"))
+        else:
+            raise InvalidRequest.at(
+                f"structured_outputs.{name}", "is not supported by this server yet.", code="unsupported_parameter"
+            )
+    for name, make in _KINDS.items():
+        value = fields.get(f"guided_{name}")
+        if value is not None:
+            found.append(make(value, field=f"guided_{name}"))
+    return found
+
+
+def toolbox(tools: Any, choice: Any, parallel: bool | None) -> Toolbox:
+    box = Toolbox(function_tools(tools), parallel=parallel is not False)
+    if choice is None:
+        return box
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        return _allowed(box, choice.get("allowed_tools"))
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if choice.get("type") != "function" or not isinstance(name, str):
+            raise InvalidRequest.at(
+                "tool_choice", 'must be "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.'
+            )
+        return chosen(box, name)
+    if choice not in ("none", "auto", "required"):
+        raise InvalidRequest.at("tool_choice", f'is {choice!r}; it must be "none", "auto" or "required".')
+    if choice == "required" and not box.tools:
+        raise InvalidRequest.at("tool_choice", "is required, and there are no tools.")
+    return replace(box, choice=choice)
+
+
+def _allowed(box: Toolbox, allowed: Any) -> Toolbox:
+    """Only these are offered."""
+    place = "tool_choice.allowed_tools"
+    entries = allowed.get("tools") if isinstance(allowed, Mapping) else None
+    if not isinstance(entries, list) or allowed.get("mode") not in ("auto", "required"):
+        raise InvalidRequest(f'{place} must be {{"mode": "auto" or "required", "tools": [...]}}.', field="tool_choice")
+    known = {tool["function"]["name"] for tool in box.tools}
+    names = set()
+    for index, entry in enumerate(entries):
+        function = entry.get("function") if isinstance(entry, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str) or name not in known:
+            raise InvalidRequest(f"{place}.tools[{index}] is not among the tools.", field="tool_choice")
+        names.add(name)
+    box = replace(box, tools=tuple(tool for tool in box.tools if tool["function"]["name"] in names))
+    if allowed["mode"] == "required" and not box.tools:
+        raise InvalidRequest.at("tool_choice", "is required, and there are no tools.")
+    return replace(box, choice=allowed["mode"])
+
+
+VERBOSITIES = ("low", "medium", "high")
+SWITCHES = {"enabled": True, "disabled": False, "auto": None}  # of `thinking`, as GLM and DeepSeek have it
+
+
+def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dict[str, Any]:
+    if verbosity is not None and verbosity not in VERBOSITIES:
+        raise InvalidRequest.at(field, f"is {verbosity!r}; it must be one of {', '.join(VERBOSITIES)}.")
+    if verbosity is not None and "verbosity" in (state.backend.tokenizer.chat_template or ""):
+        return {"verbosity": verbosity}
+    if verbosity not in (None, "medium"):
+        raise InvalidRequest.at(field, ": this model's chat template knows no levels of it; leave it out.")
+    return {}
+
+
+def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
+    """Effort and thinking as chat clients of other servers say them: `reasoning` (OpenRouter), `thinking` (GLM)."""
+    reasoning, thinking = fields.get("reasoning"), fields.get("thinking")
+    effort = enabled = None
+    if reasoning is not None:
+        if not isinstance(reasoning, Mapping):
+            raise InvalidRequest.at("reasoning", "must be an object.")
+        for name, value in reasoning.items():
+            if name not in ("effort", "enabled", "exclude", "summary") or (name == "exclude" and value):
+                raise InvalidRequest.at(
+                    f"reasoning.{name}",
+                    "is not supported by this server yet; leave it out.",
+                    code="unsupported_parameter",
+                )
+        effort, enabled = reasoning.get("effort"), reasoning.get("enabled")
+        if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):
+            raise InvalidRequest.at("reasoning", ": effort must be text, and enabled true or false.")
+    if thinking is not None:
+        kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+        if not isinstance(kind, str) or kind not in SWITCHES:
+            raise InvalidRequest(
+                f"thinking.type is {kind!r}; it must be one of {', '.join(SWITCHES)}.", field="thinking"
+            )
+        enabled = SWITCHES[kind] if enabled is None else enabled
+    return effort, enabled

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority
+from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority, RequestBody
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.types import MOST_DRAFTED, Speculation
 
@@ -32,7 +32,7 @@ def _template_options(value: Any) -> Any:
         raise ValueError(f"{sorted(reserved)[0]} cannot be set here")
     if isinstance(value, dict) and not isinstance(value.get("enable_thinking"), bool | None):
         field = "chat_template_kwargs.enable_thinking"  # any text is true to a template, "false" as well
-        raise InvalidRequest(f"{field} must be true or false.", field=field)
+        raise InvalidRequest.at(field, "must be true or false.")
     return value
 
 
@@ -68,10 +68,9 @@ class StreamOptions(Lenient):
     continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
 
 
-class SamplingFields(Lenient):
+class SamplingFields(RequestBody):
     """What /v1/chat/completions and /v1/completions have in common."""
 
-    model: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None  # -1 and 0: off

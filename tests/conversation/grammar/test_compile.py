@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, compile
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
 from tests.conversation import vocabularies
-from tests.conversation.grammar.walks import DAYS, WIDTH, takes, wander
+from tests.conversation.grammar.walks import DAYS, WIDTH, follows, refuses, takes, wander
 from tests.waiting import WAIT
 
 
@@ -105,3 +107,88 @@ def test_many_threads_compile_and_follow_at_once(tokenizer: Tokenizer) -> None:
         thread.join()
     assert failures == []
     assert grammars._under_way == {} and grammars.held <= 6 * compile.BASE_BYTES
+
+
+SPECS = [
+    GrammarSpec.json_object(),
+    GrammarSpec.regex("(a|b)*c?"),
+    GrammarSpec.json_schema({"type": "array", "items": {"type": "string", "format": "date"}, "maxItems": 3}),
+    GrammarSpec.choice(["yes", "no"]).following("</think>"),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
+def test_masks_after_guesses_are_those_of_a_row_that_has_them(
+    grammars: Grammars, tokenizer: Tokenizer, spec: GrammarSpec
+) -> None:
+    """Guesses right, wrong, past the end and out of range; and a twin that never guesses says the same all the way."""
+    compiled, chance = grammars.compile(spec), random.Random(7)
+    for _ in range(6):
+        guessing, plain = compiled.matcher(), compiled.matcher()
+        for _ in range(40):
+            said = plain.allowed(())[0]
+            assert said.shape == (WIDTH,) and not said[tokenizer.vocab_size :].any()
+            guesses = [chance.randrange(WIDTH) for _ in range(3)]
+            if chance.random() < 0.8:
+                ahead = compiled.matcher().__class__(plain._matcher.deep_copy(), WIDTH, plain._ends)
+                for place in range(3):
+                    guesses[place] = chance.choice(np.flatnonzero(ahead.allowed(())[0]).tolist())
+                    if guesses[place] in tokenizer.eos_ids:
+                        break
+                    ahead.accept(guesses[place])
+            masks = guessing.allowed(guesses)
+            assert masks.shape == (4, WIDTH) and masks.dtype == np.bool_
+            assert (masks[0] == said).all()
+            ahead = compiled.matcher().__class__(plain._matcher.deep_copy(), WIDTH, plain._ends)
+            for place, guess in enumerate(guesses, start=1):
+                if guess in tokenizer.eos_ids or not ahead.allowed(())[0, guess]:
+                    break
+                ahead.accept(guess)
+                assert (masks[place] == ahead.allowed(())[0]).all()
+            token = chance.choice(np.flatnonzero(said).tolist())
+            guessing.accept(token)
+            plain.accept(token)
+            if token in tokenizer.eos_ids:
+                break
+
+
+def test_a_complete_grammar_allows_ends_only_and_stays_there(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    matcher = grammars.compile(GrammarSpec.choice(["ab"])).matcher()
+    assert follows(matcher, tokenizer.encode("ab", False)) > 0
+    end = next(iter(tokenizer.eos_ids))
+    for _ in range(3):
+        masks = matcher.allowed([end, 5])
+        assert set(np.flatnonzero(masks[0])) == set(tokenizer.eos_ids)
+        matcher.accept(end)
+    assert refuses(matcher, tokenizer.encode("a", False)[0])
+
+
+def test_a_token_that_does_not_fit_is_an_error_of_its_row(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    matcher = grammars.compile(GrammarSpec.choice(["ab"])).matcher()
+    assert refuses(matcher, next(iter(tokenizer.eos_ids)))
+    assert matcher.allowed(())[0].any()
+    assert refuses(matcher, tokenizer.encode("x", False)[0])
+    assert matcher.allowed([1, 2]).all()  # for the step's sake
+    assert refuses(matcher, tokenizer.encode("a", False)[0])
+    assert refuses(grammars.compile(GrammarSpec.json_object()).matcher(), WIDTH)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    (GrammarSpec.regex("(a?){3000}a{3000}"), GrammarSpec.lark("start: a{1000000000}\na: b{1000000000}\nb: /x/")),
+    ids=("pattern", "repeated"),
+)
+def test_a_grammar_that_is_too_much_to_follow_is_the_requests_fault(grammars: Grammars, spec: GrammarSpec) -> None:
+    matcher = grammars.compile(spec).matcher("structured_outputs")
+    with pytest.raises(InvalidRequest, match="too complex") as raised:
+        for _ in range(20):
+            matcher.accept(int(np.flatnonzero(matcher.allowed(())[0])[-1]))
+    assert raised.value.field == "structured_outputs"
+
+
+def test_rows_of_one_grammar_do_not_meet(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    compiled = grammars.compile(GrammarSpec.choice(["yes", "no"]))
+    first, second = compiled.matcher(), compiled.matcher()
+    assert follows(first, tokenizer.encode("yes", False)) > 0
+    assert follows(second, tokenizer.encode("no", False)) > 0
+    assert follows(compiled.matcher(), tokenizer.encode("yes", False)) > 0

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from paceline.conversation.grammar import Tool
-from paceline.conversation.grammar.compile import Compiled
-from paceline.conversation.grammar.matcher import Matcher
+from paceline.conversation.grammar.compile import Compiled, Matcher
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import RequestFailed
 

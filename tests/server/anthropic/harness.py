@@ -11,8 +11,8 @@ import httpx
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from paceline.conversation.answers import choose
-from paceline.service import ChatRequest
+from paceline.conversation.parsing.formats import choose_format
+from paceline.requests import ChatRequest
 from paceline.settings import Settings
 from paceline.types import Delta, PromptInfo, Usage
 from tests.server.fake_service import FakeService
@@ -34,7 +34,7 @@ class Scripted(FakeService):
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(settings)
-        self.answer_format = choose(CHAT_TEMPLATE)
+        self.answer_format = choose_format(CHAT_TEMPLATE)
         self.tokenizer.chat_template = CHAT_TEMPLATE
         self.says = "Hello"
         self.ends: dict[str, Any] = {"finish_reason": "stop"}

@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Event, Reasoning
-from paceline.server.anthropic.events import Blocks, thought_in
+from paceline.conversation.parsing.events import (
+    CallArguments,
+    CallBroken,
+    CallEnd,
+    CallStart,
+    Content,
+    Event,
+    Reasoning,
+)
+from paceline.server.anthropic.events import Blocks, thought_in_signature
 
 ANSWER: list[Event] = [
     *(Reasoning("hm"), Reasoning("m"), Content("I "), Content("look")),
@@ -89,7 +97,7 @@ def test_arguments_that_cannot_be_written_again_are_text(arguments: str) -> None
 def test_omitted_thoughts_travel_in_their_signature() -> None:
     events: list[Event] = [Reasoning("hm "), Reasoning("wörld"), Content("so")]
     [thought, _] = whole(events, omitted=True)
-    assert thought["thinking"] == "" and thought_in(thought["signature"]) == "hm wörld"
+    assert thought["thinking"] == "" and thought_in_signature(thought["signature"]) == "hm wörld"
     told = [event["delta"] for event in streamed(events, omitted=True) if "delta" in event]
     assert told == [
         {"type": "signature_delta", "signature": thought["signature"]},
@@ -99,4 +107,4 @@ def test_omitted_thoughts_travel_in_their_signature() -> None:
 
 @pytest.mark.parametrize("signature", [None, 5, "", "paceline", "paceline:###", "paceline:/w==", "EqQBCg"])
 def test_a_signature_of_somebody_else_carries_nothing(signature: Any) -> None:
-    assert thought_in(signature) == ""
+    assert thought_in_signature(signature) == ""

@@ -11,7 +11,7 @@ import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.conversation.answers import AnswerFormat
+from paceline.conversation.parsing.formats import OutputFormat
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
 from tests.server.harness import events, post_chat, user
@@ -26,7 +26,7 @@ Says = Callable[[str], None]
 
 @pytest.fixture(autouse=True)
 def format(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "answer_format", AnswerFormat("hermes", "think"))
+    monkeypatch.setattr(service, "answer_format", OutputFormat("hermes", "think"))
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ class Client(asyncio.Transport):
         self.loop, self.state = loop, ServerState()
         self.answered, self.closed = asyncio.Event(), asyncio.Event()
         self.heard = b""
-        kind = limits.protocol_of(Settings(body_timeout_seconds=timeout))
+        kind = limits.protocol_for(Settings(body_timeout_seconds=timeout))
         self.protocol = kind(config=config, server_state=self.state, app_state={}, _loop=loop)
         self.protocol.connection_made(self)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from paceline.server.backend import Backend
+from paceline.server.state import Backend
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.server.harness import Address, serve
@@ -48,7 +48,7 @@ def test_schemathesis_finds_nothing(small: Address, tmp_path: Path, phase: str) 
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     status = httpx.get(f"{small}/v1/status").json()
-    assert status["running"] == status["waiting"] == 0
+    assert status["num_requests_running"] == status["num_requests_waiting"] == 0
 
 
 def test_a_refused_method_is_told_all_that_the_path_takes(http: httpx.Client) -> None:

@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from paceline.service import ChatRequest
+from paceline.requests import ChatRequest
 from paceline.types import Sampling
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import events, post_chat, refused, user

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -110,8 +111,8 @@ def test_a_text_that_is_too_long_is_refused_and_nothing_is_held(web: httpx.Clien
     refused(post(web, [[1, 100_000]]), 400, "input", "100000")
     refused(post(web, ["a", ""]), 400, "input", "empty")
     status = web.get("/v1/status").json()
-    assert (status["running"], status["waiting"]) == (0, 0)
-    assert status["embedding_size"] == len(post(web, "a").json()["data"][0]["embedding"])
+    assert (status["num_requests_running"], status["num_requests_waiting"]) == (0, 0)
+    assert status["model"]["embedding_size"] == len(post(web, "a").json()["data"][0]["embedding"])
 
 
 def test_a_score_is_the_cosine_of_the_embeddings(web: httpx.Client) -> None:
@@ -130,7 +131,7 @@ def test_a_score_is_the_cosine_of_the_embeddings(web: httpx.Client) -> None:
 def test_a_model_whose_states_cannot_be_had_says_so(
     web: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served._live().startup, "embedding_size", None)
+    monkeypatch.setattr(served._get_runtime().startup, "embedding_size", None)
     refused(post(web, "a"), 400, "model", "no embeddings")
     refused(web.post("/v1/score", json={"text_1": "a", "text_2": "b"}), 400, "model", "no embeddings")
 
@@ -190,3 +191,30 @@ def test_embeddings_are_counted(http: httpx.Client) -> None:
     tokens, ended = 'paceline_prompt_tokens_total{model_name="fake/model"}', "paceline_request_success_total"
     stopped = f'{ended}{{finished_reason="stop",model_name="fake/model"}}'
     assert after[tokens] - before[tokens] == 7 and after[stopped] - before[stopped] == 2
+
+
+def score(http: httpx.Client, **fields: Any) -> httpx.Response:
+    return http.post("/v1/score", json=fields)
+
+
+def test_one_text_is_compared_with_each_and_as_many_in_pairs(http: httpx.Client) -> None:
+    one = score(http, text_1="abc", text_2=["abc", "other"]).json()
+    assert [entry["index"] for entry in one["data"]] == [0, 1]
+    assert one["data"][0]["score"] == pytest.approx(1)
+    pairs = score(http, text_1=["abc", "other"], text_2=["abc", "other"]).json()
+    assert [entry["score"] for entry in pairs["data"]] == pytest.approx([1, 1])
+    assert one["usage"]["total_tokens"] == one["usage"]["prompt_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"text_1": [], "text_2": "a"}, "text_1"),
+        ({"text_1": "a", "text_2": []}, "text_2"),
+        ({"text_1": ["a", "b"], "text_2": ["a", "b", "c"]}, "text_1"),
+        ({"text_1": "a"}, "text_2"),
+        ({"text_1": "a", "text_2": "b", "stream": True}, "stream"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
+    refused(score(http, **fields), 400, param)

@@ -5,8 +5,8 @@ import openai
 import pytest
 
 from paceline.settings import Settings
-from tests.server.fake_service import FakeService
-from tests.server.harness import post_chat, refused, serve
+from tests.server.fake_service import BEGIN, FakeService
+from tests.server.harness import post_chat, refused, serve, user
 
 
 def test_the_model_list_validates_as_openais_type(client: openai.OpenAI) -> None:
@@ -24,3 +24,25 @@ def test_a_model_is_known_by_its_served_name_and_its_own() -> None:
         for name in ("pretty", "fake/model"):
             assert post_chat(http, model=name).json()["model"] == "pretty"
         refused(post_chat(http, model="prett"), 404, "model")
+
+
+def test_text_is_tokenized_with_and_without_special_tokens(http: httpx.Client) -> None:
+    answer = http.post("/tokenize", json={"model": "fake/model", "prompt": "ab"}).json()
+    assert answer == {"count": 3, "max_model_len": 4096, "tokens": [BEGIN, 97, 98], "token_strs": None}
+    bare = {"prompt": "ab", "add_special_tokens": False, "return_token_strs": True}
+    assert http.post("/tokenize", json=bare).json()["token_strs"] == ["a", "b"]
+
+
+def test_messages_are_tokenized_as_the_template_renders_them(http: httpx.Client) -> None:
+    body = {"messages": user("hi"), "add_generation_prompt": False}
+    tokens = http.post("/tokenize", json=body).json()["tokens"]
+    assert http.post("/detokenize", json={"tokens": tokens}).json() == {"prompt": "<begin>user: hi"}
+
+
+@pytest.mark.parametrize("body", [{}, {"prompt": "a", "messages": user("a")}])
+def test_tokenize_takes_either_a_prompt_or_messages(http: httpx.Client, body: dict[str, object]) -> None:
+    refused(http.post("/tokenize", json=body), 400, "prompt")
+
+
+def test_a_token_that_does_not_exist_cannot_be_detokenized(http: httpx.Client) -> None:
+    refused(http.post("/detokenize", json={"tokens": [97, 258]}), 400, "tokens", "258")

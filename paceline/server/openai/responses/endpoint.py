@@ -14,14 +14,13 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, PromptTooLong
+from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import refuse_unsupported
-from paceline.server.http.body import read_body
-from paceline.server.http.disconnect import unless_disconnected
+from paceline.server.common.fields import read_request
 from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import described_by, gives
-from paceline.server.http.sse import named_events, start_stream
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.openai.envelope import failed
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
@@ -31,7 +30,6 @@ from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, Re
 from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse
 from paceline.server.openai.responses.tools import Tools, tools_of
 from paceline.server.state import AppState
-from paceline.service import ChatRequest
 from paceline.types import RequestId
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
@@ -46,20 +44,17 @@ class ResponsesApi:
     state: AppState
     store: ResponseStore = field(default_factory=ResponseStore)
     running: dict[str, ResponseRun] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)  # tools whose absence is in the log
+    logged_tools: set[str] = field(default_factory=set)  # tools whose absence is in the log
 
-    def leave_out(self, types: frozenset[str]) -> None:
-        if new := sorted(types - self.said):
-            self.said.update(new)
+    def log_skipped_tools(self, types: frozenset[str]) -> None:
+        if new := sorted(types - self.logged_tools):
+            self.logged_tools.update(new)
             logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
 
     async def read(self, request: Request) -> ResponseRun:
         """A request, read and checked."""
-        body, fields = await read_body(request, ResponsesBody)
-        refuse_unsupported(fields, UNSUPPORTED_IN_RESPONSES)
-        schema.refuse_deep(fields)
-        self.state.check_ready()
-        self.state.check_model(body.model)
+        body, fields = await read_request(self.state, request, ResponsesBody, UNSUPPORTED_IN_RESPONSES)
+        schema.check_nesting(fields)
         previous = None
         if body.previous_response_id is not None:
             previous = self.store.get(body.previous_response_id)
@@ -73,7 +68,9 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     api = ResponsesApi(state, ResponseStore() if store is None else store)
 
     @router.post(
-        "/v1/responses", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseObject, streams=True)
+        "/v1/responses",
+        openapi_extra=body_schema(ResponsesBody),
+        responses=returns(ResponseObject, streams=True),
     )
     async def create_response(request: Request) -> Response:
         run = await api.read(request)
@@ -83,7 +80,9 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         return JSONResponse(await unless_disconnected(request.receive, run.whole()))
 
     @router.post(
-        "/v1/responses/input_tokens", openapi_extra=described_by(ResponsesBody), responses=gives(ResponseInputTokens)
+        "/v1/responses/input_tokens",
+        openapi_extra=body_schema(ResponsesBody),
+        responses=returns(ResponseInputTokens),
     )
     async def count_input_tokens(request: Request) -> Response:
         run = await api.read(request)
@@ -95,19 +94,19 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     async def compact_response() -> Response:
         raise NotServed("Conversations are not compacted here: ask the model for a summary, and go on from that.")
 
-    @router.get("/v1/responses/{response_id}", responses=gives(ResponseObject))
+    @router.get("/v1/responses/{response_id}", responses=returns(ResponseObject))
     async def retrieve_response(response_id: str, stream: bool = False) -> Response:
         if stream:
             raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
         running = api.running.get(response_id)
         if running is not None and running.stored:
-            return JSONResponse(running.so_far("in_progress"))
+            return JSONResponse(running.snapshot("in_progress"))
         kept = api.store.get(response_id)
         if kept is None:
             raise NotStored(response_id)
         return JSONResponse(dict(kept.response))
 
-    @router.delete("/v1/responses/{response_id}", responses=gives(DeletedResponse))
+    @router.delete("/v1/responses/{response_id}", responses=returns(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
         running = api.running.get(response_id)
         if running is not None and running.stored:
@@ -117,12 +116,12 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
             raise NotStored(response_id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
-    @router.post("/v1/responses/{response_id}/cancel", responses=gives(ResponseObject))
+    @router.post("/v1/responses/{response_id}/cancel", responses=returns(ResponseObject))
     async def cancel_response(response_id: str) -> Response:
         running = api.running.get(response_id)
         if running is not None:
             running.cancel()
-            return JSONResponse(running.so_far("cancelled"))
+            return JSONResponse(running.snapshot("cancelled"))
         kept = api.store.get(response_id)
         if kept is None:
             raise NotStored(response_id)
@@ -130,7 +129,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
             raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
         return JSONResponse(dict(kept.response))
 
-    @router.get("/v1/responses/{response_id}/input_items", responses=gives(ItemList))
+    @router.get("/v1/responses/{response_id}/input_items", responses=returns(ItemList))
     async def list_input_items(
         response_id: str,
         limit: Annotated[int, Query(ge=1, le=100)] = 20,
@@ -154,7 +153,7 @@ def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
     if after is not None:
         places = [place for place, item in enumerate(items) if item["id"] == after]
         if not places:
-            raise InvalidRequest(f"after names the item {after!r}, which is not in this list.", field="after")
+            raise InvalidRequest.at("after", f"names the item {after!r}, which is not in this list.")
         start = places[0] + 1
     data = items[start : start + limit]
     ids = [item["id"] for item in data] or [""]
@@ -178,17 +177,17 @@ class ResponseRun:
         self.history = () if previous is None else previous.segments
         state = api.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
-        api.leave_out(self.tools.left_out)
+        api.log_skipped_tools(self.tools.skipped_types)
         self.given = Segment(input_items(body.input, api.store.item))
         thoughts = body.reasoning or schema.ReasoningField()
-        self.talk = conversation(
+        self.conversation = conversation(
             body.instructions,
             [item for segment in self.history for item in segment.items],
             self.given.items,
             forget=thoughts.context == "current_turn",
         )
-        if not self.talk.messages:
-            raise InvalidRequest("input is missing: there is nothing to respond to.", field="input")
+        if not self.conversation.messages:
+            raise InvalidRequest.at("input", "is missing: there is nothing to respond to.")
         self.summary = thoughts.summary or thoughts.generate_summary
         self.output = Output(
             state.backend.tokenizer,
@@ -198,7 +197,7 @@ class ResponseRun:
             seal=schema.ENCRYPTED in schema.includes(body),
         )
         self.request = ChatRequest(
-            messages=self.talk.messages,
+            messages=self.conversation.messages,
             sampling=schema.sampling(body, fields, state),
             template_options=schema.template_settings(body, state),
             request_id=self.id,
@@ -208,7 +207,7 @@ class ResponseRun:
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
         )
-        self.run = self._run(self.talk)
+        self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
 
     @property
@@ -224,9 +223,9 @@ class ResponseRun:
         """The tokens of the prompt that this request would make."""
         try:
             render = self.api.state.backend.render
-            return len(render(self.talk.messages, self.tools.box.offered, **self.request.template_options))
+            return len(render(self.conversation.messages, self.tools.box.offered, **self.request.template_options))
         except InvalidRequest as error:
-            raise self.talk.renamed(error) from None
+            raise self.conversation.renamed(error) from None
 
     # -- running
 
@@ -234,7 +233,7 @@ class ResponseRun:
         async with aclosing(self.events()) as events:
             async for _ in events:
                 pass
-        return self.so_far(self.status)
+        return self.snapshot(self.status)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """The stream's events as they come. What fails before the first token is raised; later it is told."""
@@ -248,8 +247,8 @@ class ResponseRun:
                 async for delta in deltas:
                     if not begun:
                         begun = True
-                        created = output.event("response.created", response=self.so_far("in_progress"))
-                        in_progress = output.event("response.in_progress", response=self.so_far("in_progress"))
+                        created = output.event("response.created", response=self.snapshot("in_progress"))
+                        in_progress = output.event("response.in_progress", response=self.snapshot("in_progress"))
                         yield self._written([created, in_progress])
                     count = self.run.counter.usage()["completion_tokens"]
                     if made := output.push(delta, count - counted):
@@ -274,7 +273,7 @@ class ResponseRun:
                 if begun:
                     self._keep()
         made = output.finish(whole=self.status == "completed")
-        response = self.so_far(self.status)
+        response = self.snapshot(self.status)
         self._keep()
         end = "incomplete" if self.status == "cancelled" else self.status
         yield self._written([*made, output.event(f"response.{end}", response=response)])
@@ -295,14 +294,14 @@ class ResponseRun:
             except PromptTooLong as error:
                 room = error.context_length * AFTER_TRUNCATION
                 share = (error.prompt_tokens - room) / error.prompt_tokens
-                shorter = shortened(self.talk, share, 2**attempt) if self.body.truncation == "auto" else None
+                shorter = shortened(self.conversation, share, 2**attempt) if self.body.truncation == "auto" else None
                 if shorter is None:
-                    raise self.talk.renamed(error) from None
+                    raise self.conversation.renamed(error) from None
                 attempt += 1
-                self.talk = shorter
+                self.conversation = shorter
                 self.run = self._run(shorter)
             except InvalidRequest as error:
-                raise self.talk.renamed(error) from None
+                raise self.conversation.renamed(error) from None
 
     def _run(self, talk: Conversation) -> ChatRun:
         return ChatRun(self.api.state, replace(self.request, messages=talk.messages), self.tools.box)
@@ -310,13 +309,13 @@ class ResponseRun:
     def _keep(self) -> None:
         if not self.stored:
             return
-        kept = StoredResponse(self.so_far(self.status), (*self.history, self.given, Segment(self.output.items)))
+        kept = StoredResponse(self.snapshot(self.status), (*self.history, self.given, Segment(self.output.items)))
         if not self.api.store.put(kept):
             logger.warning("responses: %s is too large to be kept", self.id)
 
     # -- telling
 
-    def so_far(self, status: str) -> dict[str, Any]:
+    def snapshot(self, status: str) -> dict[str, Any]:
         body = self.body
         error = {"code": "server_error", "message": self.error} if status == "failed" else None
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
@@ -336,7 +335,7 @@ class ResponseRun:
             "max_tool_calls": body.max_tool_calls,
             "metadata": body.metadata or {},
             "model": self.api.state.model_name,
-            "output": self.output.so_far(),
+            "output": self.output.snapshot(),
             "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": body.previous_response_id,
             "prompt_cache_key": body.prompt_cache_key,

@@ -39,13 +39,13 @@ def input_items(given: Any, find: Find) -> list[Item]:
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     if not isinstance(given, list):
-        raise InvalidRequest("input must be text or a list of items.", field="input")
+        raise InvalidRequest.at("input", "must be text or a list of items.")
     return [_item(item, f"input[{index}]", find) for index, item in enumerate(given)]
 
 
 def _item(given: Any, place: str, find: Find) -> Item:
     if not isinstance(given, Mapping):
-        raise InvalidRequest(f"{place} must be an object.", field=place)
+        raise InvalidRequest.at(place, "must be an object.")
     kind = given.get("type")
     if kind is None:
         kind = "message" if "role" in given else "item_reference" if "id" in given else None
@@ -73,13 +73,13 @@ def _item(given: Any, place: str, find: Find) -> Item:
 def _message(given: Item, place: str) -> Item:
     role = given.get("role")
     if role not in ROLES:
-        raise InvalidRequest(f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role")
+        raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
     said = role == "assistant"
     content = given.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
-        raise InvalidRequest(f"{place}.content must be text or a list of parts.", field=f"{place}.content")
+        raise InvalidRequest.at(f"{place}.content", "must be text or a list of parts.")
     parts = [_part(part, f"{place}.content[{index}]", said) for index, part in enumerate(content)]
     item = {"id": _id(given, "msg"), "type": "message", "role": role, "content": parts, "status": _status(given)}
     if said and given.get("phase") in ("commentary", "final_answer"):
@@ -107,10 +107,10 @@ def _part(part: Any, place: str, said: bool) -> dict[str, Any]:
                 "image_url": url if isinstance(url, str) else None,
             }
         case {"type": "input_file"}:
-            raise InvalidRequest(f"{place}: this model takes no files.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no files.")
         case {"type": str(kind)}:
             return {"type": kind}
-    raise InvalidRequest(f"{place} must be an object with a type.", field=place)
+    raise InvalidRequest.at(place, "must be an object with a type.")
 
 
 def _call(given: Item, place: str, prefix: str, arguments: str) -> Item:
@@ -129,7 +129,7 @@ def _output(given: Item, place: str) -> Item:
     if isinstance(output, list):
         output = [_part(part, f"{place}.output[{index}]", False) for index, part in enumerate(output)]
     elif not isinstance(output, str):
-        raise InvalidRequest(f"{place}.output must be text or a list of parts.", field=f"{place}.output")
+        raise InvalidRequest.at(f"{place}.output", "must be text or a list of parts.")
     return {
         "id": _id(given, "fco" if given["type"] == "function_call_output" else "ctco"),
         "type": given["type"],
@@ -148,7 +148,7 @@ def _reasoning(given: Item, place: str) -> Item:
         if not isinstance(parts, list) or not all(
             isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in parts
         ):
-            raise InvalidRequest(f"{place}.{name} must be a list of parts with text.", field=f"{place}.{name}")
+            raise InvalidRequest.at(f"{place}.{name}", "must be a list of parts with text.")
         item[name] = [{"type": kind, "text": part["text"]} for part in parts]
     if given.get("encrypted_content") is not None:
         item["encrypted_content"] = _text(given, "encrypted_content", place)
@@ -166,7 +166,7 @@ def _referred(given: Item, place: str, find: Find) -> Item:
 def _text(given: Item, name: str, place: str) -> str:
     value = given.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{place}.{name} must be text.", field=f"{place}.{name}")
+        raise InvalidRequest.at(f"{place}.{name}", "must be text.")
     return value
 
 

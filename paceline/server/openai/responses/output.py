@@ -9,19 +9,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paceline.conversation.answers import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
-from paceline.server.backend import Tokenizer
+from paceline.conversation.parsing.events import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.server.common.chat_run import ChatDelta
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed
 from paceline.server.openai.responses.tools import INPUT, Called
+from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
 Event = dict[str, Any]
 
 
 class Output:
-    """Grows while deltas are pushed. `items` are whole; the one that is being written is in `so_far` only."""
+    """Grows while deltas are pushed. `items` are whole; the one that is being written is in `snapshot` only."""
 
     def __init__(
         self,
@@ -47,74 +47,74 @@ class Output:
         self._logprobs: list[TokenLogprob] = []  # the same tokens'
 
     def event(self, type: str, **fields: Any) -> Event:
-        """Numbered in the order in which they are made, so that is how they must be sent."""
+        """Numbered in the order in which they are made, and they must be sent in that order."""
         self._number += 1
         return {"type": type, "sequence_number": self._number - 1, **fields}
 
     def push(self, delta: ChatDelta, tokens: int) -> list[Event]:
         """The delta's events; `tokens`: how many it has."""
-        made: list[Event] = []
+        events: list[Event] = []
         self._tokens += tokens
         self._logprobs += delta.logprobs
         last_content = max((i for i, event in enumerate(delta.events) if isinstance(event, Content)), default=None)
         for index, event in enumerate(delta.events):
             match event:
                 case Reasoning(text):
-                    made += self._reason(text)
+                    events += self._add_reasoning(text)
                 case Content(text):
-                    made += self._say(text, index == last_content)
+                    events += self._add_text(text, index == last_content)
                 case CallStart():
-                    made += self._call(event)
+                    events += self._start_call(event)
                 case CallArguments(_, text):
-                    made += self._argue(text)
+                    events += self._add_arguments(text)
                 case CallEnd():
-                    made += self.close()
+                    events += self.close()
                 case CallBroken(_, text, cut):
-                    made += self.close(whole=False)
-                    made += [] if cut else self._say(text, False)
+                    events += self.close(whole=False)
+                    events += [] if cut else self._add_text(text, False)
         if delta.events:
             if isinstance(delta.events[-1], Reasoning):
                 self.reasoning_tokens += self._tokens
             self._tokens = 0
             self._logprobs = []
-        return made
+        return events
 
     def finish(self, *, whole: bool) -> list[Event]:
         """Nothing more comes. An answer of nothing is an empty message."""
-        made = [] if self._item is None else self.close(whole)
+        events = [] if self._item is None else self.close(whole)
         if whole and not self.items:
-            made += [*self._say("", False), *self.close()]
-        return made
+            events += [*self._add_text("", False), *self.close()]
+        return events
 
-    def so_far(self) -> list[dict[str, Any]]:
-        return [*self.items, *([] if self._item is None else [self._filled("in_progress")])]
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [*self.items, *([] if self._item is None else [self._build_item("in_progress")])]
 
     # -- items
 
-    def _is(self, *kinds: str) -> bool:
+    def _item_is(self, *kinds: str) -> bool:
         return self._item is not None and self._item["type"] in kinds
 
-    def _open(self, item: dict[str, Any]) -> list[Event]:
-        made = [] if self._item is None else self.close()
+    def _start_item(self, item: dict[str, Any]) -> list[Event]:
+        events = [] if self._item is None else self.close()
         self._item, self._texts, self._scores = item, [], []
-        made.append(self.event("response.output_item.added", output_index=len(self.items), item=dict(item)))
-        return made
+        events.append(self.event("response.output_item.added", output_index=len(self.items), item=dict(item)))
+        return events
 
     def close(self, whole: bool = True) -> list[Event]:
         """The item that is being written is done."""
-        item = self._filled("completed" if whole else "incomplete")
-        made = self._last_words(item, whole)
-        made.append(self.event("response.output_item.done", output_index=len(self.items), item=item))
+        item = self._build_item("completed" if whole else "incomplete")
+        events = self._done_events(item, whole)
+        events.append(self.event("response.output_item.done", output_index=len(self.items), item=item))
         self.items.append(item)
         self._item = None
-        return made
+        return events
 
-    def _filled(self, status: str) -> dict[str, Any]:
+    def _build_item(self, status: str) -> dict[str, Any]:
         assert self._item is not None
         item, text = {**self._item, "status": status}, "".join(self._texts)
         match item["type"]:
             case "message":
-                item["content"] = [_said(text, self._scores)]
+                item["content"] = [_text_part(text, self._scores)]
             case "reasoning":
                 if self._summary:
                     item["summary"] = [{"type": "summary_text", "text": text}]
@@ -128,7 +128,7 @@ class Output:
                 item["input"] = _free_text(text)
         return item
 
-    def _last_words(self, item: Mapping[str, Any], whole: bool) -> list[Event]:
+    def _done_events(self, item: Mapping[str, Any], whole: bool) -> list[Event]:
         part = {"item_id": item["id"], "output_index": len(self.items)}
         match item["type"]:
             case "message":
@@ -166,20 +166,20 @@ class Output:
                 ]
         return []
 
-    # -- what they are made of
+    # -- what items are made of
 
-    def _say(self, text: str, scored: bool) -> list[Event]:
-        made: list[Event] = []
-        if not self._is("message"):
+    def _add_text(self, text: str, scored: bool) -> list[Event]:
+        events: list[Event] = []
+        if not self._item_is("message"):
             item = {"id": new_id("msg"), "type": "message", "status": "in_progress", "role": "assistant", "content": []}
-            made += self._open(item)
-            made.append(self._of_part("response.content_part.added", content_index=0, part=_said("", [])))
+            events += self._start_item(item)
+            events.append(self._part_event("response.content_part.added", content_index=0, part=_text_part("", [])))
         if text:
             scores = self._scored() if scored and self._wants_logprobs else []
             self._texts.append(text)
             self._scores += scores
-            made.append(self._of_part("response.output_text.delta", content_index=0, delta=text, logprobs=scores))
-        return made
+            events.append(self._part_event("response.output_text.delta", content_index=0, delta=text, logprobs=scores))
+        return events
 
     def _scored(self) -> list[dict[str, Any]]:
         ends = self._tokenizer.eos_ids
@@ -187,20 +187,22 @@ class Output:
         scores: list[dict[str, Any]] = chat_logprobs(self._tokenizer, entries)["content"]
         return scores
 
-    def _reason(self, text: str) -> list[Event]:
-        made: list[Event] = []
+    def _add_reasoning(self, text: str) -> list[Event]:
+        events: list[Event] = []
         place = {"summary_index": 0} if self._summary else {"content_index": 0}
-        if not self._is("reasoning"):
-            made += self._open({"id": new_id("rs"), "type": "reasoning", "status": "in_progress", "summary": []})
+        if not self._item_is("reasoning"):
+            events += self._start_item(
+                {"id": new_id("rs"), "type": "reasoning", "status": "in_progress", "summary": []}
+            )
             added = "reasoning_summary_part.added" if self._summary else "content_part.added"
             part = {"type": "summary_text" if self._summary else "reasoning_text", "text": ""}
-            made.append(self._of_part(f"response.{added}", **place, part=part))
+            events.append(self._part_event(f"response.{added}", **place, part=part))
         self._texts.append(text)
         delta = "reasoning_summary_text.delta" if self._summary else "reasoning_text.delta"
-        made.append(self._of_part(f"response.{delta}", **place, delta=text))
-        return made
+        events.append(self._part_event(f"response.{delta}", **place, delta=text))
+        return events
 
-    def _call(self, start: CallStart) -> list[Event]:
+    def _start_call(self, start: CallStart) -> list[Event]:
         called = self._called.get(start.name) or Called("function", start.name)
         custom = called.kind == "custom"
         item: dict[str, Any] = {
@@ -213,20 +215,20 @@ class Output:
         }
         if called.namespace is not None:
             item["namespace"] = called.namespace
-        return self._open(item)
+        return self._start_item(item)
 
-    def _argue(self, text: str) -> list[Event]:
+    def _add_arguments(self, text: str) -> list[Event]:
         self._texts.append(text)
-        if self._is("custom_tool_call"):  # its text is inside JSON: told when it is whole
+        if self._item_is("custom_tool_call"):  # its text is inside JSON: told when it is whole
             return []
-        return [self._of_part("response.function_call_arguments.delta", delta=text)]
+        return [self._part_event("response.function_call_arguments.delta", delta=text)]
 
-    def _of_part(self, type: str, **fields: Any) -> Event:
+    def _part_event(self, type: str, **fields: Any) -> Event:
         assert self._item is not None
         return self.event(type, item_id=self._item["id"], output_index=len(self.items), **fields)
 
 
-def _said(text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _text_part(text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": list(logprobs), "text": text}
 
 

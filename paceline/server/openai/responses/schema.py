@@ -9,13 +9,10 @@ from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, NOTHING, OTHER_PART, Lenient, Many
-from paceline.server.common.reasoning import EFFORTS, thinking_options
+from paceline.server.common.fields import CONTENT, EFFORTS, NOTHING, OTHER_PART, Lenient, Many, thinking_options
 from paceline.server.http.openapi import TEXT, list_of, object_of
-from paceline.server.openai.reasoning import verbosity_options
-from paceline.server.openai.sampling import chat_sampling
+from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
 from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
-from paceline.server.openai.structured import format_grammar, response_grammar
 from paceline.server.state import AppState
 from paceline.types import Sampling
 
@@ -98,14 +95,14 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
 MOST_NESTED = 128  # levels of a schema
 
 
-def refuse_deep(fields: Mapping[str, Any]) -> None:
+def check_nesting(fields: Mapping[str, Any]) -> None:
     """What is given back is written once more, by code that calls itself for every level."""
     for name in ("tools", "tool_choice", "text"):
         level = [fields.get(name)]
         for _ in range(MOST_NESTED):
             level = [inner for value in level for inner in _inside(value)]
         if level:
-            raise InvalidRequest(f"{name} is nested too deeply: more than {MOST_NESTED} levels.", field=name)
+            raise InvalidRequest.at(name, f"is nested too deeply: more than {MOST_NESTED} levels.")
 
 
 def _inside(value: Any) -> Iterable[Any]:
@@ -115,7 +112,7 @@ def _inside(value: Any) -> Iterable[Any]:
 def includes(body: ResponsesBody) -> frozenset[str]:
     for index, name in enumerate(body.include or ()):
         if name not in INCLUDABLE:
-            raise InvalidRequest(f"include[{index}] is {name!r}, which is unknown.", field=f"include[{index}]")
+            raise InvalidRequest.at(f"include[{index}]", f"is {name!r}, which is unknown.")
     return frozenset(body.include or ())
 
 
@@ -126,16 +123,14 @@ def wants_logprobs(body: ResponsesBody) -> bool:
 def sampling(body: ResponsesBody, fields: Mapping[str, Any], state: AppState) -> Sampling:
     options = fields.get("stream_options")
     if isinstance(options, Mapping) and options.get("include_obfuscation"):
-        raise InvalidRequest(
-            "stream_options.include_obfuscation is not supported by this server yet; leave it out.",
-            field="stream_options.include_obfuscation",
+        raise InvalidRequest.at(
+            "stream_options.include_obfuscation",
+            "is not supported by this server yet; leave it out.",
             code="unsupported_parameter",
         )
     most, context = body.max_output_tokens, state.backend.context_length
     if most is not None and not 1 <= most <= context:
-        raise InvalidRequest(
-            f"max_output_tokens is {most}; it must lie between 1 and {context}.", field="max_output_tokens"
-        )
+        raise InvalidRequest.at("max_output_tokens", f"is {most}; it must lie between 1 and {context}.")
     shared = {name: getattr(body, name) for name in SamplingFields.model_fields}
     shared |= {"max_tokens": most, "logprobs": wants_logprobs(body), "top_logprobs": body.top_logprobs}
     return chat_sampling(ChatBody.model_construct(messages=[], **shared), state)
@@ -154,9 +149,7 @@ def template_settings(body: ResponsesBody, state: AppState) -> dict[str, Any]:
     template = state.backend.tokenizer.chat_template or ""
     effort = body.reasoning.effort if body.reasoning else None
     if effort is not None and effort not in EFFORTS:
-        raise InvalidRequest(
-            f"reasoning.effort is {effort!r}; it must be one of {', '.join(EFFORTS)}.", field="reasoning.effort"
-        )
+        raise InvalidRequest.at("reasoning.effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
     if "reasoning_effort" not in template and "enable_thinking" not in template:
         effort = None
     options = thinking_options(state, effort, body.enable_thinking)

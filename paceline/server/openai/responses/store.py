@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.server.http.encoding import encode_json
 from paceline.server.http.errors import NotFound
+from paceline.server.http.response import encode_json
 
 Item = Mapping[str, Any]
 MOST_RESPONSES = 1024

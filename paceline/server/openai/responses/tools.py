@@ -50,7 +50,7 @@ class Tools:
     box: Toolbox = field(default_factory=Toolbox)
     called: Mapping[str, Called] = field(default_factory=dict)  # by the name that the model uses
     served: tuple[Mapping[str, Any], ...] = ()  # of the client's, those that the model is offered
-    left_out: frozenset[str] = frozenset()  # types of the others
+    skipped_types: frozenset[str] = frozenset()  # types of the others
 
 
 def flat_name(name: str, namespace: Any) -> str:
@@ -63,7 +63,7 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
     offered: dict[str, Mapping[str, Any]] = {}
     called: dict[str, Called] = {}
     served: list[Mapping[str, Any]] = []
-    left_out: set[str] = set()
+    skipped_types: set[str] = set()
 
     def offer(tool: Mapping[str, Any], place: str, namespace: str | None = None) -> Mapping[str, Any]:
         """Returns it as it is given back."""
@@ -97,13 +97,13 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
             about = tool.get("description") or ""
             served.append({"type": kind, "name": tool["name"], "description": about, "tools": inner})
         elif isinstance(kind, str) and kind in HOSTED:
-            left_out.add(kind)
+            skipped_types.add(kind)
         else:
             raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=f"{place}.type")
     if len(offered) > MOST_TOOLS:
-        raise InvalidRequest(f"tools has {len(offered)} tools; at most {MOST_TOOLS} are taken.", field="tools")
+        raise InvalidRequest.at("tools", f"has {len(offered)} tools; at most {MOST_TOOLS} are taken.")
     box = Toolbox(tuple(offered.values()), parallel=parallel is not False)
-    return Tools(_choose(box, called, choice), called, tuple(served), frozenset(left_out))
+    return Tools(_choose(box, called, choice), called, tuple(served), frozenset(skipped_types))
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
     if form is None:
         form = {"type": "text"}
     if not isinstance(tool.get("description"), str | None):
-        raise InvalidRequest(f"{place}.description must be text.", field=f"{place}.description")
+        raise InvalidRequest.at(f"{place}.description", "must be text.")
     words = [tool["description"]] if tool.get("description") else []
     match form:
         case {"type": "text"}:
@@ -125,7 +125,7 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
         case {"type": "grammar", "syntax": "lark" | "regex" as syntax, "definition": str(definition)}:
             words.append(f"The input must follow this {syntax} grammar:\n{definition}")
         case _:
-            raise InvalidRequest(f"{place}.format must be text, or a lark or regex grammar.", field=f"{place}.format")
+            raise InvalidRequest.at(f"{place}.format", "must be text, or a lark or regex grammar.")
     schema = {
         "type": "object",
         "properties": {INPUT: {"type": "string"}},
@@ -138,13 +138,13 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
 def _inside(tool: Mapping[str, Any], place: str) -> list[Mapping[str, Any]]:
     inner = tool.get("tools")
     if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(inner, list):
-        raise InvalidRequest(f"{place} must have a name and a list of tools.", field=place)
+        raise InvalidRequest.at(place, "must have a name and a list of tools.")
     if not isinstance(tool.get("description"), str | None):
-        raise InvalidRequest(f"{place}.description must be text.", field=f"{place}.description")
+        raise InvalidRequest.at(f"{place}.description", "must be text.")
     for number, each in enumerate(inner):
         if not isinstance(each, Mapping) or each.get("type") not in CALLABLE:
             where = f"{place}.tools[{number}]"
-            raise InvalidRequest(f"{where}.type must be one of {', '.join(CALLABLE)}.", field=f"{where}.type")
+            raise InvalidRequest.at(f"{where}.type", f"must be one of {', '.join(CALLABLE)}.")
     return inner
 
 
@@ -160,30 +160,26 @@ def _choose(box: Toolbox, called: Mapping[str, Called], choice: Any) -> Toolbox:
     if kind in CALLABLE:
         names = _named(called, choice)
         if not names:
-            raise InvalidRequest(
-                f"tool_choice names {choice.get('name')!r}, which is not among the tools.", field="tool_choice"
-            )
+            raise InvalidRequest.at("tool_choice", f"names {choice.get('name')!r}, which is not among the tools.")
         return chosen(box, names[0])
     if kind == "allowed_tools":
         return _allowed(box, called, choice)
     if isinstance(kind, str) and kind in HOSTED:
-        raise InvalidRequest(
-            f"tool_choice asks for {kind}, which this server cannot run.",
-            field="tool_choice",
-            code="unsupported_parameter",
+        raise InvalidRequest.at(
+            "tool_choice", f"asks for {kind}, which this server cannot run.", code="unsupported_parameter"
         )
-    raise InvalidRequest(
-        'tool_choice must be "none", "auto", "required", {"type": "function", "name": ...}, '
+    raise InvalidRequest.at(
+        "tool_choice",
+        'must be "none", "auto", "required", {"type": "function", "name": ...}, '
         '{"type": "custom", "name": ...} or {"type": "allowed_tools", ...}.',
-        field="tool_choice",
     )
 
 
 def _by_mode(box: Toolbox, mode: Any, field: str, modes: Sequence[str]) -> Toolbox:
     if mode not in modes:
-        raise InvalidRequest(f"{field} is {mode!r}; it must be one of {', '.join(modes)}.", field=field)
+        raise InvalidRequest.at(field, f"is {mode!r}; it must be one of {', '.join(modes)}.")
     if mode == "required" and not box.tools:
-        raise InvalidRequest(f"{field} is required, and there is no tool that this server can serve.", field=field)
+        raise InvalidRequest.at(field, "is required, and there is no tool that this server can serve.")
     return replace(box, choice=mode)
 
 
@@ -191,7 +187,7 @@ def _allowed(box: Toolbox, called: Mapping[str, Called], choice: Mapping[str, An
     """Only these are offered."""
     entries = choice.get("tools")
     if not isinstance(entries, list):
-        raise InvalidRequest("tool_choice.tools must be a list.", field="tool_choice.tools")
+        raise InvalidRequest.at("tool_choice.tools", "must be a list.")
     allowed: set[str] = set()
     for index, entry in enumerate(entries):
         place = f"tool_choice.tools[{index}]"
@@ -200,7 +196,7 @@ def _allowed(box: Toolbox, called: Mapping[str, Called], choice: Mapping[str, An
             continue
         names = _named(called, entry) if kind in (*CALLABLE, "namespace") else []
         if not names:
-            raise InvalidRequest(f"{place} is not among the tools.", field=place)
+            raise InvalidRequest.at(place, "is not among the tools.")
         allowed.update(names)
     tools = tuple(tool for tool in box.tools if tool["function"]["name"] in allowed)
     return _by_mode(replace(box, tools=tools), choice.get("mode"), "tool_choice.mode", ("auto", "required"))

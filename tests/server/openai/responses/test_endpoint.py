@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai.types.responses import ResponseItemList
 
-from paceline.service import ChatRequest
+from paceline.requests import ChatRequest
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import open_request, refused
 from tests.server.openai.responses.harness import CALL, WEATHER, kinds, parsed, respond, response_of, stream_of

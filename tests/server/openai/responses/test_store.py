@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.server.http.encoding import encode_json
+from paceline.server.http.response import encode_json
 from paceline.server.openai.responses.store import ResponseStore, Segment, StoredResponse
 
 

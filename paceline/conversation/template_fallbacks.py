@@ -1,0 +1,194 @@
+"""Template fallbacks: the same conversation written otherwise, for templates that refuse it or drop a part of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from paceline.conversation.messages import REASONING
+from paceline.conversation.normalize import (
+    Content,
+    Message,
+    arguments_of,
+    is_blank,
+    joined,
+    neighbours_merged,
+)
+
+Tools = Sequence[Mapping[str, Any]]
+
+# For models whose template knows no tools. Their calls are written as in `call_text`.
+TOOLS_INSTRUCTION = """\
+# Tools
+
+You may call functions. These are their descriptions, one JSON object a line:
+{tools}
+
+To call functions, answer with nothing but one JSON object a line for each call, in this form:
+{{"name": "the function's name", "arguments": {{"an argument's name": "its value"}}}}"""
+RESULT_OPENING = "Result of {name}:\n"
+
+
+class Change(Enum):
+    """What a fallback changes. The value is for the log."""
+
+    IDS = "tool call ids of nine letters and digits"
+    SPLIT = "one tool call a message, apart from text"
+    DESCRIBE = "tools as text in the system message"
+    SYSTEM = "the system message as the user's"
+    CALLS = "tool calls and results as text"
+    ALTERNATE = "user and assistant in turns"
+
+
+Fallback = frozenset[Change]
+
+# In order of preference: each changes more than the ones before. None loses text.
+FALLBACKS: tuple[Fallback, ...] = (
+    frozenset(),
+    frozenset({Change.IDS}),
+    frozenset({Change.SPLIT}),
+    frozenset({Change.IDS, Change.SPLIT}),
+    frozenset({Change.DESCRIBE}),
+    frozenset({Change.SYSTEM}),
+    frozenset({Change.SYSTEM, Change.IDS, Change.SPLIT}),
+    frozenset({Change.SYSTEM, Change.DESCRIBE}),
+    frozenset({Change.CALLS}),
+    frozenset({Change.CALLS, Change.DESCRIBE}),
+    frozenset({Change.SYSTEM, Change.CALLS}),
+    frozenset({Change.SYSTEM, Change.CALLS, Change.DESCRIBE}),
+    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE}),
+    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE, Change.DESCRIBE}),
+)
+
+
+def apply_fallback(
+    fallback: Fallback, messages: Sequence[Message], tools: Tools | None
+) -> tuple[list[Message], Tools | None]:
+    """A normalized conversation with the fallback's changes. Texts and images keep their order."""
+    result = list(messages)
+    if Change.DESCRIBE in fallback and tools:
+        result, tools = _describe_tools(result, tools), None
+    if Change.CALLS in fallback:
+        result = _as_text(result)
+    else:
+        result = _with_short_ids(result) if Change.IDS in fallback else result
+        result = _split_calls(result) if Change.SPLIT in fallback else result
+    if Change.SYSTEM in fallback:
+        result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
+        result = _merge_opening(result)
+    if Change.ALTERNATE in fallback:
+        result = neighbours_merged(result)
+        if result[0]["role"] == "assistant":
+            result = [{"role": "user", "content": ""}, *result]
+    return result, tools
+
+
+def call_text(call: Mapping[str, Any]) -> str:
+    """A tool call as `TOOLS_INSTRUCTION` asks for it."""
+    return json.dumps({"name": call["function"]["name"], "arguments": arguments_of(call)}, ensure_ascii=False)
+
+
+def _describe_tools(messages: list[Message], tools: Tools) -> list[Message]:
+    lines = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
+    text = TOOLS_INSTRUCTION.format(tools=lines)
+    if messages[0]["role"] != "system":
+        return [{"role": "system", "content": text}, *messages]
+    return [{**messages[0], "content": joined([messages[0]["content"], text])}, *messages[1:]]
+
+
+def _merge_opening(messages: list[Message]) -> list[Message]:
+    """The former system message and the user's first message as one."""
+    return [*neighbours_merged(messages[:2]), *messages[2:]]
+
+
+# -- tool calls as text
+
+
+def _as_text(messages: Sequence[Message]) -> list[Message]:
+    names: dict[Any, str] = {}
+    result: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            name = names.get(message.get("tool_call_id")) or message.get("name") or "the call"
+            content = _with_opening(RESULT_OPENING.format(name=name), message["content"])
+            message = {"role": "user", "content": content}
+        elif calls := message.get("tool_calls"):
+            names |= {call["id"]: call["function"]["name"] for call in calls if isinstance(call.get("id"), str)}
+            said = joined([message["content"] or "", "\n".join(map(call_text, calls))])
+            message = {key: value for key, value in message.items() if key != "tool_calls"} | {"content": said}
+        result.append(message)
+    return neighbours_merged(result)
+
+
+def _with_opening(opening: str, content: Content) -> Content:
+    if isinstance(content, str):
+        return opening + content
+    return [{"type": "text", "text": opening}, *content]
+
+
+# -- tool calls as some templates require them
+
+
+def _split_calls(messages: Sequence[Message]) -> list[Message]:
+    """Separates a message's text and each of its calls. Each result follows its call, where that moves no text."""
+    result: list[Message] = []
+    place = 0
+    while place < len(messages):
+        message = messages[place]
+        place += 1
+        calls = message.get("tool_calls")
+        if not calls:
+            result.append(message)
+            continue
+        kept = {key: value for key, value in message.items() if key != "tool_calls"}
+        if is_blank(message["content"]):
+            alone = [
+                {**(kept if not number else _plain(kept)), "tool_calls": [call]} for number, call in enumerate(calls)
+            ]
+        else:
+            result.append(kept)
+            alone = [{**_plain(kept), "tool_calls": [call]} for call in calls]
+        answers = list(messages[place : place + len(calls)])
+        if [answer.get("tool_call_id") for answer in answers] == [call.get("id") for call in calls] and all(
+            answer["role"] == "tool" for answer in answers
+        ):
+            place += len(answers)
+            result += [turn for pair in zip(alone, answers, strict=True) for turn in pair]
+        else:
+            result += alone
+    return result
+
+
+def _plain(message: Message) -> Message:
+    return {**{key: value for key, value in message.items() if key not in REASONING}, "content": ""}
+
+
+def _with_short_ids(messages: Sequence[Message]) -> list[Message]:
+    """Ids as Mistral's templates require them. Calls and results without an id get one, in order."""
+    result: list[Message] = []
+    waiting: list[str] = []  # ids of calls without a result
+    for place, message in enumerate(messages):
+        if calls := message.get("tool_calls"):
+            ids = [_short(call.get("id") or f"{place}.{number}") for number, call in enumerate(calls)]
+            waiting += ids
+            named = [{**call, "id": id} for call, id in zip(calls, ids, strict=True)]
+            message = {**message, "tool_calls": named}
+        elif message["role"] == "tool":
+            given = message.get("tool_call_id")
+            id = _short(given) if given else next(iter(waiting), _short(str(place)))
+            if id in waiting:
+                waiting.remove(id)
+            message = {**message, "tool_call_id": id}
+        result.append(message)
+    return result
+
+
+def _short(id: Any) -> str:
+    text = str(id)
+    if re.fullmatch(r"[A-Za-z0-9]{9}", text):
+        return text
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -1,0 +1,196 @@
+"""Drafting for all sequences of a batch with the MTP head.
+
+After every step the head has pending pairs: a hidden state of the target, and the token that followed. `propose` feeds
+them and drafts from there; the keys and values of draft tokens are rolled back by length. Pairs of steps without
+drafting are skipped, not caught up with: the head then has a gap, its positions stay right, and its drafts may be
+poorer. Draft tokens are never delivered unverified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from paceline.cache.batch import Batch, Placement
+from paceline.cache.slot_plan import Grouping
+from paceline.engine.forward import Forward
+from paceline.engine.sequence import Sequence
+from paceline.models.mtp import Head
+from paceline.models.positions import Positions
+
+Choose = Callable[
+    [mx.array, int, list[mx.array]], mx.array
+]  # logits, position in the draft, draft tokens before -> tokens
+
+
+@dataclass(slots=True)
+class PendingPairs:
+    """Pairs that the head has not read: row i's are the first `counts[i]`."""
+
+    tokens: mx.array  # (rows, width)
+    hidden: mx.array  # (rows, width, hidden)
+    counts: list[int] | mx.array  # an array: the host has not read them yet
+
+
+class Drafter:
+    """Its batch has the same sequences, in the same rows, as the target's."""
+
+    def __init__(self, head: Head, grouping: Grouping, *, traces: bool = False) -> None:
+        self.head = head
+        self.grouping = grouping
+        self.forward = Forward(self._draft, traces=traces)
+        self.batch: Batch | None = None
+        self.pending: PendingPairs | None = None
+        self._consumed = False
+
+    def _draft(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
+        """Of each row's pairs, the hidden state at `last`, and its logits."""
+        tokens, hidden, last = inputs
+        states = self.head.hidden(self.head.language.embed(tokens), hidden, batch)
+        if states.shape[1] > 1:
+            states = mx.take_along_axis(states, last[:, None, None], axis=1)
+        return [states, self.head.language.logits(states)[:, 0]]
+
+    # -- prefill
+
+    def prefill(
+        self, seq: Sequence, embeddings: mx.array, hidden: mx.array, positions: Positions | None
+    ) -> list[mx.array]:
+        """Read the next chunk of a prompt: embeddings as the target got them, and the target's hidden states.
+
+        `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden state
+        is kept: its pair waits for the next token. Returns arrays to wait for.
+        """
+        if seq.draft.batch is None:
+            seq.draft.batch = self.head.batch(self.grouping)
+            seq.draft.batch.deltas[0] = seq.computed.rope_delta
+        if seq.draft.last_hidden is None:
+            embeddings = embeddings[:, 1:]
+        else:
+            hidden = mx.concatenate([seq.draft.last_hidden, hidden], axis=1)
+        seq.draft.last_hidden = mx.contiguous(hidden[:, -1:])
+        width = embeddings.shape[1]
+        if width:
+            seq.draft.batch.begin(width, positions)
+            self.head.hidden(embeddings, hidden[:, :-1], seq.draft.batch)
+            seq.draft.batch.commit()
+        return [seq.draft.last_hidden, *seq.draft.batch.arrays()]
+
+    # -- batch membership
+
+    def join(self, seq: Sequence, at: Placement) -> None:
+        batch = seq.draft.batch if seq.draft.batch is not None else self.head.batch(self.grouping)
+        hidden = self.head.blank if seq.draft.last_hidden is None else seq.draft.last_hidden
+        token, count = mx.array([seq.context[-1:]], dtype=mx.int32), int(seq.draft.last_hidden is not None)
+        seq.draft.batch, seq.draft.last_hidden, seq.draft.prompt_pairs = None, None, batch.lengths[0]
+        if self.batch is None or self.pending is None:
+            self.batch, self.pending, self._consumed = batch, PendingPairs(token, hidden, [count]), False
+            return
+        self.batch.join(batch, at)
+        self._consumed = False  # in case a step failed after it was fed
+        old = self.pending
+        width = old.tokens.shape[1]
+        tokens = mx.concatenate([old.tokens, mx.pad(token, [(0, 0), (0, width - 1)])])
+        states = mx.concatenate([old.hidden, mx.pad(hidden, [(0, 0), (0, width - 1), (0, 0)])])
+        known = _known(old.counts)
+        counts = [*known[: at.row], count, *known[at.row :]]
+        if at.row < len(known):
+            order = mx.array([*range(at.row), len(known), *range(at.row, len(known))])
+            tokens, states = tokens[order], states[order]
+        self.pending = PendingPairs(tokens, states, counts)
+
+    def keep(self, places: list[int]) -> None:
+        if not places or self.batch is None or self.pending is None:
+            self.batch = self.pending = None
+            return
+        self.batch.keep(places)
+        index = mx.array(list(places))
+        known = _known(self.pending.counts)
+        counts = [known[place] for place in places]
+        self.pending = PendingPairs(self.pending.tokens[index], self.pending.hidden[index], counts)
+
+    def last_hidden(self, place: int) -> mx.array:
+        """The target's hidden state at a row's last token, (1, 1, hidden); at the first token of a step in flight."""
+        assert self.pending is not None
+        counts = self.pending.counts
+        last = 0 if isinstance(counts, mx.array) else max(counts[place] - 1, 0)
+        return mx.contiguous(self.pending.hidden[place : place + 1, last : last + 1])
+
+    # -- a step
+
+    def can_run_ahead(self, length: int) -> bool:
+        """Can the head read a step's pairs, and draft on, before the host knows how many count?"""
+        batch = self.batch
+        if batch is None:
+            return False
+        batch.reserve(2 * (length + 1))  # the pairs, and draft tokens beyond them
+        guesses_on = length == 1 or self.forward.is_traced(batch, 1)
+        return guesses_on and self.forward.is_traced(batch, length + 1)
+
+    def propose(self, length: int, choose: Choose) -> list[mx.array]:
+        """`length` draft tokens for every row, each (rows,). Nothing is committed before `add_pending`: a failed step
+        can be retried."""
+        batch, pending = self.batch, self.pending
+        assert batch is not None and pending is not None
+        mark = batch.rollback_point()
+        try:
+            return self._propose(batch, pending, length, choose)
+        finally:
+            batch.roll_back(mark)
+
+    def _propose(self, batch: Batch, pending: PendingPairs, length: int, choose: Choose) -> list[mx.array]:
+        if isinstance(pending.counts, mx.array):
+            last = pending.counts - 1
+        else:
+            last = mx.array([max(count - 1, 0) for count in pending.counts], dtype=mx.int32)
+        outputs, close = self.forward(batch, pending.tokens.shape[1], [pending.tokens, pending.hidden, last])
+        close()
+        self._advance(batch, pending)
+        self._consumed = True
+        zero = mx.zeros_like(last)
+        draft_tokens: list[mx.array] = []
+        while True:
+            hidden, logits = outputs
+            draft_tokens.append(choose(logits, len(draft_tokens), draft_tokens))
+            if len(draft_tokens) == length:
+                return draft_tokens
+            outputs, close = self.forward(batch, 1, [draft_tokens[-1][:, None], hidden, zero])
+            close()
+            batch.advance([1] * batch.rows)
+
+    @staticmethod
+    def _advance(batch: Batch, pending: PendingPairs) -> None:
+        if isinstance(pending.counts, mx.array):
+            batch.advance_on_device(pending.counts, pending.tokens.shape[1])
+        else:
+            batch.advance(pending.counts)
+
+    def add_pending(self, tokens: mx.array, hidden: mx.array, counts: list[int] | mx.array) -> None:
+        """Results of a step: hidden states (rows, width, hidden) and the tokens that followed them."""
+        if self.batch is not None and self.pending is not None:
+            if self._consumed:
+                self._advance(self.batch, self.pending)
+            else:  # a gap: later tokens keep their positions
+                deltas = zip(self.batch.deltas, _known(self.pending.counts), strict=True)
+                self.batch.deltas = [delta + count for delta, count in deltas]
+        self.pending, self._consumed = PendingPairs(tokens, hidden, counts), False
+
+    def sync_lengths(self, kept: list[int]) -> None:
+        """Of the oldest unread step, row i keeps its first `kept[i]` pairs."""
+        if self.batch is not None and self.batch.unsynced:
+            self.batch.sync_lengths(kept)
+        elif self.pending is not None:
+            self.pending.counts = kept
+
+    def arrays(self) -> list[mx.array]:
+        """Arrays to evaluate with each step, so that no graph grows."""
+        pending = [] if self.pending is None else [self.pending.tokens, self.pending.hidden]
+        return pending if self.batch is None else pending + self.batch.arrays()
+
+
+def _known(counts: list[int] | mx.array) -> list[int]:
+    if isinstance(counts, mx.array):
+        raise RuntimeError("rows cannot change before the host has read the last round")
+    return counts

@@ -1,0 +1,210 @@
+"""Self-check and warm-up, on the engine's thread, before its first sequence.
+
+Speculative steps, our kernels and traced steps are compared with plain ones before they are used.
+
+A GPU's kernels are compiled when they are first needed: on CUDA each takes seconds, and every stream waits. So dummy
+sequences join, decode, draft and leave once, in every way that sequences can. Nothing is held afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PictureFile
+
+from paceline import platform
+from paceline.cache.batch import Batch
+from paceline.cache.slot_plan import Grouping
+from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine.forward import DEVICES, PATIENCE, Forward
+from paceline.engine.runner import Runner
+from paceline.engine.sequence import EngineRequest, Sequence
+from paceline.models import check
+from paceline.models.adapter import Adapted
+from paceline.models.loader import LoadedModel
+from paceline.sparse.scorer import Draft
+from paceline.types import Prompt, RequestId, Sampling
+
+log = logging.getLogger("paceline")
+SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
+TURNS = PATIENCE + 2  # steps of one shape: plain, and traced
+PIXELS = 224  # a picture's side
+MAX_TOKENS = 1 << 20
+
+GREEDY = Sampling(temperature=0.0)
+EVERYTHING = Sampling(
+    temperature=0.7,
+    top_p=0.9,
+    top_k=20,
+    min_p=0.01,
+    repetition_penalty=1.1,
+    presence_penalty=0.1,
+    frequency_penalty=0.1,
+    logit_bias={0: 0.5},
+    min_tokens=4,
+    logprobs=2,
+    seed=1,
+)
+
+
+class AnyToken:
+    """A grammar that allows every token."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+
+    def allowed(self, draft_tokens: Collection[int]) -> NDArray[np.bool_]:
+        return np.ones((len(draft_tokens) + 1, self.vocabulary), dtype=np.bool_)
+
+    def accept(self, token: int) -> None:
+        """Every token is allowed."""
+
+
+def warm_up(runner: Runner, *, draft_lengths: Collection[int] = (0,), draft: Draft | None = None) -> float:
+    """Returns the seconds that it took. `draft_lengths`: of the speculative steps to warm up. Errors are only logged:
+    the first request that needs the same kernel will wait, or fail, by itself."""
+    begun = time.perf_counter()
+    try:
+        _WarmUp(runner, draft).run(list(draft_lengths))
+    except Exception as error:  # noqa: BLE001  no request waits yet
+        log.warning("the warm-up broke off: %s", error, exc_info=error)
+    finally:
+        runner.reset()
+        mx.clear_cache()
+    return time.perf_counter() - begun
+
+
+class _WarmUp:
+    def __init__(self, runner: Runner, draft: Draft | None) -> None:
+        self.runner = runner
+        self.draft = draft
+
+    def run(self, draft_lengths: list[int]) -> None:
+        for draft_length in draft_lengths:
+            self.batch(draft_length, [self.seq(SHORT), self.seq(SHORT + 1), self.seq(LONG)])
+        self.batch(draft_lengths[-1], [self.seq(SHORT, EVERYTHING), self.seq(SHORT)])
+        self.batch(0, [self.seq(SHORT, EVERYTHING), self.seq(SHORT, grammar=AnyToken(self.runner.language.vocab_size))])
+        self.scored()
+        batch = [self.seq(SHORT)]
+        if self.runner.model.vision is not None:
+            batch.append(self.with_image())
+        if self.draft is not None:
+            batch.append(self.sparse(self.draft))
+        if len(batch) > 1:
+            self.batch(0, batch)
+
+    def seq(
+        self, tokens: int, sampling: Sampling = GREEDY, grammar: Any = None, prompt: Prompt | None = None
+    ) -> Sequence:
+        text = TextStream(ByteDetokenizer(lambda token: b""))
+        prompt = prompt or Prompt((0,) * tokens, cached=False)
+        request = EngineRequest(RequestId("warm-up"), prompt, sampling, MAX_TOKENS)
+        seq = Sequence(request, text, lambda delta: None, grammar)
+        seq.draft.mtp_prefill = self.runner.drafter is not None
+        return seq
+
+    def prefill(self, seq: Sequence) -> None:
+        """Its prompt, in two chunks."""
+        for size in (seq.remaining // 2, seq.remaining - seq.remaining // 2):
+            mx.eval(self.runner.prefill(seq, size))
+
+    def batch(self, draft_length: int, seqs: Collection[Sequence]) -> None:
+        """They join one after another, decode for a while, and leave in the order in which they came."""
+        runner = self.runner
+        inside: list[Sequence] = []
+        for seq in seqs:
+            if seq.remaining:
+                self.prefill(seq)
+            inside.append(seq)
+            self.steps(inside, draft_length)
+        while inside:
+            inside.pop(0).finished = "abort"
+            if inside:
+                self.steps(inside, draft_length)
+        runner.reset()
+
+    def steps(self, seqs: Collection[Sequence], draft_length: int) -> None:
+        runner = self.runner
+        for seq in seqs:
+            seq.draft.length = draft_length if seq.draft.mtp_prefill else 0
+        deep = draft_length if any(seq.draft.length for seq in seqs) else 0
+        for _ in range(TURNS):
+            step = runner.decode(seqs, deep)
+            if step.result_pending:
+                runner.read(step)
+            runner.collect(step)
+
+    def scored(self) -> None:
+        """Prompts whose own scores, or whose states, are asked for."""
+        self.prefill(self.seq(SHORT, Sampling(prompt_logprobs=2)))
+        self.prefill(self.seq(SHORT, prompt=Prompt((0,) * SHORT, cached=False, pooling="mean")))
+
+    def with_image(self) -> Sequence:
+        vision = self.runner.model.vision
+        assert vision is not None
+        image = vision.preprocess(PictureFile.new("RGB", (PIXELS, PIXELS)))
+        tokens = (0,) * 4 + (vision.image_token,) * vision.tokens(image) + (0,) * 4
+        seq = self.seq(0, prompt=Prompt(tokens, images=(image,), cached=False))
+        self.runner.encode(seq)
+        return seq
+
+    def sparse(self, draft: Draft) -> Sequence:
+        seq = self.seq(LONG)
+        seq.draft.mtp_prefill = False
+        scorer = draft.scorer(seq.prompt.token_ids, (), None)
+        while scorer.left:
+            mx.eval(scorer.read(LONG // 2))
+        scorer.scores()
+        places = np.arange(LONG)
+        self.runner.keep_only(seq, places[(places % 64 < 32) | (places == LONG - 1)], 0)
+        return seq
+
+
+def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
+    """Check rounds and traced steps against plain decoding on this machine, and drop what disagrees.
+
+    Returns whether steps are traced; a model whose rounds disagree loses its head.
+    """
+    language = model.language
+    if not isinstance(model.head, str) and not _rounds_agree(language, grouping):
+        with_kernels = language.use_kernels(False)
+        if with_kernels and _rounds_agree(language, grouping):
+            log.warning("our kernels disagree with their plain forms in rounds, and are not used")
+        else:
+            model.head = "rounds do not give what plain decoding gives on this machine"
+            if with_kernels:  # in plain steps they were right
+                language.use_kernels(True)
+    if not isinstance(model.head, str):
+        model.head.use_kernels(language.uses_kernels)
+    if platform.device_kind() not in DEVICES or language.dynamic_rope:
+        return False
+    forward = Forward(lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, patience=1)
+
+    def step(tokens: mx.array, batch: Batch, tentative: bool) -> tuple[mx.array, Callable[[], None]]:
+        (logits,), close = forward(batch, tokens.shape[1], [tokens], tentative=tentative)
+        return logits, close
+
+    try:
+        same = check.agrees(language, grouping, step)
+        if same and not isinstance(model.head, str):
+            same = check.rolls_back(language, grouping, step)
+        if same and forward.traced_calls:
+            return True
+        log.warning("the traced decode step disagrees with the plain one, and is not used")
+    except Exception as error:  # noqa: BLE001  a model that cannot be traced is served without
+        log.warning("the decode step of this model cannot be traced, and runs as it is: %s", error)
+    return False
+
+
+def _rounds_agree(language: Adapted, grouping: Grouping) -> bool:
+    try:
+        return check.rolls_back(language, grouping, check.plain_step(language))
+    except Exception as error:  # noqa: BLE001  any failure means: no rounds
+        log.warning("a round failed at start-up: %s", error)
+        return False

@@ -1,0 +1,42 @@
+// x @ weight.T for a few rows x and a large bf16 weight (linear_cuda.py).
+// A block computes 16 outputs of all rows. Its 8 warps divide the inputs among them and add up at the end. Any 16 inputs
+// may go into a tensor-core step, as long as both operands use the same: a lane reads 8 consecutive ones.
+constexpr int Warps = 8;
+const int rows = sizes[0], inputs = sizes[1], outputs = sizes[2];
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
+const int first = blockIdx.y * 16;
+__shared__ float part[Warps][16][8 * Tiles];
+float sum[Tiles][4];
+for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[t][i] = 0.0f;
+auto multiply = [](float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+};
+const T* upper = weight + size_t(first + group) * inputs;
+const T* lower = upper + size_t(8) * inputs;
+#pragma unroll 4
+for (int k = warp * 32 + quad * 8; k < inputs; k += Warps * 32) {
+    const uint4 a = *reinterpret_cast<const uint4*>(upper + k);
+    const uint4 b = *reinterpret_cast<const uint4*>(lower + k);
+    for (int t = 0; t < Tiles; ++t) {
+        const int row = min(t * 8 + group, rows - 1);
+        const uint4 v = *reinterpret_cast<const uint4*>(x + size_t(row) * inputs + k);
+        multiply(sum[t], a.x, b.x, a.y, b.y, v.x, v.y);
+        multiply(sum[t], a.z, b.z, a.w, b.w, v.z, v.w);
+    }
+}
+for (int t = 0; t < Tiles; ++t) {
+    for (int i = 0; i < 4; ++i) part[warp][group + 8 * (i / 2)][t * 8 + quad * 2 + i % 2] = sum[t][i];
+}
+__syncthreads();
+for (int i = threadIdx.x; i < 16 * 8 * Tiles; i += blockDim.x) {
+    const int output = i % 16, row = i / 16;
+    if (row < rows) {
+        float total = 0.0f;
+        for (int w = 0; w < Warps; ++w) total += part[w][output][row];
+        out[size_t(row) * outputs + first + output] = T(total);
+    }
+}

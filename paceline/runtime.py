@@ -1,0 +1,231 @@
+"""Everything that exists between a service's start and stop: the engine's thread, and what turns requests into
+sequences."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from paceline import platform
+from paceline.cache.radix import PrefixKey
+from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
+from paceline.conversation.parsing.formats import choose_format, opens_reasoning
+from paceline.delta_stream import DeltaDispatcher, DeltaStream
+from paceline.engine.limits import Limits
+from paceline.errors import InvalidRequest, PromptTooLong
+from paceline.requests import ChatRequest, GenerateRequest
+from paceline.settings import Settings
+from paceline.stats import SpecPrefillStats, Stats
+from paceline.types import Prompt, RequestId, Sampling
+
+if TYPE_CHECKING:
+    from paceline.engine.core import EngineCore
+
+Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
+PROMPT_THREADS = 16  # threads that build prompts and compile grammars
+MEDIA_THREADS = 4  # threads for prompts with pictures or very long texts
+
+
+class Runtime:
+    """Complete when constructed: the model is loaded and the engine runs."""
+
+    def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool]) -> None:
+        platform.prepare(settings.blas, exact=settings.dtype == "float32")
+        from paceline.engine.startup import Startup
+        from paceline.engine.thread import EngineThread
+
+        self.requests: dict[RequestId, Literal["open", "aborted"]] = {}
+        self.prompt_pool = ThreadPoolExecutor(PROMPT_THREADS, "paceline-prompt")
+        self.media_pool = ThreadPoolExecutor(MEDIA_THREADS, "paceline-media")
+        self.dispatcher = DeltaDispatcher()
+        self.startup = Startup(settings, progress, wanted, self.dispatcher.flush)
+        self.engine = EngineThread(self.startup.build)
+        self.settings = settings
+        try:
+            self.engine.start()
+            self._prepare()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        """Build what requests need from the loaded model."""
+        from paceline.conversation.media import Loader
+        from paceline.conversation.prompt import PromptBuilder
+        from paceline.conversation.tokenizer import Tokenizer
+        from paceline.conversation.video import VideoLimits
+
+        settings = self.settings
+        tokenizer: Tokenizer = self.startup.tokenizer
+        self.limits = Limits(
+            context_length=self.startup.context_length,
+            vocab_size=self.startup.vocab_size,
+            max_choices=settings.max_choices,
+            max_stop_strings=settings.max_stop_strings,
+            max_logprobs=settings.max_logprobs,
+            max_draft=settings.max_draft,
+            no_head=self.startup.router.no_head,
+            no_sparse=self.startup.no_sparse,
+            reads_sparsely=settings.specprefill == "auto",
+        )
+        template = tokenizer.chat_template or ""
+        special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
+        self.answer_format = choose_format(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.format_tokens = frozenset(special[text] for text in self.answer_format.special)
+        self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
+        # At start, before anybody waits for a token: with a large vocabulary it blocks all threads for a second or two.
+        threading.Thread(target=self.grammars.prepare, name="paceline-grammar", daemon=True).start()
+        self.prompts = PromptBuilder(
+            tokenizer,
+            self.startup.vision,
+            max_images=settings.max_images,
+            loader=Loader.of(settings),
+            video_processor=None if self.startup.vision is None else self.startup.vision.video_processor,
+            video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
+            context_length=self.startup.context_length,
+            memory=self.startup.memory,
+        )
+
+    def check_prompt(self, prompt: Prompt, field: str) -> None:
+        if not prompt.token_ids:
+            raise InvalidRequest("The prompt is empty.", field=field)
+        if len(prompt.token_ids) >= self.limits.context_length:
+            raise PromptTooLong(len(prompt.token_ids), self.limits.context_length, field=field)
+        unknown = next((t for t in prompt.token_ids if not 0 <= t < self.limits.vocab_size), None)
+        if unknown is not None:
+            raise InvalidRequest(
+                f"The prompt has token {unknown}; this model's tokens are 0 to {self.limits.vocab_size - 1}.",
+                field=field,
+            )
+        sizes = [image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images]
+        self.startup.admission.check(len(prompt.token_ids), sizes, field)
+
+    async def run_in_executor(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
+        """Run slow work off the event loop. `heavy`: it may wait for memory, so it gets a pool of its own."""
+        pool = self.media_pool if heavy else self.prompt_pool
+        return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+
+    def compile_grammar(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
+        """The compiled grammar. If the prompt opens a reasoning block, the grammar applies after that block."""
+        think = self.answer_format.think_format
+        if think is not None and opens_reasoning(prompt.tail, self.answer_format):
+            spec = spec.following(think.close)
+        return self.grammars.compile(spec)
+
+    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
+        """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached."""
+        prefix = self.engine.core.prefix
+        return None if prefix is None else prefix.cache_key(prompt)
+
+    def submit(
+        self,
+        request: ChatRequest | GenerateRequest,
+        ids: Sequence[RequestId],
+        prompt: Prompt,
+        stream: DeltaStream,
+        grammar: Compiled | None,
+        cache_key: PrefixKey | None,
+    ) -> None:
+        """Submit one sequence per choice to the engine, which alone keeps them."""
+        from paceline.conversation.text import TextStream
+        from paceline.engine import sequence
+
+        tokenizer = self.prompts.tokenizer
+        room = self.limits.context_length - len(prompt.token_ids)
+        shown = self.format_tokens if request.keep_format_tokens else frozenset()
+        sequences = []
+        for index, choice_id in enumerate(ids):
+            sampling = _choice_sampling(request.sampling, index)
+            engine_request = sequence.EngineRequest(
+                choice_id,
+                prompt,
+                sampling,
+                max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
+                speculation=self.startup.router.route(prompt, sampling),
+                eos_ids=tokenizer.eos_ids,
+                tenant=request.tenant,
+                priority=request.priority,
+                cache_key=cache_key,
+            )
+            text = TextStream(tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
+            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
+            sequences.append(sequence.Sequence(engine_request, text, stream.sink(index), matcher))
+        siblings = sequence.Siblings(sequences)
+        for seq in sequences:
+            seq.siblings = siblings
+            self.engine.submit(seq)
+
+    def abort(self, ids: Sequence[RequestId]) -> None:
+        for choice_id in ids:
+            self.engine.abort(choice_id)
+
+    def stop(self) -> None:
+        self.engine.stop()
+        self.startup.close()
+        for pool in (self.prompt_pool, self.media_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def stats(self) -> Stats:
+        """The engine's, with what is known of the model since it was loaded."""
+        stats, loaded = self.engine.core.stats(), self.startup
+        spec = loaded.speculation
+        return replace(
+            stats,
+            model=loaded.model,
+            request_memory=loaded.memory.stats(),
+            spec_decode=replace(
+                stats.spec_decode,
+                enabled=spec.enabled,
+                reason=spec.reason,
+                setting=spec.setting,
+                max_draft=spec.max_draft,
+            ),
+            specprefill=with_reason(stats.specprefill, self.limits.no_sparse),
+        )
+
+
+def with_reason(specprefill: SpecPrefillStats, reason: str | None) -> SpecPrefillStats:
+    """Where prompts are not read sparsely, why."""
+    return specprefill if specprefill.enabled else replace(specprefill, reason=reason or "the engine does not run")
+
+
+def clear_caches(engine: EngineCore) -> dict[str, int]:
+    """Clear what is kept of prompts, the draft's own included, and return its memory to the system; returns what was
+    freed. On the engine's thread."""
+    freed = {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
+    if engine.prefix is not None:
+        freed |= engine.prefix.clear()
+    if engine.sparse is not None:
+        freed["bytes"] += engine.sparse.stats().draft_cache_bytes
+        engine.sparse.clear()
+    _release_memory()
+    return freed
+
+
+def release_model_memory() -> None:
+    """Return the model's memory to the system, after its last references are collected."""
+    import gc
+
+    gc.collect()
+    _release_memory()
+
+
+def _release_memory() -> None:
+    """MLX pools freed buffers, and the C library pools what MLX frees: both are emptied."""
+    import mlx.core as mx
+
+    mx.synchronize()  # copies in progress hold their sources
+    mx.clear_cache()
+    platform.trim_host_memory()
+
+
+def _choice_sampling(sampling: Sampling, index: int) -> Sampling:
+    """The n choices of a seeded request differ from each other, and are the same every time."""
+    if sampling.seed is None or index == 0:
+        return sampling
+    return replace(sampling, seed=sampling.seed ^ (index * 0x9E3779B97F4A7C15))
