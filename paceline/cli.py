@@ -6,6 +6,7 @@ import difflib
 import inspect
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -245,8 +246,24 @@ def serve(
     """
     if settings.port:
         preflight.listen(settings).close()  # a port in use is said before the imports that take seconds
+    with _signals_end_it():
+        _serve(settings, continuous_batching, enable_mtp, mllm)
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Until uvicorn handles signals there is no request to drain: the first one ends the process with 0."""
+    before = {sig: signal.signal(sig, lambda *_: os._exit(0)) for sig in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+
+
+def _serve(settings: Settings, *taken_flags: bool) -> None:
     _start(settings)
-    taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
+    taken = zip(VLLM_MLX_FLAGS, taken_flags, strict=True)
     if given := [flag for flag, on in taken if on]:
         logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 
