@@ -77,8 +77,8 @@ def _usage(error: Any) -> str:
     """What is wrong with the command line, what may have been meant, and where to look."""
     path = "paceline" if error.ctx is None else error.ctx.command_path
     if not hasattr(error, "possibilities") or error.ctx is None:  # it is about something else than an unknown option
-        said = error.format_message().rstrip(".")
-        return said if said.endswith("?") else f"{said}; see {path} --help"
+        message = error.format_message().rstrip(".")
+        return message if message.endswith("?") else f"{message}; see {path} --help"
     options = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
     options = [name for name in options if name not in VLLM_MLX_FLAGS]
     name = error.option_name
@@ -245,7 +245,7 @@ def serve(
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
     if settings.port:
-        preflight.listen(settings).close()  # a port in use is said before the imports that take seconds
+        preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
     with _signals_end_it():
         _serve(settings, continuous_batching, enable_mtp, mllm)
 

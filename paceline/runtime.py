@@ -1,5 +1,4 @@
-"""Everything that exists between a service's start and stop: the engine's thread, and what turns requests into
-sequences."""
+"""What exists between a service's start and stop: the engine's thread, and what turns requests into sequences."""
 
 from __future__ import annotations
 
