@@ -117,7 +117,7 @@ class PromptBuilder:
                 ids = self.tokenizer.encode(prompt)
         else:
             ids = list(prompt)
-        return Prompt(self._expanded(ids, (), field), marks=self._boundary_finder.text(ids))
+        return Prompt(self._expanded(ids, (), field), boundaries=self._boundary_finder.text(ids))
 
     # -- texts
 
