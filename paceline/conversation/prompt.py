@@ -157,7 +157,7 @@ class PromptBuilder:
         if not parts:
             return [], []
         loading = self.loader.request()
-        media = [self._picture(part, loading) if isinstance(part, ImagePart) else part for part in parts]
+        media = [loading.open(part.url, part.place) if isinstance(part, ImagePart) else part for part in parts]
         self._check_pixels(media)
         left = sum(self._patch_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
@@ -188,16 +188,13 @@ class PromptBuilder:
 
     def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
         if isinstance(medium, Encoded):
-            return 0 if self.image_processor is None else self.image_processor.patch_bytes(medium.pixels)
-        return 0 if self.video_processor is None else self.video_processor.patch_bytes(self.video_limits.pixels)
-
-    def _picture(self, part: ImagePart, loading: Loading) -> Encoded:
-        if self.image_processor is None:
-            raise InvalidRequest("This model takes no images.", field=part.place)
-        return loading.open(part.url, part.place)
+            assert self.image_processor is not None  # else `checked` has raised
+            return self.image_processor.patch_bytes(medium.pixels)
+        assert self.video_processor is not None
+        return self.video_processor.patch_bytes(self.video_limits.pixels)
 
     def _image(self, encoded: Encoded) -> Image:
-        assert self.image_processor is not None  # else `_picture` has raised
+        assert self.image_processor is not None
         processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
             try:
@@ -214,8 +211,7 @@ class PromptBuilder:
 
     def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Image], str]:
         """A video's groups of frames, and the text that replaces its placeholder: each group after its time."""
-        if self.video_processor is None:
-            raise InvalidRequest("This model takes no video.", field=part.place)
+        assert self.video_processor is not None
         needed = self.video_limits.decoding_bytes + self.video_processor.patch_bytes(self.video_limits.pixels)
         with self.memory.work.holding(needed, "The video", part.place):
             clip = video.load(part, loading, self.video_limits)

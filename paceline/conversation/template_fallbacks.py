@@ -11,7 +11,6 @@ from typing import Any
 
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import (
-    Content,
     Message,
     arguments_of,
     is_blank,
@@ -79,7 +78,7 @@ def apply_fallback(
         result = _split_calls(result) if Change.SPLIT in fallback else result
     if Change.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
-        result = _merge_opening(result)
+        result = [*neighbours_merged(result[:2]), *result[2:]]
     if Change.ALTERNATE in fallback:
         result = neighbours_merged(result)
         if result[0]["role"] == "assistant":
@@ -100,11 +99,6 @@ def _describe_tools(messages: list[Message], tools: Tools) -> list[Message]:
     return [{**messages[0], "content": joined([messages[0]["content"], text])}, *messages[1:]]
 
 
-def _merge_opening(messages: list[Message]) -> list[Message]:
-    """The former system message and the user's first message as one."""
-    return [*neighbours_merged(messages[:2]), *messages[2:]]
-
-
 # -- tool calls as text
 
 
@@ -114,7 +108,8 @@ def _as_text(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message["role"] == "tool":
             name = names.get(message.get("tool_call_id")) or message.get("name") or "the call"
-            content = _with_opening(RESULT_OPENING.format(name=name), message["content"])
+            opening, content = RESULT_OPENING.format(name=name), message["content"]
+            content = opening + content if isinstance(content, str) else [{"type": "text", "text": opening}, *content]
             message = {"role": "user", "content": content}
         elif calls := message.get("tool_calls"):
             names |= {call["id"]: call["function"]["name"] for call in calls if isinstance(call.get("id"), str)}
@@ -122,12 +117,6 @@ def _as_text(messages: Sequence[Message]) -> list[Message]:
             message = {key: value for key, value in message.items() if key != "tool_calls"} | {"content": said}
         result.append(message)
     return neighbours_merged(result)
-
-
-def _with_opening(opening: str, content: Content) -> Content:
-    if isinstance(content, str):
-        return opening + content
-    return [{"type": "text", "text": opening}, *content]
 
 
 # -- tool calls as some templates require them

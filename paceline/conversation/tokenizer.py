@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlx_lm.utils import load_tokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from paceline.conversation.template import Template, Templates, read_template
 from paceline.conversation.text import ByteDetokenizer, Detokenizer, WindowDetokenizer
@@ -111,7 +112,7 @@ class Tokenizer:
         if not _is_byte_level(description.get("decoder")):
             return None
         added = {int(token["id"]): token["content"].encode() for token in description.get("added_tokens", [])}
-        table = _byte_of_character()
+        table = {character: byte for byte, character in bytes_to_unicode().items()}
         pieces = {}
         for piece, token_id in self._backend.get_vocab(with_added_tokens=False).items():
             if all(character in table for character in piece):
@@ -220,11 +221,3 @@ def _is_byte_level(decoder: Any) -> bool:
         parts = decoder.get("decoders", [])
         return len(parts) == 1 and _is_byte_level(parts[0])
     return decoder.get("type") == "ByteLevel"
-
-
-def _byte_of_character() -> dict[str, int]:
-    """GPT-2's way to write bytes as printable characters, inverted."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return table | {chr(256 + place): byte for place, byte in enumerate(others)}

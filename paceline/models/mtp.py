@@ -94,7 +94,9 @@ def _module(tensors: dict[str, mx.array], language: Adapted, config: dict[str, A
     inner = language.inner
     weights = _renamed(tensors)
     if hugging_face:  # their norms multiply by 1 + weight
-        weights = {name: value + 1 if _is_norm(name, value) else value for name, value in weights.items()}
+        weights = {
+            name: value + 1 if value.ndim == 1 and name.endswith(NORMS) else value for name, value in weights.items()
+        }
     layers = 1 + max((int(name.split(".")[1]) for name in weights if name.startswith("layers.")), default=-1)
     if layers < 1:
         raise LoadError("it has no layer")
@@ -105,10 +107,6 @@ def _module(tensors: dict[str, mx.array], language: Adapted, config: dict[str, A
     mx.eval(module.parameters())
     wrap_layers(module, config)
     return module
-
-
-def _is_norm(name: str, value: mx.array) -> bool:
-    return value.ndim == 1 and name.endswith(NORMS)
 
 
 def _renamed(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
