@@ -12,7 +12,7 @@ from PIL.Image import Image as Picture
 
 from paceline.conversation import video
 from paceline.conversation.cache_boundaries import BoundaryFinder
-from paceline.conversation.media import LARGE, Encoded, Loader, Loading
+from paceline.conversation.media import LARGE, EncodedImage, Loader, Loading
 from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
@@ -165,7 +165,7 @@ class PromptBuilder:
         video_texts: list[str] = []
         try:
             for medium in media:
-                if isinstance(medium, Encoded):
+                if isinstance(medium, EncodedImage):
                     made = [self._image(medium)]
                 else:
                     made, written = self._video(medium, loading)
@@ -178,22 +178,22 @@ class PromptBuilder:
             self.memory.media.give_back(left)
         return images, video_texts
 
-    def _check_pixels(self, media: Sequence[Encoded | VideoPart]) -> None:
-        pixels = sum(medium.pixels for medium in media if isinstance(medium, Encoded))
+    def _check_pixels(self, media: Sequence[EncodedImage | VideoPart]) -> None:
+        pixels = sum(medium.pixels for medium in media if isinstance(medium, EncodedImage))
         most = LARGEST_PICTURES * self.loader.max_pixels
         if pixels > most:
             raise InvalidRequest(
                 f"The request's images have {pixels} pixels together, and at most {most} are allowed.", field="messages"
             )
 
-    def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
-        if isinstance(medium, Encoded):
+    def _patch_bytes(self, medium: EncodedImage | VideoPart) -> int:
+        if isinstance(medium, EncodedImage):
             assert self.image_processor is not None  # else `checked` has raised
             return self.image_processor.patch_bytes(medium.pixels)
         assert self.video_processor is not None
         return self.video_processor.patch_bytes(self.video_limits.pixels)
 
-    def _image(self, encoded: Encoded) -> Image:
+    def _image(self, encoded: EncodedImage) -> Image:
         assert self.image_processor is not None
         processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):

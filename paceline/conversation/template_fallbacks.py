@@ -32,7 +32,7 @@ To call functions, answer with nothing but one JSON object a line for each call,
 RESULT_OPENING = "Result of {name}:\n"
 
 
-class Change(Enum):
+class FallbackChange(Enum):
     """What a fallback changes. The value is for the log."""
 
     IDS = "tool call ids of nine letters and digits"
@@ -43,24 +43,24 @@ class Change(Enum):
     ALTERNATE = "user and assistant in turns"
 
 
-Fallback = frozenset[Change]
+Fallback = frozenset[FallbackChange]
 
 # In order of preference: each changes more than the ones before. None loses text.
 FALLBACKS: tuple[Fallback, ...] = (
     frozenset(),
-    frozenset({Change.IDS}),
-    frozenset({Change.SPLIT}),
-    frozenset({Change.IDS, Change.SPLIT}),
-    frozenset({Change.DESCRIBE}),
-    frozenset({Change.SYSTEM}),
-    frozenset({Change.SYSTEM, Change.IDS, Change.SPLIT}),
-    frozenset({Change.SYSTEM, Change.DESCRIBE}),
-    frozenset({Change.CALLS}),
-    frozenset({Change.CALLS, Change.DESCRIBE}),
-    frozenset({Change.SYSTEM, Change.CALLS}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.DESCRIBE}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE, Change.DESCRIBE}),
+    frozenset({FallbackChange.IDS}),
+    frozenset({FallbackChange.SPLIT}),
+    frozenset({FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.CALLS}),
+    frozenset({FallbackChange.CALLS, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.ALTERNATE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.ALTERNATE, FallbackChange.DESCRIBE}),
 )
 
 
@@ -69,17 +69,17 @@ def apply_fallback(
 ) -> tuple[list[Message], Tools | None]:
     """A normalized conversation with the fallback's changes. Texts and images keep their order."""
     result = list(messages)
-    if Change.DESCRIBE in fallback and tools:
+    if FallbackChange.DESCRIBE in fallback and tools:
         result, tools = _describe_tools(result, tools), None
-    if Change.CALLS in fallback:
+    if FallbackChange.CALLS in fallback:
         result = _as_text(result)
     else:
-        result = _with_short_ids(result) if Change.IDS in fallback else result
-        result = _split_calls(result) if Change.SPLIT in fallback else result
-    if Change.SYSTEM in fallback:
+        result = _with_short_ids(result) if FallbackChange.IDS in fallback else result
+        result = _split_calls(result) if FallbackChange.SPLIT in fallback else result
+    if FallbackChange.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
         result = [*neighbours_merged(result[:2]), *result[2:]]
-    if Change.ALTERNATE in fallback:
+    if FallbackChange.ALTERNATE in fallback:
         result = neighbours_merged(result)
         if result[0]["role"] == "assistant":
             result = [{"role": "user", "content": ""}, *result]

@@ -49,7 +49,7 @@ class MTPModule(nn.Module):  # type: ignore[misc]
 
 
 @dataclass(slots=True)
-class Head:
+class MTPHead:
     """`hidden` takes pairs and gives the head's hidden states; `language.logits` turns them into draft logits."""
 
     module: MTPModule
@@ -74,7 +74,7 @@ class Head:
         return sum(array.nbytes for _, array in tree_flatten(self.module.parameters()))
 
 
-def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any], hugging_face: bool) -> Head | str:
+def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any], hugging_face: bool) -> MTPHead | str:
     """The head, or the reason why there is none: a model that cannot draft is served without."""
     if not tensors:
         return "the checkpoint has no MTP head"
@@ -85,7 +85,7 @@ def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any
     if text.get("mtp_use_dedicated_embeddings"):
         return "the MTP head has embeddings of its own, which Paceline does not know yet"
     try:
-        return Head(_module(tensors, language, config, hugging_face), language)
+        return MTPHead(_module(tensors, language, config, hugging_face), language)
     except Exception as error:  # noqa: BLE001  the model itself can still be served
         return f"the MTP head cannot be built: {one_line(error)}"
 
