@@ -146,6 +146,12 @@ class Tokenizer:
         return self.templates
 
     @property
+    def library_tool_parser(self) -> str | None:
+        """The name of mlx-lm's tool parser for this checkpoint, if it knows one."""
+        found: str | None = self._wrapped.init_kwargs.get("tool_parser_type")
+        return found
+
+    @property
     def chat_template(self) -> str | None:
         """The Jinja source of the template for tools; None if it is code of mlx-lm's, or there is none."""
         return None if self.templates is None else self.templates.with_tools.source

@@ -96,6 +96,11 @@ _think_formats: Mapping[str, ThinkFormat] = {
     "gemma": ThinkFormat("<|channel>thought", "<channel|>"),
 }
 
+# Our names of mlx-lm's tool parsers; the others have the same name.
+LIBRARY_PARSERS = {
+    **{"json_tools": "hermes", "pythonic": "llama3_pythonic", "glm47": "glm", "laguna": "glm"},
+    **{"gemma4": "gemma", "minimax_m2": "minimax"},
+}
 TOOL_PARSERS = (AUTO, NONE, *_tool_formats, HARMONY)
 REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
 
@@ -137,13 +142,17 @@ def choose_format(
     special_tokens: Collection[str] = (),
     tool_parser: str | None = None,
     reasoning_parser: str | None = None,
+    library_parser: str | None = None,
 ) -> OutputFormat:
-    """The format of a model with this chat template. A named parser is taken; None and "auto" go by the template."""
+    """The format of a model with this chat template. A named parser is taken; None and "auto" go by the template.
+
+    `library_parser` is mlx-lm's tool parser, taken for a template without source: one that is code of mlx-lm's.
+    """
     named_tools = _checked("tool-parser", tool_parser, TOOL_PARSERS)
     named_reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
-    chosen = OutputFormat(
-        named_tools or _tools_of(template, special_tokens), named_reasoning or _reasoning_of(template)
-    )
+    theirs = LIBRARY_PARSERS.get(library_parser or "", library_parser)
+    tools = theirs if theirs in _tool_formats and not template else _tools_of(template, special_tokens)
+    chosen = OutputFormat(named_tools or tools, named_reasoning or _reasoning_of(template))
     log.info(
         "tool calls are parsed as %s (%s), reasoning as %s (%s)",
         chosen.tools,
@@ -205,7 +214,7 @@ def _tools_of(template: str, special_tokens: Collection[str]) -> str:
     ):
         if all(marker in template for marker in markers):
             return name
-    xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3's template is code of mlx-lm's
+    xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3, by its vocabulary, as in mlx-lm
     return "kimi_k3" if all(token in special_tokens for token in xtml) else "json"
 
 
