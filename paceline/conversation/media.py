@@ -42,7 +42,7 @@ LARGE = 1 << 24  # pixels; image processors scale every image below this
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Loader:
     """Loads media by address: `data:` always, http(s) with `fetcher`, `file:` with `folder`. Thread-safe."""
 
