@@ -19,7 +19,7 @@ from mlx_lm.models.qwen3_5 import DecoderLayer
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models.adapter import MROPE_FAMILIES, Adapted, switch_kernels, wrap_layers
+from paceline.models.adapter import MROPE_FAMILIES, Adapted, stored_quantization, switch_kernels, wrap_layers
 from paceline.models.files import one_line
 
 log = logging.getLogger("paceline")
@@ -135,24 +135,17 @@ def _quantize(module: MTPModule, weights: dict[str, mx.array], config: dict[str,
     special = getattr(inner, "quant_predicate", None)
 
     def predicate(path: str, part: nn.Module) -> bool | dict[str, Any]:
-        if not hasattr(part, "to_quantized"):
-            return False
         if stored:
-            if f"{path}.scales" not in weights:
-                return False
-            inputs = part.weight.shape[-1]
-            group = inputs // weights[f"{path}.scales"].shape[-1]
-            bits = weights[f"{path}.weight"].shape[-1] * 32 // inputs
-            return {**rule, "group_size": group, "bits": bits}
-        if path == "fc" or part.weight.shape[-1] % rule["group_size"]:
+            found = stored_quantization(path, part, weights)
+            return False if found is None else {**rule, **found}
+        if not hasattr(part, "to_quantized") or path == "fc" or part.weight.shape[-1] % rule["group_size"]:
             return False
         chosen: bool | dict[str, Any] = special(path, part) if special else True
         return chosen if isinstance(chosen, dict) else rule if chosen else False
 
-    if stored:
-        nn.quantize(module, **rule, class_predicate=predicate)
-    else:
+    if not stored:
         module.load_weights(list(weights.items()), strict=True)
-        nn.quantize(module, **rule, class_predicate=predicate)
+    nn.quantize(module, **rule, class_predicate=predicate)
+    if not stored:
         weights.clear()
         weights.update(tree_flatten(module.parameters()))
