@@ -39,13 +39,6 @@ class ThinkFormat:
     close: str
 
 
-# Special tokens inside the text that mlx-lm's parsers take.
-_inner = {
-    "kimi_k2": ("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
-    "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>"),
-    "longcat": ("<longcat_arg_key>", "</longcat_arg_key>", "<longcat_arg_value>", "</longcat_arg_value>"),
-    "function_gemma": ("<escape>",),
-}
 _hermes = ToolFormat(call_formats.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
 _tool_formats: Mapping[str, ToolFormat] = {
     "qwen": _hermes,
@@ -80,8 +73,10 @@ _tool_formats: Mapping[str, ToolFormat] = {
     ),
     "gemma": ToolFormat(call_formats.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
     **{
-        name: ToolFormat(call_formats.mlx_lm_reader(name), (start,), inner=(end, *_inner.get(name, ())))
-        for name, (start, end) in call_formats.MLX_LM_MARKERS.items()
+        name: ToolFormat(
+            partial(call_formats.read_by_library, name=name), (format.start,), inner=(format.end, *format.inner)
+        )
+        for name, format in call_formats.LIBRARY_FORMATS.items()
     },
     "json": ToolFormat(
         call_formats.read_json, tuple(call_formats.JSON_MARKERS), ("{", "["), tuple(call_formats.JSON_MARKERS.values())
