@@ -145,7 +145,7 @@ def choose_format(
     """
     named_tools = _checked("tool-parser", tool_parser, TOOL_PARSERS)
     named_reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
-    theirs = LIBRARY_PARSERS.get(library_parser or "", library_parser)
+    theirs = LIBRARY_PARSERS.get(library_parser or "", library_parser or "")
     tools = theirs if theirs in _tool_formats and not template else _tools_of(template, special_tokens)
     chosen = OutputFormat(named_tools or tools, named_reasoning or _reasoning_of(template))
     log.info(
