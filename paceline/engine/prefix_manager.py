@@ -312,15 +312,15 @@ class PrefixManager:
             return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
         wanted = {last}
         if self.needs_state:
-            marks = [mark for mark in seq.prompt.marks if begin < mark <= last]
+            boundaries = [boundary for boundary in seq.prompt.boundaries if begin < boundary <= last]
             wanted.update(
-                marks[:1] + marks[-1:]
+                boundaries[:1] + boundaries[-1:]
             )  # the end of the system prompt, if it is not cached yet; the start of the last turn
             before = begin
-            for mark in marks:
-                if mark - before >= MIN_SPACING * mark:
-                    wanted.add(mark)
-                    before = mark
+            for boundary in boundaries:
+                if boundary - before >= MIN_SPACING * boundary:
+                    wanted.add(boundary)
+                    before = boundary
             if begin < hit.known <= last:
                 wanted.add(hit.known)
         stops: list[int] = []
