@@ -158,7 +158,7 @@ async def overload(plan: Plan, say: Callable[[str], None] = lambda text: None) -
         limits = httpx.Limits(max_connections=4)
         async with httpx.AsyncClient(base_url=server.url, timeout=30.0, limits=limits, trust_env=False) as client:
             before = await status(client)
-            crowd = Crowd(server.url, before["model"], plan.mix, await _calibrated(client), REQUEST, plan.seed)
+            crowd = Crowd(server.url, before["model"]["name"], plan.mix, await _calibrated(client), REQUEST, plan.seed)
             seen = Sightings()
             watching = asyncio.create_task(_watch(client, seen, crowd, plan, say))
             begun = time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.runner import InFlightStep, Token
+from paceline.engine.in_flight import InFlightStep, Token
 from paceline.types import Prompt
 from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.prefix_manager import prompt_cache_key
+from paceline.engine.prefix_store import prompt_cache_key
 from paceline.types import Image, Speculation
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
