@@ -32,7 +32,7 @@ REQUEST = 300.0  # seconds after which an answer that has not come is a wedge, t
 SETTLING = 60.0  # seconds that a server may take to become idle, once everybody has gone
 SLACK = 0.05  # of the limit, that an idle server may hold besides what it names
 EXAMPLES = 5  # of what broke, shown
-IDLE_PARTS = ("rows", "promised", "activations", "pictures of rows")  # of the budget, that rows alone hold
+IDLE_PARTS = ("sequences", "promised", "activations", "pictures of sequences")  # of the budget; 0 when idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def overload_table(report: Report) -> Table:
     table.add_row("with MLX's pool / limit", _share(seen.held, report.limit))
     table.add_row("idle afterwards / limit", _share(after["memory"]["active_bytes"], report.limit))
     table.add_row("longest standstill", duration(seen.still))
-    table.add_row("generated tokens per second", f"{report.gained('generated_tokens') / report.seconds:,.0f}")
+    table.add_row("generated tokens per second", f"{report.gained('generation_tokens') / report.seconds:,.0f}")
     table.add_row("prompt tokens computed per second", f"{report.gained('prompt_tokens') / report.seconds:,.0f}")
     table.add_row("rules broken", "none" if not report.broken else f"[red]{len(report.broken)}[/red]")
     return table

@@ -6,6 +6,7 @@ import difflib
 import inspect
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -76,8 +77,8 @@ def _usage(error: Any) -> str:
     """What is wrong with the command line, what may have been meant, and where to look."""
     path = "paceline" if error.ctx is None else error.ctx.command_path
     if not hasattr(error, "possibilities") or error.ctx is None:  # it is about something else than an unknown option
-        said = error.format_message().rstrip(".")
-        return said if said.endswith("?") else f"{said}; see {path} --help"
+        message = error.format_message().rstrip(".")
+        return message if message.endswith("?") else f"{message}; see {path} --help"
     options = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
     options = [name for name in options if name not in VLLM_MLX_FLAGS]
     name = error.option_name
@@ -244,9 +245,25 @@ def serve(
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
     if settings.port:
-        preflight.listen(settings).close()  # a port in use is said before the imports that take seconds
+        preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
+    with _signals_end_it():
+        _serve(settings, continuous_batching, enable_mtp, mllm)
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Until uvicorn handles signals there is no request to drain: the first one ends the process with 0."""
+    before = {sig: signal.signal(sig, lambda *_: os._exit(0)) for sig in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+
+
+def _serve(settings: Settings, *taken_flags: bool) -> None:
     _start(settings)
-    taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
+    taken = zip(VLLM_MLX_FLAGS, taken_flags, strict=True)
     if given := [flag for flag, on in taken if on]:
         logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 

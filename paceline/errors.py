@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class PacelineError(Exception):
     """Base of every error that Paceline raises on purpose. Its text is written for the user."""
@@ -17,10 +19,16 @@ class InvalidRequest(PacelineError):
         self.field = field
         self.code = code or self.code
 
-    @staticmethod
-    def at(field: str, problem: str, *, code: str | None = None) -> InvalidRequest:
+    @classmethod
+    def at(cls, field: str, problem: str) -> Self:
         """The field's name, then what is wrong with it: "must be text." or ": this model takes no images."."""
-        return InvalidRequest(f"{field}{'' if problem.startswith(':') else ' '}{problem}", field=field, code=code)
+        return cls(f"{field}{'' if problem.startswith(':') else ' '}{problem}", field=field)
+
+
+class Unsupported(InvalidRequest):
+    """The request is valid, and asks for what this server does not do."""
+
+    code = "unsupported_parameter"
 
 
 class PromptTooLong(InvalidRequest):
@@ -57,7 +65,7 @@ class LoadError(PacelineError):
 
 
 class StartAbandoned(PacelineError):
-    """Whoever asked for the start did not wait for its end."""
+    """The start was cancelled before it was done."""
 
 
 class SettingsError(PacelineError):

@@ -30,7 +30,7 @@ LOOK = 0.05  # seconds between two looks at memory that sequences may have given
 class HostMemory:
     """Thread-safe. Grants are in order of arrival, so a large one is never passed for ever.
 
-    `room` says how much sequences leave now; `on_change` hears how much is held.
+    `room` returns how much sequences leave now; `on_change` is called with how much is held.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HostMemory:
             self.give_back(nbytes)
 
     def give_back_with(self, owner: Any, nbytes: int) -> None:
-        """`nbytes` that were taken are given back when `owner` is gone, whoever held it last."""
+        """Give `nbytes` back when `owner` is garbage-collected."""
         weakref.finalize(owner, self.give_back, nbytes).atexit = False
 
     def _fits(self, nbytes: int) -> bool:

@@ -58,7 +58,7 @@ class BlasReport:
     name: str | None = None
     path: Path | None = None
     threads: int | None = None
-    warning: bool = False  # products will run on reference BLAS and nobody asked for that
+    warning: bool = False  # products will run on reference BLAS, though it was not asked for
 
     def line(self) -> str:
         if self.path is None:
@@ -75,7 +75,7 @@ def prepare(blas: str | None = None, *, exact: bool = False) -> BlasReport:
     Only the first call does anything.
 
     `blas` is the setting of that name: a path, "none", or None to search. `exact`: float32 is asked for, and on CUDA
-    MLX would multiply it in TF32, whose 10 bits make a row's tokens depend on its company.
+    MLX would multiply it in TF32, whose 10 bits make a sequence's tokens depend on the rest of the batch.
     """
     global _report
     if _report is None:

@@ -30,8 +30,8 @@ class ChatRequest:
     tools: Sequence[Mapping[str, Any]] | None = None  # OpenAI's
     grammar: GrammarSpec | None = None  # what the answer must look like
     keep_format_tokens: bool = False  # special tokens that mark calls and reasoning are part of the text
-    tenant: str = ""  # on whose account it runs, where the policy is fair
-    priority: int = 0  # lower comes first, where the policy goes by it
+    tenant: str = ""  # who is charged for it, under the fair policy
+    priority: int = 0  # lower comes first, under the policies that use it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The public calls, used by the server and by Python users.
 
 `chat`, `stream_chat`, `generate` and `stream_generate` share one path (`_stream`): build the prompt, check it, submit
-one row per choice, yield the deltas. Calls that do not stream collect the streams of those that do. `embed` takes the
-same path with a row that ends after its prompt.
+one sequence per choice, yield the deltas. Calls that do not stream collect the streams of those that do. `embed` takes
+the same path with a sequence that ends after its prompt.
 """
 
 from __future__ import annotations

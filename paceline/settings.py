@@ -86,7 +86,7 @@ def _as_tuple(value: object) -> object:
     pieces: list[object] = []
     for item in items:
         pieces += [piece.strip() for piece in item.split(",")] if isinstance(item, str) else [item]
-    if "" in pieces:  # --api-key "$UNSET" must not open the server to everybody
+    if "" in pieces:  # --api-key "$UNSET" must not open the server to all
         raise PydanticCustomError("several", "one of the values is empty")
     return tuple(pieces)
 
@@ -115,7 +115,7 @@ def _media_host(value: str) -> str:
     return value.lower()
 
 
-# "auto" can be said in every source, so that a flag can undo what a file fixed.
+# Every source takes "auto", so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
 AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 AutoRoom = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
@@ -190,19 +190,19 @@ class Settings(BaseModel):
     )
 
     max_num_seqs: Count = setting(
-        "N", 64, "Requests that run together; later ones wait for their turn.", panel="Engine"
+        "N", 64, "Sequences that run together, each choice of a request being one; later ones wait.", panel="Engine"
     )
     prefill_chunk: AutoCount = setting(
         "N|auto", None, "Prompt tokens a step may take beside decoding; auto: the engine chooses."
     )
     kv_layout: KVLayout = setting(
-        "LAYOUT", "auto", "How the rows' keys and values lie in memory; auto: what is faster on this device."
+        "LAYOUT", "auto", "How the sequences' keys and values lie in memory; auto: what is faster on this device."
     )
     dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
     speculation: SpeculationMode = setting(
         "MODE", "auto", "Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens."
     )
-    max_draft: int = setting("N", 8, "Most tokens a row may draft in one step.", ge=1, le=8)
+    max_draft: int = setting("N", 8, "Most tokens that a sequence may draft in one step.", ge=1, le=8)
     context_length: AutoCount = setting(
         "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
@@ -227,18 +227,18 @@ class Settings(BaseModel):
         "GB|auto", None, "Memory that the server may use in all; auto: what the device recommends.", panel="Memory"
     )
     scheduler_headroom_gb: AutoRoom = setting(
-        "GB|auto", None, "Of that, what stays free for what nobody can count; auto: a tenth."
+        "GB|auto", None, "Of that, what stays free for allocations that cannot be counted; auto: a tenth."
     )
 
     scheduler_policy: SchedulerPolicy = setting(
         "POLICY",
         "fifo",
         "Who comes next: fifo (in order of arrival), shortest_first (fewest prompt tokens to compute), "
-        "priority (the request's own number, lower first), fair (whoever was served least, by key or address).",
+        "priority (the request's own number, lower first), fair (the user who was served least, by key or address).",
         panel="Scheduling",
     )
     starvation_seconds: Seconds = setting(
-        "SECONDS", 30.0, "Whoever has waited this long comes first, whatever the policy says."
+        "SECONDS", 30.0, "A request that has waited this long comes first, whatever the policy."
     )
     max_queue: int = setting(
         "N", 256, "Requests that may wait for their turn; more are refused (429, Retry-After).", ge=0
@@ -359,29 +359,17 @@ class Settings(BaseModel):
         return cls.model_validate(given)
 
     @model_validator(mode="after")
-    def _within_max_draft(self) -> Self:
+    def _check_combinations(self, info: ValidationInfo) -> Self:
         if isinstance(self.speculation, int) and self.speculation > self.max_draft:
             raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
-        return self
-
-    @model_validator(mode="after")
-    def _hosts_are_fetched_from(self, info: ValidationInfo) -> Self:
-        if info.context != ONE_SOURCE and self.media_allowed_host and not self.allow_remote_media:
+        if info.context == ONE_SOURCE:
+            return self
+        if self.media_allowed_host and not self.allow_remote_media:
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _disk_has_a_folder(self, info: ValidationInfo) -> Self:
-        if info.context != ONE_SOURCE and self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
+        if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _sparse_reading_has_a_draft(self, info: ValidationInfo) -> Self:
-        if info.context == ONE_SOURCE:
-            return self
         if self.specprefill_draft_model is None:
             if self.specprefill == "auto":
                 raise SettingsError(

@@ -76,15 +76,15 @@ class Chat:
                 return line
 
     async def answer(self, text: str) -> None:
-        """Stream one answer and remember it. Ctrl-C cancels this coroutine; what was said stays."""
+        """Stream one answer and remember it. Ctrl-C cancels this coroutine; the text so far stays."""
         self.messages.append({"role": "user", "content": text})
         request_id = RequestId(f"chat-{uuid.uuid4().hex}")
         request = ChatRequest(messages=tuple(self.messages), sampling=self.sampling, request_id=request_id)
-        said: list[str] = []
+        pieces: list[str] = []
         failure: str | None = None
         try:
             async for delta in self.service.stream_chat(request):
-                said.append(delta.text)
+                pieces.append(delta.text)
                 self.write(delta.text)
                 failure = failure or delta.error
         except asyncio.CancelledError:
@@ -94,7 +94,7 @@ class Chat:
             failure = str(error)
         self.write("\n")
         if failure is None:
-            self.messages.append({"role": "assistant", "content": "".join(said)})
+            self.messages.append({"role": "assistant", "content": "".join(pieces)})
         else:
             self.messages.pop()  # as if it had not been asked: the next line may do better
             self.write(f"[failed: {failure}]\n")

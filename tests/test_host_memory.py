@@ -84,10 +84,10 @@ def test_requests_and_sequences_share_one_budget() -> None:
     memory.media.take(150, "x")
     assert budget.held()["request media"] == 150 and woken  # prefixes have to go
     budget.hold("prefixes", 0)
-    budget.hold("rows", 640)
+    budget.hold("sequences", 640)
     assert not memory.media.try_take(20)  # sequences have the rest
     assert memory.work.try_take(20)  # but one piece of work always gets on
     memory.work.give_back(20)
-    budget.hold("rows", 100)
+    budget.hold("sequences", 100)
     assert memory.media.try_take(20)
     assert memory.stats() == RequestMemoryStats(limit_bytes=200, media_bytes=170, work_bytes=0, waiting=0)

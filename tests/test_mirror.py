@@ -16,6 +16,7 @@ WITHOUT = {
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",
     "engine/prefix_manager": "integration/test_prefix_*.py",
+    "engine/prefix_store": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/drafter": "integration/test_speculation*.py",
     "errors": "types; server/http/test_errors.py has every one",

@@ -93,13 +93,13 @@ def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
         cleared.append("prefixes")
         return found
 
-    reuse = SimpleNamespace(clear=clear)
+    prefix = SimpleNamespace(clear=clear)
     draft = SpecPrefillStats(draft_cache_bytes=50)
     sparse = SimpleNamespace(stats=lambda: draft, clear=lambda: cleared.append("draft"))
-    engine: Any = SimpleNamespace(reuse=reuse, sparse=sparse)
+    engine: Any = SimpleNamespace(prefix=prefix, sparse=sparse)
     assert clear_caches(engine) == {**found, "bytes": 350} and cleared == ["prefixes", "draft"]
     assert found["bytes"] == 300
-    engine.reuse = None
+    engine.prefix = None
     assert clear_caches(engine) == {"entries": 0, "bytes": 50, "disk_entries": 0, "disk_bytes": 0}
     engine.sparse = None
     assert clear_caches(engine) == {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}

@@ -102,15 +102,7 @@ def serve(
         str | None, option("Comparison", "NAME", "Its model. Default: the first that it lists.")
     ] = None,
     pairs: Annotated[int, option("Comparison", "P", "Rounds, each on new prompts.", min=1)] = 1,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write all figures there; - is the standard output.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Load any OpenAI-compatible server with streams and measure it.
 
@@ -167,15 +159,13 @@ def serve(
         extra=_fields(extra_body),
     )
 
-    to_stdout = json_file is not None and str(json_file) == "-"
-    console = Console(stderr=to_stdout)
+    console = Console(stderr=json_file == Path("-"))
     with Progress(schedule.requests) as progress:
         reports = asyncio.run(bench(targets, workload, schedule, pairs=pairs, warmup=warmup, watch=progress.watch))
     compared = ratios(*reports) if compare is not None else None
     runs = [run for turn in zip(*reports, strict=True) for run in turn]
     _show(console, runs, compared)
     if json_file is not None:
-        import json
         from dataclasses import asdict
 
         settings = {
@@ -186,11 +176,7 @@ def serve(
             "warmup": warmup,
             "pairs": pairs,
         }
-        document = json.dumps(as_json(settings, runs, compared), indent=2, allow_nan=False) + "\n"
-        if to_stdout:
-            sys.stdout.write(document)
-        else:
-            json_file.write_text(document)
+        write_json(json_file, as_json(settings, runs, compared))
     if not all(run.ok for run in runs):
         sys.exit(1)
 
@@ -350,7 +336,7 @@ def write_json(output: Path | None, figures: dict[str, Any]) -> None:
     import json
 
     if output is not None:
-        text = json.dumps(figures, indent=1)
+        text = json.dumps(figures, indent=1, allow_nan=False)
         if output == Path("-"):
             print(text)
         else:

@@ -116,13 +116,13 @@ class Admission:
         groups = self._groups(seqs)
         now = self.memory_model.batch([seq.length for seq in seqs], groups)
         later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
-        self.budget.hold("rows", now)
+        self.budget.hold("sequences", now)
         self.budget.hold("promised", max(later - now, 0))
         lengths = [self.expected_length(seq) for seq in seqs]
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
-        self.budget.hold("pictures of rows", self._pictures(seqs))
+        self.budget.hold("pictures of sequences", self._pictures(seqs))
         self.budget.hold("draft", self._scoring(seqs))
 
     @property
@@ -149,7 +149,7 @@ class Admission:
 
     def stats(self) -> MemoryBudgetStats:
         budget, parts = self.budget, self.budget.held()
-        sequences = budget.holding("rows") + budget.holding("promised")
+        sequences = budget.holding("sequences") + budget.holding("promised")
         return MemoryBudgetStats(
             limit_bytes=budget.limit,
             headroom_bytes=budget.headroom,

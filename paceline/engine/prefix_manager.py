@@ -312,15 +312,15 @@ class PrefixManager:
             return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
         wanted = {last}
         if self.needs_state:
-            marks = [mark for mark in seq.prompt.marks if begin < mark <= last]
+            boundaries = [boundary for boundary in seq.prompt.boundaries if begin < boundary <= last]
             wanted.update(
-                marks[:1] + marks[-1:]
+                boundaries[:1] + boundaries[-1:]
             )  # the end of the system prompt, if it is not cached yet; the start of the last turn
             before = begin
-            for mark in marks:
-                if mark - before >= MIN_SPACING * mark:
-                    wanted.add(mark)
-                    before = mark
+            for boundary in boundaries:
+                if boundary - before >= MIN_SPACING * boundary:
+                    wanted.add(boundary)
+                    before = boundary
             if begin < hit.known <= last:
                 wanted.add(hit.known)
         stops: list[int] = []
@@ -466,7 +466,7 @@ class PrefixManager:
         self.budget.hold("prefixes", self.cache.memory)
         room = self.budget.room("prefixes")
         if self.cache.memory > room:
-            self.cache.shrink(room)
+            self.cache.shrink(room, pinned=True)
             self.budget.hold("prefixes", self.cache.memory)
         if features.nbytes > self.budget.room("pictures"):
             features.shrink(self.budget.room("pictures"))
@@ -486,7 +486,7 @@ class PrefixManager:
 
     def evict(self) -> None:
         """Evict everything: a step ran out of memory."""
-        self.cache.shrink(0)
+        self.cache.shrink(0, pinned=True)
         self.runner.features.shrink(0)
         if self.budget is not None:
             self.enforce_budget()

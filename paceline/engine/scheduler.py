@@ -193,7 +193,7 @@ class Scheduler:
                 continue
             seq.queue.blocked_by = blocked_by
             missed += 1
-            if blocked_by == "suspect":
+            if blocked_by == "fault_isolation":
                 continue
             if not self.running:  # it would run alone, and still does not fit
                 self._changed = True
@@ -202,8 +202,8 @@ class Scheduler:
             if candidates:
                 self._changed, self._next_up = True, seq
                 return StepPlan(admit=_ids(admitted), preempt=_ids(candidates), cause="policy")
-            if blocked_by == "rows":
-                stop_reason = "rows"
+            if blocked_by == "max_num_seqs":
+                stop_reason = "max_num_seqs"
             elif self._is_starved(seq, now):
                 stop_reason = "order"
         admission = self.admission
@@ -236,9 +236,9 @@ class Scheduler:
     def _blocked_by(self, seq: Sequence, running: Collection[Sequence]) -> str | None:
         """What keeps `seq` from running beside these."""
         if not self.isolation.may_run(seq):
-            return "suspect"
+            return "fault_isolation"
         if len(running) >= self.max_num_seqs:
-            return "rows"
+            return "max_num_seqs"
         if self.max_running is not None and len(running) >= self.max_running:
             return "memory"
         if self.admission is None or self.admission.fits(running, seq):

@@ -32,7 +32,7 @@ from paceline.server.state import AppState, Backend
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
-KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: whoever closes first must not be us, mid-request
+KEEP_ALIVE_SECONDS = 75  # longer than clients keep theirs: a client may be about to use the connection
 # In the order of /openapi.json.
 ENDPOINTS = (
     chat,

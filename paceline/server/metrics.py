@@ -29,7 +29,7 @@ E2E = "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680"
 LABELS = ("model_name",)
 # Shown as 0 before there are any: a rate needs a first value.
 REFUSALS = ("queue_full", "queue_timeout", "deadline", "slow_reader", "never_fits", "draining", "bodies")
-WAITING_REASONS = ("rows", "memory", "order", "policy", "suspect", "fault")
+WAITING_REASONS = ("max_num_seqs", "memory", "order", "policy", "fault_isolation", "fault")
 
 
 class Metrics:

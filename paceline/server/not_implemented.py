@@ -36,7 +36,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def front_page() -> Response:
-        """For who opens the address in a browser, and for clients that only look whether somebody answers."""
+        """For browsers, and for clients that only check whether the server answers."""
         return JSONResponse(
             {
                 "server": f"paceline {__version__}",

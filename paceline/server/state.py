@@ -61,10 +61,10 @@ class Tokenizer(Protocol):
 class Backend(Protocol):
     """The facade as HTTP sees it.
 
-    `model_name` and `stats` can be read at any time; `tokenizer`, `context_length`, `takes_images` and
-    `takes_chat` once `ready`. A stream raises what is wrong with its request from its first `__anext__`, and
-    closing it frees its sequences. `clear_cache` says what it freed; running sequences do not notice. `stop` ends what
-    runs with finish reason "abort"; a second one does nothing.
+    `model_name` and `stats` can be read at any time, `tokenizer`, `context_length`, `takes_images`, `takes_chat` once
+    `ready`. A stream raises errors of its request from its first `__anext__`; closing it frees its sequences.
+    `clear_cache` returns what it freed and does not affect running sequences. `stop` ends what runs with finish reason
+    "abort"; a second one does nothing.
     """
 
     @property

@@ -24,7 +24,7 @@ STATE: dict[str, Any] = {
     "generation_tokens": 300,
     "prompt_tokens": 900,
     "preemptions": {"memory": 2, "policy": 1},
-    "memory_budget": {"limit_bytes": 1000, "parts": {"weights": 300, "rows": 0, "promised": 0, "prefixes": 200}},
+    "memory_budget": {"limit_bytes": 1000, "parts": {"weights": 300, "sequences": 0, "promised": 0, "prefixes": 200}},
     "memory": {"active_bytes": 510, "peak_bytes": 900, "cache_bytes": 50},
 }
 
@@ -56,7 +56,7 @@ def test_every_broken_rule_is_named() -> None:
         "MLX had 0.0 MB in use",
         "MLX had 0.0 MB in use and in the pool",
     ]
-    parts = {**STATE["memory_budget"]["parts"], "rows": 7}
+    parts = {**STATE["memory_budget"]["parts"], "sequences": 7}
     left = {**STATE, "num_requests_running": 1, "memory_budget": {"limit_bytes": 1000, "parts": parts}}
     assert len(list(idle(left))) == 2
     leaked = {**STATE, "memory": {"active_bytes": 600, "peak_bytes": 900, "cache_bytes": 0}}

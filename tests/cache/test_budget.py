@@ -9,13 +9,13 @@ def test_what_others_hold_is_not_there_for_me() -> None:
     budget = Budget(1000, headroom=100)
     assert budget.room("prefixes") == 900
     budget.hold("weights", 400)
-    budget.hold("rows", 200)
-    assert budget.room("prefixes") == 300 and budget.room("rows") == 500
+    budget.hold("sequences", 200)
+    assert budget.room("prefixes") == 300 and budget.room("sequences") == 500
     budget.hold("prefixes", 250)
-    assert budget.room("prefixes") == 300 and budget.room("rows") == 250  # what I hold is mine already
-    budget.hold("rows", 0)
+    assert budget.room("prefixes") == 300 and budget.room("sequences") == 250  # what I hold is mine already
+    budget.hold("sequences", 0)
     assert budget.room("prefixes") == 500
-    assert budget.held() == {"weights": 400, "rows": 0, "prefixes": 250}
+    assert budget.held() == {"weights": 400, "sequences": 0, "prefixes": 250}
 
 
 def test_there_is_never_less_than_nothing() -> None:
@@ -26,7 +26,7 @@ def test_there_is_never_less_than_nothing() -> None:
 
 def test_what_is_told_is_a_copy() -> None:
     budget = Budget(10)
-    budget.held()["rows"] = 5
+    budget.held()["sequences"] = 5
     assert budget.held() == {}
 
 
@@ -39,6 +39,6 @@ def test_the_headroom_is_nobodys() -> None:
 def test_parts_are_counted_together_by_name() -> None:
     budget = Budget(1000)
     budget.hold("weights", 400)
-    budget.hold("rows", 30)
+    budget.hold("sequences", 30)
     assert budget.holding("weights") == 400
-    assert budget.holding("weights", "rows", "nobody") == 430
+    assert budget.holding("weights", "sequences", "nobody") == 430

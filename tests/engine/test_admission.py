@@ -37,7 +37,7 @@ def test_a_prompt_that_can_never_fit_is_refused_with_the_numbers() -> None:
 
 def test_what_others_hold_now_does_not_matter_for_never() -> None:
     full = admission(1024)
-    full.budget.hold("rows", 1024)
+    full.budget.hold("sequences", 1024)
     full.budget.hold("prefixes", 1024)
     full.check(1000)
 
@@ -203,10 +203,10 @@ def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_
     rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
     rules.account([say(seq(100), 200), seq(50, patches=[9])], 64)
     parts = rules.budget.held()
-    assert parts["rows"] == 512
+    assert parts["sequences"] == 512
     assert parts["promised"] == 512 + 512 - 512
     assert parts["activations"] == 2 * 3 + 50 * 2
-    assert parts["pictures of rows"] == 9
+    assert parts["pictures of sequences"] == 9
 
 
 def test_when_nobody_is_there_nothing_is_held() -> None:
@@ -221,7 +221,7 @@ def test_the_status_has_every_part() -> None:
     rules.account([say(seq(100), 1)], 64)
     stats = rules.stats()
     assert stats.limit_bytes == 1024
-    assert stats.parts["rows"] == 256
+    assert stats.parts["sequences"] == 256
     assert stats.free_bytes == 1000 - 512
     assert stats.expected_output_tokens == DEFAULT_OUTPUT
 

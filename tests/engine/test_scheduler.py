@@ -393,7 +393,7 @@ def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -
     assert (plan.preempt, plan.cause) == ((second,), "policy")
     asked(queue, 2.0)
     assert queue.running == [first, urgent]
-    assert second.queue.blocked_by == "rows" and len(second.context) == 17 and second.preemptions == 1
+    assert second.queue.blocked_by == "max_num_seqs" and len(second.context) == 17 and second.preemptions == 1
     queue.remove(urgent)
     asked(queue, 3.0)
     assert second in queue.running
@@ -593,7 +593,7 @@ def test_who_waits_says_why() -> None:
     queue.add(large)
     queue.add(small())
     asked(queue)
-    assert [each.queue.blocked_by for each in queue.waiting] == ["rows", "rows"]
+    assert [each.queue.blocked_by for each in queue.waiting] == ["max_num_seqs", "max_num_seqs"]
     queue.max_num_seqs = 9
     asked(queue, 1.0)
     assert [each.queue.blocked_by for each in queue.waiting] == ["memory", "memory"]
@@ -757,7 +757,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
     assert not queue.running and not queue.waiting and not queue.isolation.trial
     assert queue.admission is not None
     parts = queue.admission.budget.held()
-    assert all(parts.get(name, 0) == 0 for name in ("rows", "promised", "activations", "pictures of rows"))
+    assert all(parts.get(name, 0) == 0 for name in ("sequences", "promised", "activations", "pictures of sequences"))
     longest = max((seconds for seconds, _ in run.spells), default=0.0)
     assert longest <= starvation_bound(run.script, run.failures)
     return run

@@ -70,7 +70,7 @@ def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
     folder = request.getfixturevalue(family)
     stepper = SparseStepper(folder, cache=PLENTY, chunk=40)
     system = prompt(150, 9)
-    stepper.greedy("first", Prompt((*system, 5, 6), marks=(150,)), 2)
+    stepper.greedy("first", Prompt((*system, 5, 6), boundaries=(150,)), 2)
     stepper.finish()
     tokens = [*system, *prompt(400, 10)]
     heard = stepper.scored("row", tokens, TOKENS)

@@ -65,8 +65,8 @@ def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
     planned(one, 3.0)
     seen = stats.waiting(one.queue(4.0), 4.0)
     assert [(each.id, each.position, each.reason, each.age_seconds) for each in seen] == [
-        ("r1", 1, "rows", 3.0),
-        ("r2", 2, "rows", 2.0),
+        ("r1", 1, "max_num_seqs", 3.0),
+        ("r2", 2, "max_num_seqs", 2.0),
     ]
 
 

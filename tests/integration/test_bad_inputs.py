@@ -314,7 +314,7 @@ def test_a_client_that_leaves_in_the_middle_of_prefill(server: Attacked, path: s
     with server.connect() as connection:
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
-        until(lambda: server.status()["prefilling"])
+        until(lambda: server.status()["num_requests_prefilling"])
     server.holds_nothing()
     assert server.status()["prompt_tokens"] - prompts < 3000, "it went on to the end"
     until(lambda: server.memory() <= memory + 10_000)

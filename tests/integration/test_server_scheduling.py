@@ -79,22 +79,23 @@ def test_status_shows_rows_the_queue_the_budget_and_the_pace(narrow: httpx.Clien
         [row], queue = status["running_sequences"], status["waiting_sequences"]
         assert row["state"] == "decode" and row["id"].startswith("chatcmpl-")
         assert row["tenant"].startswith("client-") and "/user-" in row["tenant"]
-        assert [(each["position"], each["reason"]) for each in queue] == [(1, "rows"), (2, "rows")]
+        assert [(each["position"], each["reason"]) for each in queue] == [(1, "max_num_seqs"), (2, "max_num_seqs")]
         assert row["age_seconds"] >= queue[0]["age_seconds"] >= queue[1]["age_seconds"]
         assert "Go on" not in str(status) and "first" not in str(status["running_sequences"])
-        assert status["num_requests_waiting_by_reason"] == {"rows": 2}
+        assert status["num_requests_waiting_by_reason"] == {"max_num_seqs": 2}
         assert status["scheduler"]["policy"] == "priority" and status["scheduler"]["max_queue"] == 2
         budget = status["memory_budget"]
-        assert budget["limit_bytes"] == 500_000_000 and budget["parts"]["weights"] > 0 and budget["parts"]["rows"] > 0
+        assert budget["limit_bytes"] == 500_000_000
+        assert budget["parts"]["weights"] > 0 and budget["parts"]["sequences"] > 0
         memory = status["memory"]
         assert 0 < memory["active_bytes"] <= memory["peak_bytes"]
         assert memory["estimate_bytes"] > budget["parts"]["weights"]
         assert status["scheduler"]["prefill_chunk_tokens"] > 0 and status["scheduler"]["stall_target_ms"] == 250
         assert status["throughput"]["generation_tokens_per_second"] >= 0
         after = scrape(narrow)
-    assert after["paceline_num_requests_waiting_by_reason rows"] == 2
+    assert after["paceline_num_requests_waiting_by_reason max_num_seqs"] == 2
     assert after["paceline_memory_limit_bytes"] == 500_000_000
-    assert after["paceline_memory_budget_bytes rows"] > 0
+    assert after["paceline_memory_budget_bytes sequences"] > 0
     assert "paceline_memory_estimate_error_ratio" in after
 
 

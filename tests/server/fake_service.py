@@ -112,7 +112,7 @@ SEQUENCE = SequenceStats(
 SCHEDULING = Stats(  # of sequences, memory and the scheduler
     state="ready",
     model=MODEL,
-    num_requests_waiting_by_reason={"memory": 2, "rows": 1},
+    num_requests_waiting_by_reason={"memory": 2, "max_num_seqs": 1},
     preemptions={"memory": 3, "policy": 1, "fault": 0},
     failed_steps=2,
     out_of_memory=1,
@@ -121,7 +121,7 @@ SCHEDULING = Stats(  # of sequences, memory and the scheduler
         limit_bytes=1000,
         headroom_bytes=100,
         free_bytes=300,
-        parts={"weights": 400, "pictures of rows": 200},
+        parts={"weights": 400, "pictures of sequences": 200},
         kv_cache_usage=0.4,
         expected_output_tokens=256,
     ),

@@ -185,16 +185,16 @@ def test_scheduling_and_memory_are_read_off_the_engine() -> None:
         for name, value in after.items()
         if any(part in name for part in names) and not name.startswith("process_")
     } == {
-        "num_requests_waiting_by_reason rows": 1,
+        "num_requests_waiting_by_reason max_num_seqs": 1,
         "num_requests_waiting_by_reason memory": 2,
-        **{f"num_requests_waiting_by_reason {reason}": 0 for reason in ("order", "policy", "suspect", "fault")},
+        **{f"num_requests_waiting_by_reason {reason}": 0 for reason in ("order", "policy", "fault_isolation", "fault")},
         "num_preemptions_total memory": 3,
         "num_preemptions_total policy": 1,
         "num_preemptions_total fault": 0,
         "failed_steps_total": 2,
         "out_of_memory_total": 1,
         "memory_budget_bytes weights": 400,
-        "memory_budget_bytes pictures_of_rows": 200,
+        "memory_budget_bytes pictures_of_sequences": 200,
         "memory_limit_bytes": 1000,
         "memory_headroom_bytes": 100,
         "memory_free_bytes": 300,

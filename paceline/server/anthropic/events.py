@@ -114,7 +114,7 @@ class Blocks:
                 if cut:
                     self._open.raw = text
                     return self._end_block()
-                closed = self._end_block()  # a stream cannot take it back; of a whole answer, nothing of it is told
+                closed = self._end_block()  # a stream cannot take it back; a whole answer leaves it out
                 return [*closed, *self._continue_block("text"), self._delta("text_delta", "text", text)]
 
     def _continue_block(self, kind: Literal["text", "thinking"]) -> list[StreamEvent]:

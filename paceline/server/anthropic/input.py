@@ -50,7 +50,7 @@ class _Part:
 
 
 def conversation(system: Any, messages: Sequence[Any], *, takes_images: bool) -> Conversation:
-    """Raises InvalidRequest for what is not in Anthropic's form, and for what no model here can be told."""
+    """Raises InvalidRequest for what is not in Anthropic's form, and for what cannot be passed to a model here."""
     if not messages:
         raise InvalidRequest.at("messages", "must be a list with at least one message.")
     return _Reader(takes_images).read(system, messages)

@@ -66,10 +66,10 @@ def counted(state: AppState, body: CountBody) -> int:
     """The tokens of the prompt that the same request would make."""
     check_context_management(body.context_management)
     grammar_of(body)
-    said = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
+    parsed = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
     box = toolbox_of(body.tools, body.tool_choice)
-    with said.renaming_errors():
-        return len(state.backend.render(said.messages, box.offered, **template_options(body, state)))
+    with parsed.renaming_errors():
+        return len(state.backend.render(parsed.messages, box.offered, **template_options(body, state)))
 
 
 class Message:
@@ -155,5 +155,5 @@ class Message:
         }
 
     def _edits(self) -> dict[str, Any]:
-        """What was left out of the context for whoever asked: nothing."""
+        """The edits of the context that were applied: none."""
         return {} if self.body.context_management is None else {"context_management": {"applied_edits": []}}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import CONTENT, KeptTokens, Many, Priority, RequestBody, thinking_options
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
@@ -19,7 +19,7 @@ from paceline.types import Sampling
 
 TURNS = list_of(object_of({"role": {"enum": ["user", "assistant", "system"]}, "content": CONTENT}), minItems=1)
 
-LONGEST_STOP = 1024  # characters; the engine's own limit, which goes by another name there
+LONGEST_STOP = 1024  # characters; the engine's own limit, where the field has another name
 
 # Known fields that would change the answer, each with the values that ask for nothing.
 UNSUPPORTED_IN_MESSAGES: Mapping[str, tuple[Any, ...]] = {
@@ -136,9 +136,7 @@ def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
 def grammar_of(body: CountBody) -> GrammarSpec | None:
     config = body.output_config or {}
     if config.get("task_budget") is not None:
-        raise InvalidRequest.at(
-            "output_config.task_budget", "is not supported by this server; leave it out.", code="unsupported_parameter"
-        )
+        raise Unsupported.at("output_config.task_budget", "is not supported by this server; leave it out.")
     if config.get("format") is not None and body.output_format is not None:
         raise InvalidRequest("output_config.format and output_format are the same: give one.", field="output_format")
     field = "output_config.format" if body.output_format is None else "output_format"
@@ -162,11 +160,7 @@ def check_context_management(given: Mapping[str, Any] | None) -> None:
         kind = edit.get("type") if isinstance(edit, Mapping) else None
         if kind not in CLEARING_EDITS:
             place = f"context_management.edits[{index}]"
-            raise InvalidRequest.at(
-                place,
-                f"has the type {kind!r}, which is not supported by this server; leave it out.",
-                code="unsupported_parameter",
-            )
+            raise Unsupported.at(place, f"has the type {kind!r}, which is not supported by this server; leave it out.")
 
 
 # -- tools
@@ -206,11 +200,10 @@ def _function(tool: Any, place: str) -> Mapping[str, Any]:
         raise InvalidRequest.at(place, "must be an object.")
     kind, schema = tool.get("type"), tool.get("input_schema")
     if schema is None and kind not in (None, "custom"):
-        raise InvalidRequest.at(
+        raise Unsupported.at(
             place,
             f"has the type {kind!r}, a tool that this server has not got. Leave it out, or describe it as a "
             "tool of your own, with an input_schema.",
-            code="unsupported_parameter",
         )
     if not isinstance(schema, Mapping):
         raise InvalidRequest.at(f"{place}.input_schema", "must be a JSON schema.")

@@ -1,6 +1,6 @@
 """A chat run, for every API alike: a checked request in, parsed deltas of its answers out.
 
-The three APIs differ in how a request is written and in how an answer is told. In between there is one thing: a
+The APIs differ in how a request is written and in how an answer is sent. In between there is one thing: a
 conversation with tools, rules for the answer, and events (text, reasoning, calls) as the model writes them.
 """
 
@@ -26,7 +26,7 @@ class ChatDelta:
     """What one choice has produced since its last delta. `finish_reason` is OpenAI's, with the last one.
 
     A call counts when it has ended. One that never ended is `CallBroken`, and `cut` where the answer's length did it:
-    that one is told as far as it came, beside the reason "length"; what the model itself broke off is text.
+    that one is sent as far as it came, with the reason "length"; a call that the model itself broke off is text.
     """
 
     index: int

@@ -49,7 +49,7 @@ async def follow(
 
 
 def max_concurrent_prompts(state: AppState) -> int:
-    """Prompts of one request that may be in the engine together: the queue is bounded, and for everybody."""
+    """Prompts of one request that may be in the engine together: all requests share the bounded queue."""
     return min(MAX_CONCURRENT_PROMPTS, max(state.settings.max_queue, 1))
 
 

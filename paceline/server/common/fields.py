@@ -12,14 +12,14 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.state import AppState
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
-Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, where the policy goes by it
+Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, under the policies that use it
 
 
 class Lenient(BaseModel):
@@ -92,7 +92,7 @@ def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, 
             harmless = (None,)
         if harmless is not None and value not in harmless:
             reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise InvalidRequest.at(name, f"{reason}; leave it out.", code="unsupported_parameter")
+            raise Unsupported.at(name, f"{reason}; leave it out.")
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")

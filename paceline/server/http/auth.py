@@ -53,7 +53,7 @@ class ApiKeys:
     def access(self, offered: Iterable[bytes]) -> Access:
         user, admin = None, False
         for digest in map(_digest, offered):
-            # Every key is compared, also after one matched: the time taken says nothing about which.
+            # Every key is compared, also after one matched: timing does not reveal which.
             for keys, is_admin in ((self._api, False), (self._admin, True)):
                 for known, name in keys:
                     if hmac.compare_digest(digest, known):
@@ -154,7 +154,7 @@ def _keys_in(file: Path) -> list[str]:
     except UnicodeDecodeError:
         raise SettingsError(f"the keys in {file} are not text") from None
     keys = [line for line in lines if line and not line.startswith("#")]
-    if not keys:  # as good as no file, and the server would be open to everybody
+    if not keys:  # a file without keys would leave the server open
         raise SettingsError(f"{file} holds no key; write one a line")
     if not all(key.isascii() and key.isprintable() and " " not in key for key in keys):
         raise SettingsError(f"a key in {file} has a character other than printable ASCII without spaces")
@@ -180,7 +180,7 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            problem = next((said for header in scope["headers"] if (said := self._problem(*header))), None)
+            problem = next(filter(None, (self._problem(*header) for header in scope["headers"])), None)
             if problem is not None:
                 await error_response(Forbidden(problem), scope["path"])(scope, receive, send)
                 return

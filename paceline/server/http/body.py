@@ -28,6 +28,9 @@ SMALL = 64 << 10  # bytes of a body that is not counted
 BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
 INLINE = 64 << 10  # bytes of a body that is parsed on the event loop; larger ones in a thread
+DROP_SECONDS = 30.0  # that the rest of a request may take
+DROP_BYTES = 256 << 20  # of it that are dropped at the most, or
+DROP_TIMES = 8  # so many times what a body may have
 
 
 class TooManyBodies(Refused):
@@ -84,7 +87,7 @@ class BodyLimit:
             received += len(message.get("body", b""))
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
-            # What has come, not what was announced: a few slow clients must not keep everybody out.
+            # What has arrived, not what was announced: a few slow clients must not block all others.
             more = BODY_BYTES * received - held if received > SMALL else 0
             if more and not self.memory.try_take(more):
                 self.on_refusal()
@@ -135,8 +138,8 @@ def parse_json(body: bytes) -> Any:
             named = re.search(rb'"([^"\\]{1,64})"\s*:\s*\[?\s*-?\d{%d}' % (most + 1), body[: bounded_json.DIRECT])
             field = named[1].decode(errors="replace") if named else None
             what = f"{field or 'a number'} has more than {most} digits"
-        said = f"The request's body is not valid JSON: {what}"
-        raise InvalidRequest(said, field=field, code="invalid_json") from None
+        message = f"The request's body is not valid JSON: {what}"
+        raise InvalidRequest(message, field=field, code="invalid_json") from None
 
 
 def _head_length(scope: Scope) -> int:
@@ -149,11 +152,6 @@ def _announced_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-DROP_SECONDS = 30.0  # that the rest of a request may take
-DROP_BYTES = 256 << 20  # of it that are dropped at the most, or
-DROP_TIMES = 8  # so many times what a body may have
 
 
 class UnreadBody:

@@ -26,7 +26,7 @@ logger = logging.getLogger("paceline.server")
 
 
 class DrainGate:
-    """Counts the requests inside. A closed gate lets nobody in, and everybody out."""
+    """Counts requests in flight. A closed gate admits no new ones and lets those in flight finish."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -44,7 +44,7 @@ class DrainGate:
             self._empty.set()
 
     async def emptied(self, seconds: float) -> bool:
-        """Wait until nobody is inside; False when that took longer than `seconds`."""
+        """Wait until no request is in flight; False when that took longer than `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
@@ -85,7 +85,7 @@ def leave(code: int) -> NoReturn:
     """End the process now, whatever its threads do."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # whoever read it may be gone
+        with contextlib.suppress(Exception):  # its reader may be gone
             stream.flush()
     os._exit(code)
 
@@ -95,7 +95,7 @@ class DrainingServer(uvicorn.Server):
     loads, the first one does.
 
     An engine that has given up (`failure` says why) ends the server too, after a moment: for clients in flight to read
-    their error, and for probes to see it. `failed` then has its words.
+    their error, and for probes to see it. `failed` is then the reason.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not handed to uvicorn, which would raise the signal again at the end: a drained server exits with 0.
-        if self.loading():  # nobody is inside, and nothing that loads a model can be interrupted
+        if self.loading():  # no request is in flight, and loading a model cannot be interrupted
             logger.info("stopped while the model was loading")
             leave(0)
         if self.should_exit:

@@ -28,7 +28,7 @@ from paceline.errors import (
 RETRY_AFTER_SECONDS = 5
 LONGEST_MESSAGE = 2000  # characters
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or somebody cancelled in its name
+CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or the request was cancelled
 KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
 
 logger = logging.getLogger("paceline.server")
@@ -61,7 +61,7 @@ class NotRunning(NotFound):
 
 
 class Cancelled(PacelineError):
-    """Somebody cancelled the request. Not a 5xx: clients would send it again."""
+    """The request was cancelled. Not a 5xx: clients would send it again."""
 
     def __init__(self) -> None:
         super().__init__("The request was cancelled.")
@@ -216,7 +216,7 @@ def install(app: FastAPI) -> None:
             response.headers["allow"] = ", ".join(_methods_of(request))
         return response
 
-    async def answer_nobody(request: Request, error: Exception) -> Response:
+    async def answer_disconnected(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     async def answer_validation(request: Request, error: Exception) -> Response:
@@ -227,7 +227,7 @@ def install(app: FastAPI) -> None:
 
     app.add_exception_handler(PacelineError, answer)
     app.add_exception_handler(HTTPException, answer)
-    app.add_exception_handler(ClientDisconnect, answer_nobody)
+    app.add_exception_handler(ClientDisconnect, answer_disconnected)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_middleware(UnhandledErrors)
 
@@ -245,7 +245,7 @@ def _methods_of(request: Request) -> list[str]:
 
 
 class UnhandledErrors:
-    """ASGI middleware for what nobody raised on purpose.
+    """ASGI middleware for errors that were not raised on purpose.
 
     Starlette's own handler for `Exception` raises it again after answering, and uvicorn then cuts the
     connection, which a client may already be using for its next request.

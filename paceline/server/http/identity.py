@@ -39,7 +39,7 @@ class RequestContext:
         self.names.update(names)
 
     def tenant(self, user: str | None) -> str:
-        """On whose account it runs: the key's; where nobody needs one, the client's address.
+        """Who is charged for it: the key, or without keys the client's address.
 
         Anybody may write any `user`, so it divides the share of its address (`client/user`, see engine/policy) and no
         other: neither a key nor an address can become many to get more.
@@ -71,7 +71,7 @@ _context: ContextVar[RequestContext | None] = ContextVar("context", default=None
 
 
 def current() -> RequestContext:
-    """The request that is being answered; outside of one, a context that nobody knows."""
+    """The request that is being answered; outside of one, an empty context."""
     return _context.get() or RequestContext("")
 
 

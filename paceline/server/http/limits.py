@@ -85,7 +85,7 @@ class LimitedProtocol(H11Protocol):
             self._refuse(HeadTooLarge(MAX_HEAD_BYTES))
         elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
-        else:  # the answer has begun: nothing can be said any more
+        else:  # the answer has begun: no error can be sent
             self.transport.close()
 
     # -- the clock
@@ -144,7 +144,7 @@ class LimitedProtocol(H11Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Nothing more is said or heard: what still comes is dropped for a moment, then the connection is closed."""
+        """Send nothing more; drop what still arrives for a moment, then close the connection."""
         self._refused = True
         self._stop_watching()
         self._unset_keepalive_if_required()

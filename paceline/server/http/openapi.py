@@ -1,7 +1,7 @@
 """/openapi.json: for every route what it returns, and the errors that any of them may answer with.
 
 The models of answers say what clients may count on. Routes do not build their answers from them: a token's chunk is
-written as it is. The tests compare what is sent with what is said here.
+written as it is. The tests compare what is sent with these models.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Requests:
         return {id: context for context in self._inside for id in context.engine_ids}
 
     def cancel(self, request_id: str, allowed: Callable[[RequestContext], bool]) -> bool:
-        """Cancel what goes by this id, of those that are `allowed`. False: there is none."""
+        """Cancel the requests with this id that are `allowed`. False: there is none."""
         known = [
             context
             for context in self._inside
@@ -109,7 +109,7 @@ class RequestIdMiddleware:
                 self.requests.leave(context)  # before the client can know that it is over
             await send(message)
 
-        works = scope["method"] == "POST"  # who cancels is nobody to be cancelled
+        works = scope["method"] == "POST"  # a request to cancel cannot itself be cancelled
         with answering(context), self.requests.inside(context) if works else nullcontext():
             await self.app(scope, receive, named)
 
@@ -128,8 +128,8 @@ def routes(requests: Requests) -> APIRouter:
     @router.delete("/v1/requests/{request_id}", responses=returns(CancelledRequest))
     async def cancel_request(request: Request, request_id: str) -> Response:
         """Ends a request that runs or waits, for its owner's key or an administrator."""
-        everybodys, owner = is_admin(request), current().owner
-        if not requests.cancel(request_id, lambda context: everybodys or context.owner == owner):
+        admin, owner = is_admin(request), current().owner
+        if not requests.cancel(request_id, lambda context: admin or context.owner == owner):
             raise NotRunning(request_id)
         return JSONResponse({"id": request_id, "object": "request", "cancelled": True})
 

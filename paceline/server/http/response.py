@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
 
+T = TypeVar("T")
 Events = AsyncGenerator[bytes, None]
 
 logger = logging.getLogger("paceline.server")
@@ -31,7 +32,7 @@ async def start_stream(
 ) -> Response:
     """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
 
-    What fails later is told by `failed`, as the API tells it; after the last event comes `end`.
+    `failed` makes the event for what fails later, as the API writes it; `end` comes after the last event.
     """
 
     async def first_event() -> bytes:
@@ -74,7 +75,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b""})
 
     async def _next(self) -> bytes | None:
-        """The next event; after a failure one that tells of it, and then no more: a generator that raised has ended."""
+        """The next event; after a failure an event for it, and then None: a generator that raised has ended."""
         try:
             return await anext(self.rest, None)
         except Exception as error:
@@ -82,6 +83,8 @@ class EventStream(Response):
                 logger.exception("a stream failed")
             return self.failed(error)
 
+
+# -- JSON
 
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -116,7 +119,7 @@ def _encoded(value: Any) -> Iterator[str]:
         yield encode_json(value)
 
 
-T = TypeVar("T")
+# -- clients that go away
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

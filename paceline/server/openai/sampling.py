@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 from paceline.server.state import AppState
@@ -90,6 +90,8 @@ def _logit_bias(bias: dict[str, float]) -> dict[int, float]:
     return by_id
 
 
+# -- the answer's grammar
+
 Maker = Callable[..., GrammarSpec]
 _KINDS: Mapping[str, Maker] = {
     "json": GrammarSpec.json_schema,
@@ -144,14 +146,15 @@ def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
         elif name in _KINDS:
             found.append(_KINDS[name](value, field=f"structured_outputs.{name}"))
         else:
-            raise InvalidRequest.at(
-                f"structured_outputs.{name}", "is not supported by this server yet.", code="unsupported_parameter"
-            )
+            raise Unsupported.at(f"structured_outputs.{name}", "is not supported by this server yet.")
     for name, make in _KINDS.items():
         value = fields.get(f"guided_{name}")
         if value is not None:
             found.append(make(value, field=f"guided_{name}"))
     return found
+
+
+# -- tools
 
 
 def toolbox(tools: Any, choice: Any, parallel: bool | None) -> Toolbox:
@@ -195,6 +198,8 @@ def _allowed(box: Toolbox, allowed: Any) -> Toolbox:
     return replace(box, choice=allowed["mode"])
 
 
+# -- reasoning and verbosity
+
 VERBOSITIES = ("low", "medium", "high")
 SWITCHES = {"enabled": True, "disabled": False, "auto": None}  # of `thinking`, as GLM and DeepSeek have it
 
@@ -218,11 +223,7 @@ def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | Non
             raise InvalidRequest.at("reasoning", "must be an object.")
         for name, value in reasoning.items():
             if name not in ("effort", "enabled", "exclude", "summary") or (name == "exclude" and value):
-                raise InvalidRequest.at(
-                    f"reasoning.{name}",
-                    "is not supported by this server yet; leave it out.",
-                    code="unsupported_parameter",
-                )
+                raise Unsupported.at(f"reasoning.{name}", "is not supported by this server yet; leave it out.")
         effort, enabled = reasoning.get("effort"), reasoning.get("enabled")
         if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):
             raise InvalidRequest.at("reasoning", ": effort must be text, and enabled true or false.")

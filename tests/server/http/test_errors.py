@@ -16,6 +16,7 @@ from paceline.errors import (
     Refused,
     RequestFailed,
     SlowReader,
+    Unsupported,
 )
 from paceline.server.http.errors import (
     BodyTooLarge,
@@ -39,6 +40,7 @@ from tests.server.harness import refused
     ("error", "status", "kind"),
     [
         (InvalidRequest("bad", field="n", code="c"), 400, "invalid_request_error"),
+        (Unsupported.at("n", "is not taken."), 400, "invalid_request_error"),
         (PromptTooLong(10, 5), 400, "invalid_request_error"),
         (NeverFits(9000, 2_000_000_000, 1_000_000_000), 400, "invalid_request_error"),
         (NotRunning("chatcmpl-1"), 404, "invalid_request_error"),

@@ -234,7 +234,7 @@ def test_what_never_fits_is_a_400_with_the_numbers(http: httpx.Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def http(address: Address) -> Iterator[httpx.Client]:
+def plain_http(address: Address) -> Iterator[httpx.Client]:
     """Not the one that checks answers by their path as it is written."""
     with httpx.Client(base_url=address, timeout=WAIT) as client:
         yield client
@@ -247,15 +247,15 @@ def locked() -> Iterator[httpx.Client]:
         yield http
 
 
-def test_every_route_is_served_with_a_slash_behind_it(http: httpx.Client) -> None:
-    document = http.get("/openapi.json/").json()
-    assert document == http.get("/openapi.json").json()
+def test_every_route_is_served_with_a_slash_behind_it(plain_http: httpx.Client) -> None:
+    document = plain_http.get("/openapi.json/").json()
+    assert document == plain_http.get("/openapi.json").json()
     for path, operations in document["paths"].items():
         for method in operations:
             place = re.sub(r"\{[^}]*\}", "none", path)
             body: dict[str, object] | None = {} if method == "post" else None
-            plain = http.request(method, place, json=body)
-            slashed = http.request(method, f"{place}/", json=body)
+            plain = plain_http.request(method, place, json=body)
+            slashed = plain_http.request(method, f"{place}/", json=body)
             assert slashed.status_code == plain.status_code and slashed.headers.get("location") is None, path
 
 
@@ -270,19 +270,19 @@ def test_every_route_is_served_with_a_slash_behind_it(http: httpx.Client) -> Non
 )
 @pytest.mark.parametrize("behind", ["/", "//", "/?query=1"])
 def test_a_post_with_a_slash_behind_its_path_is_answered(
-    http: httpx.Client, path: str, body: dict[str, object], behind: str
+    plain_http: httpx.Client, path: str, body: dict[str, object], behind: str
 ) -> None:
-    answer = http.post(path + behind, json=body)
+    answer = plain_http.post(path + behind, json=body)
     assert answer.status_code == 200 and answer.history == []
     assert ("request-id" in answer.headers) == (path == "/v1/messages")
 
 
-def test_an_unknown_path_is_a_404_with_and_without(http: httpx.Client) -> None:
+def test_an_unknown_path_is_a_404_with_and_without(plain_http: httpx.Client) -> None:
     for path in ("/v1/nothing", "/v1/nothing/", "/nothing//", "/v1/chat/completions/x/"):
-        refused(http.get(path), 404, None)
-    wrong = http.get("/v1/chat/completions/")
+        refused(plain_http.get(path), 404, None)
+    wrong = plain_http.get("/v1/chat/completions/")
     assert wrong.status_code == 405 and wrong.headers["allow"] == "POST"
-    assert http.get("/v1/messages/nothing/").json()["type"] == "error"
+    assert plain_http.get("/v1/messages/nothing/").json()["type"] == "error"
 
 
 def test_a_slash_neither_opens_nor_closes_a_door(locked: httpx.Client) -> None:

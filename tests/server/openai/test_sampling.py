@@ -85,7 +85,7 @@ NAMED = {"type": "function", "function": {"name": "weather"}}
 
 
 @pytest.fixture(scope="module")
-def http(hybrid: Path) -> Iterator[httpx.Client]:
+def engine_http(hybrid: Path) -> Iterator[httpx.Client]:
     settings = Settings(model=str(hybrid), served_model_name="tiny", max_num_seqs=4)
     with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
         yield client
@@ -101,21 +101,23 @@ def answered(response: httpx.Response) -> Any:
 @pytest.mark.parametrize("choice", ["required", NAMED])
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_a_call_that_is_forced_comes_with_arguments_that_keep_to_the_schema(
-    http: httpx.Client, choice: Any, speculation: Any
+    engine_http: httpx.Client, choice: Any, speculation: Any
 ) -> None:
     for seed in range(3):
         fields = {"tools": [WEATHER], "tool_choice": choice, "seed": seed, "max_tokens": 400, "temperature": 1.2}
-        said = answered(post_chat(http, "How is it there?", speculation=speculation, **fields))
+        said = answered(post_chat(engine_http, "How is it there?", speculation=speculation, **fields))
         assert said.finish_reason == "tool_calls" and said.message.content is None
         for call in said.message.tool_calls:
             assert call.function.name == "weather"
             jsonschema.validate(json.loads(call.function.arguments), CITY)
 
 
-def test_a_stream_of_a_call_is_its_name_and_then_its_arguments(http: httpx.Client) -> None:
+def test_a_stream_of_a_call_is_its_name_and_then_its_arguments(engine_http: httpx.Client) -> None:
     fields = {"tools": [WEATHER, NOTHING], "tool_choice": NAMED, "seed": 4, "max_tokens": 400}
-    whole = answered(post_chat(http, **fields))
-    chunks = [ChatCompletionChunk.model_validate(event) for event in events(post_chat(http, stream=True, **fields))]
+    whole = answered(post_chat(engine_http, **fields))
+    chunks = [
+        ChatCompletionChunk.model_validate(event) for event in events(post_chat(engine_http, stream=True, **fields))
+    ]
     calls = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or []]
     assert calls[0].function is not None and calls[0].function.name == "weather" and calls[0].id
     assert all(call.id is None for call in calls[1:])
@@ -124,8 +126,8 @@ def test_a_stream_of_a_call_is_its_name_and_then_its_arguments(http: httpx.Clien
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_openais_client_reads_calls_and_sends_their_results(http: httpx.Client) -> None:
-    client = openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0)
+def test_openais_client_reads_calls_and_sends_their_results(engine_http: httpx.Client) -> None:
+    client = openai.OpenAI(base_url=f"{engine_http.base_url}/v1", api_key="none", max_retries=0)
     tools: Any = [WEATHER]
     first: Any = client.chat.completions.create(
         model="tiny", messages=[{"role": "user", "content": "Weather?"}], tools=tools, tool_choice="required", seed=1
@@ -142,22 +144,24 @@ def test_openais_client_reads_calls_and_sends_their_results(http: httpx.Client) 
     assert second.usage.prompt_tokens_details.cached_tokens
 
 
-def test_an_answer_in_a_format_parses_beside_a_free_one(http: httpx.Client) -> None:
+def test_an_answer_in_a_format_parses_beside_a_free_one(engine_http: httpx.Client) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": CITY}}
     for seed in range(3):
-        said = answered(post_chat(http, response_format=schema, seed=seed, max_tokens=400, temperature=1.5))
+        said = answered(post_chat(engine_http, response_format=schema, seed=seed, max_tokens=400, temperature=1.5))
         assert said.finish_reason == "stop"
         jsonschema.validate(json.loads(said.message.content), CITY)
-    assert answered(post_chat(http, guided_choice=["yes", "no"])).message.content in ("yes", "no")
-    assert answered(post_chat(http, structured_outputs={"regex": "[ab]{3}"})).message.content.strip("ab") == ""
-    told = post_completion(http, guided_regex="[0-9]{4}", max_tokens=20)
+    assert answered(post_chat(engine_http, guided_choice=["yes", "no"])).message.content in ("yes", "no")
+    assert answered(post_chat(engine_http, structured_outputs={"regex": "[ab]{3}"})).message.content.strip("ab") == ""
+    told = post_completion(engine_http, guided_regex="[0-9]{4}", max_tokens=20)
     assert told.status_code == 200 and told.json()["choices"][0]["text"].isdigit()
 
 
-def test_thinking_is_told_apart_from_the_answer(http: httpx.Client) -> None:
-    said = answered(post_chat(http, max_tokens=12, chat_template_kwargs={"enable_thinking": True}, temperature=0))
+def test_thinking_is_told_apart_from_the_answer(engine_http: httpx.Client) -> None:
+    said = answered(
+        post_chat(engine_http, max_tokens=12, chat_template_kwargs={"enable_thinking": True}, temperature=0)
+    )
     assert said.message.content == "" and said.message.reasoning_content
-    same = answered(post_chat(http, max_tokens=12, reasoning_effort="high", temperature=0))
+    same = answered(post_chat(engine_http, max_tokens=12, reasoning_effort="high", temperature=0))
     assert same.message.reasoning_content == said.message.reasoning_content
 
 
@@ -178,13 +182,17 @@ def test_thinking_is_told_apart_from_the_answer(http: httpx.Client) -> None:
         ({"reasoning_effort": "much"}, "reasoning_effort"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(http: httpx.Client, fields: dict[str, Any], param: str) -> None:
-    refused(post_chat(http, **fields), 400, param)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    engine_http: httpx.Client, fields: dict[str, Any], param: str
+) -> None:
+    refused(post_chat(engine_http, **fields), 400, param)
 
 
-def test_tool_choice_none_leaves_the_tools_out(http: httpx.Client) -> None:
-    plain = http.post("/v1/chat/completions", json={"messages": user("hi"), "max_tokens": 5, "temperature": 0}).json()
-    none = post_chat(http, tools=[WEATHER], tool_choice="none", max_tokens=5, temperature=0).json()
+def test_tool_choice_none_leaves_the_tools_out(engine_http: httpx.Client) -> None:
+    plain = engine_http.post(
+        "/v1/chat/completions", json={"messages": user("hi"), "max_tokens": 5, "temperature": 0}
+    ).json()
+    none = post_chat(engine_http, tools=[WEATHER], tool_choice="none", max_tokens=5, temperature=0).json()
     assert none["choices"][0]["message"] == plain["choices"][0]["message"]
     assert none["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]
 

@@ -62,6 +62,11 @@ class ResponsesApi:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
         return ResponseRun(self, body, fields, previous)
 
+    def find(self, response_id: str) -> ResponseRun | StoredResponse:
+        """What clients may ask for: it is stored, or will be when it has run."""
+        running = self.running.get(response_id)
+        return running if running is not None and running.stored else self.store.find(response_id)
+
 
 def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     router = APIRouter()
@@ -98,22 +103,17 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     async def retrieve_response(response_id: str, stream: bool = False) -> Response:
         if stream:
             raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
-        running = api.running.get(response_id)
-        if running is not None and running.stored:
-            return JSONResponse(running.snapshot("in_progress"))
-        kept = api.store.get(response_id)
-        if kept is None:
-            raise NotStored(response_id)
-        return JSONResponse(dict(kept.response))
+        found = api.find(response_id)
+        return JSONResponse(found.snapshot("in_progress") if isinstance(found, ResponseRun) else dict(found.response))
 
     @router.delete("/v1/responses/{response_id}", responses=returns(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
-        running = api.running.get(response_id)
-        if running is not None and running.stored:
-            running.stored = False
-            running.cancel()
-        elif not api.store.delete(response_id):
-            raise NotStored(response_id)
+        found = api.find(response_id)
+        if isinstance(found, ResponseRun):
+            found.stored = False
+            found.cancel()
+        else:
+            api.store.delete(response_id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     @router.post("/v1/responses/{response_id}/cancel", responses=returns(ResponseObject))
@@ -122,9 +122,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         if running is not None:
             running.cancel()
             return JSONResponse(running.snapshot("cancelled"))
-        kept = api.store.get(response_id)
-        if kept is None:
-            raise NotStored(response_id)
+        kept = api.store.find(response_id)
         if kept.response["status"] != "cancelled":
             raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
         return JSONResponse(dict(kept.response))
@@ -136,13 +134,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         order: Literal["asc", "desc"] = "desc",
         after: str | None = None,
     ) -> Response:
-        running = api.running.get(response_id)
-        if running is not None and running.stored:
-            items = running.input
-        elif (kept := api.store.get(response_id)) is not None:
-            items = kept.input
-        else:
-            raise NotStored(response_id)
+        items = api.find(response_id).input
         return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
 
     return router
@@ -236,7 +228,7 @@ class ResponseRun:
         return self.snapshot(self.status)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The stream's events as they come. What fails before the first token is raised; later it is told."""
+        """The stream's events as they come. What fails before the first token is raised; later failures are events."""
         output, body = self.output, self.body
         self.api.running[self.id] = self
         current().on_cancel.append(self.cancel)
@@ -267,7 +259,7 @@ class ResponseRun:
             self.error = error_object(error)["error"]["message"]
         finally:
             del self.api.running[self.id]
-            if self.status == "in_progress":  # nobody reads any more
+            if self.status == "in_progress":  # the reader is gone
                 self.status = "cancelled"
                 output.finish(whole=False)
                 if begun:
@@ -279,7 +271,7 @@ class ResponseRun:
         yield self._written([*made, output.event(f"response.{end}", response=response)])
 
     def _written(self, events: list[Event]) -> bytes:
-        """Without a stream nobody reads them."""
+        """Only a stream sends them."""
         return named_events(events) if self.body.stream else b""
 
     async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:

@@ -74,25 +74,25 @@ def _message(given: Item, place: str) -> Item:
     role = given.get("role")
     if role not in ROLES:
         raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
-    said = role == "assistant"
+    by_assistant = role == "assistant"
     content = given.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         raise InvalidRequest.at(f"{place}.content", "must be text or a list of parts.")
-    parts = [_part(part, f"{place}.content[{index}]", said) for index, part in enumerate(content)]
+    parts = [_part(part, f"{place}.content[{index}]", by_assistant) for index, part in enumerate(content)]
     item = {"id": _id(given, "msg"), "type": "message", "role": role, "content": parts, "status": _status(given)}
-    if said and given.get("phase") in ("commentary", "final_answer"):
+    if by_assistant and given.get("phase") in ("commentary", "final_answer"):
         item["phase"] = given["phase"]
     return item
 
 
-def _part(part: Any, place: str, said: bool) -> dict[str, Any]:
+def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
     """In OpenAI's form. Pictures are looked at later, and sound and film refused, where chat's are."""
     match part:
         case {"type": "text" | "input_text" | "output_text"}:
             text = _text(part, "text", place)
-            if said:
+            if by_assistant:
                 return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
             return {"type": "input_text", "text": text}
         case {"type": "refusal"}:
@@ -198,7 +198,7 @@ def unsealed(content: str) -> str | None:
 
 
 def reasoning_text(item: Item) -> str:
-    """What was thought, as far as the item tells."""
+    """The reasoning that the item holds."""
     ours = unsealed(item.get("encrypted_content") or "")
     if ours is not None:
         return ours
@@ -210,7 +210,7 @@ def reasoning_text(item: Item) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a message came from, in the client's words."""
+    """Where a message came from, as the client names it."""
 
     item: str
     content: str

@@ -29,7 +29,7 @@ class Output:
         called: Mapping[str, Called],
         *,
         logprobs: bool = False,
-        summary: bool = False,  # reasoning is told as its summary, in full
+        summary: bool = False,  # reasoning is sent as its summary, in full
         seal: bool = False,  # reasoning is also given as encrypted_content
     ) -> None:
         self.items: list[dict[str, Any]] = []
@@ -132,26 +132,26 @@ class Output:
         part = {"item_id": item["id"], "output_index": len(self.items)}
         match item["type"]:
             case "message":
-                [said] = item["content"]
+                [content] = item["content"]
                 part["content_index"] = 0
-                done = {"text": said["text"], "logprobs": said["logprobs"]}
+                done = {"text": content["text"], "logprobs": content["logprobs"]}
                 return [
                     self.event("response.output_text.done", **part, **done),
-                    self.event("response.content_part.done", **part, part=said),
+                    self.event("response.content_part.done", **part, part=content),
                 ]
             case "reasoning" if self._summary:
-                [said] = item["summary"]
+                [content] = item["summary"]
                 part["summary_index"] = 0
                 return [
-                    self.event("response.reasoning_summary_text.done", **part, text=said["text"]),
-                    self.event("response.reasoning_summary_part.done", **part, part=said),
+                    self.event("response.reasoning_summary_text.done", **part, text=content["text"]),
+                    self.event("response.reasoning_summary_part.done", **part, part=content),
                 ]
             case "reasoning":
-                [said] = item["content"]
+                [content] = item["content"]
                 part["content_index"] = 0
                 return [
-                    self.event("response.reasoning_text.done", **part, text=said["text"]),
-                    self.event("response.content_part.done", **part, part=said),
+                    self.event("response.reasoning_text.done", **part, text=content["text"]),
+                    self.event("response.content_part.done", **part, part=content),
                 ]
             case "function_call" if whole:
                 return [
@@ -219,7 +219,7 @@ class Output:
 
     def _add_arguments(self, text: str) -> list[Event]:
         self._texts.append(text)
-        if self._item_is("custom_tool_call"):  # its text is inside JSON: told when it is whole
+        if self._item_is("custom_tool_call"):  # its text is inside JSON: sent when it is complete
             return []
         return [self._part_event("response.function_call_arguments.delta", delta=text)]
 

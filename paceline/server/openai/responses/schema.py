@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import CONTENT, EFFORTS, NOTHING, OTHER_PART, Lenient, Many, thinking_options
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
@@ -123,11 +123,7 @@ def wants_logprobs(body: ResponsesBody) -> bool:
 def sampling(body: ResponsesBody, fields: Mapping[str, Any], state: AppState) -> Sampling:
     options = fields.get("stream_options")
     if isinstance(options, Mapping) and options.get("include_obfuscation"):
-        raise InvalidRequest.at(
-            "stream_options.include_obfuscation",
-            "is not supported by this server yet; leave it out.",
-            code="unsupported_parameter",
-        )
+        raise Unsupported.at("stream_options.include_obfuscation", "is not supported by this server yet; leave it out.")
     most, context = body.max_output_tokens, state.backend.context_length
     if most is not None and not 1 <= most <= context:
         raise InvalidRequest.at("max_output_tokens", f"is {most}; it must lie between 1 and {context}.")

@@ -81,6 +81,12 @@ class ResponseStore:
         self._kept.move_to_end(id)
         return self._kept[id][0]
 
+    def find(self, id: str) -> StoredResponse:
+        kept = self.get(id)
+        if kept is None:
+            raise NotStored(id)
+        return kept
+
     def delete(self, id: str) -> bool:
         if id not in self._kept:
             return False

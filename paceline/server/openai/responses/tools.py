@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.tools import MOST_TOOLS, Toolbox, checked_function, chosen
 
 HOSTED = frozenset(
@@ -112,18 +112,18 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A function that takes one text. A grammar for it is told to the model, but not enforced."""
+    """A function that takes one text. The model is shown a grammar for it, but the grammar is not enforced."""
     form = tool.get("format")
     if form is None:
         form = {"type": "text"}
     if not isinstance(tool.get("description"), str | None):
         raise InvalidRequest.at(f"{place}.description", "must be text.")
-    words = [tool["description"]] if tool.get("description") else []
+    description = [tool["description"]] if tool.get("description") else []
     match form:
         case {"type": "text"}:
             pass
         case {"type": "grammar", "syntax": "lark" | "regex" as syntax, "definition": str(definition)}:
-            words.append(f"The input must follow this {syntax} grammar:\n{definition}")
+            description.append(f"The input must follow this {syntax} grammar:\n{definition}")
         case _:
             raise InvalidRequest.at(f"{place}.format", "must be text, or a lark or regex grammar.")
     schema = {
@@ -132,7 +132,7 @@ def _free_text(tool: Mapping[str, Any], place: str) -> dict[str, Any]:
         "required": [INPUT],
         "additionalProperties": False,
     }
-    return {"name": tool.get("name"), "description": "\n\n".join(words), "parameters": schema}
+    return {"name": tool.get("name"), "description": "\n\n".join(description), "parameters": schema}
 
 
 def _inside(tool: Mapping[str, Any], place: str) -> list[Mapping[str, Any]]:
@@ -165,9 +165,7 @@ def _choose(box: Toolbox, called: Mapping[str, Called], choice: Any) -> Toolbox:
     if kind == "allowed_tools":
         return _allowed(box, called, choice)
     if isinstance(kind, str) and kind in HOSTED:
-        raise InvalidRequest.at(
-            "tool_choice", f"asks for {kind}, which this server cannot run.", code="unsupported_parameter"
-        )
+        raise Unsupported.at("tool_choice", f"asks for {kind}, which this server cannot run.")
     raise InvalidRequest.at(
         "tool_choice",
         'must be "none", "auto", "required", {"type": "function", "name": ...}, '
