@@ -32,7 +32,7 @@ REQUEST = 300.0  # seconds after which an answer that has not come is a wedge, t
 SETTLING = 60.0  # seconds that a server may take to become idle, once everybody has gone
 SLACK = 0.05  # of the limit, that an idle server may hold besides what it names
 EXAMPLES = 5  # of what broke, shown
-IDLE_PARTS = ("sequences", "promised", "activations", "pictures of sequences")  # of the budget; 0 when idle
+IDLE_PARTS = ("sequences", "reserved", "activations", "sequence images")  # of the budget; 0 when idle
 
 
 @dataclass(frozen=True, slots=True)

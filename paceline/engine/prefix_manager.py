@@ -260,7 +260,7 @@ class PrefixManager:
         nbytes = sum(node.segment.nbytes for node in hit.nodes if node.segment is not None)
         state = hit.nodes[-1].checkpoint
         copy = nbytes * (len(seq.prefix.key) + SPARE_TOKENS) // hit.length + (0 if state is None else state.nbytes)
-        free = self.budget.room("prefixes") + self.budget.holding("promised") - copy
+        free = self.budget.room("prefixes") + self.budget.holding("reserved") - copy
         if 0 <= free < self.cache.memory:
             self.cache.shrink(to=free)
         return self.cache.memory <= free
@@ -456,7 +456,7 @@ class PrefixManager:
         if self.budget is None:
             return
         features = self.runner.features
-        self.budget.hold("pictures", features.nbytes)
+        self.budget.hold("images", features.nbytes)
         if self.disk is not None:
             self.budget.hold("disk", self.disk.nbytes)
         self.budget.hold("prefixes", self.cache.memory)
@@ -466,9 +466,9 @@ class PrefixManager:
         if self.cache.memory > room:
             self.cache.shrink(room, pinned=True)
             self.budget.hold("prefixes", self.cache.memory)
-        if features.nbytes > self.budget.room("pictures"):
-            features.shrink(self.budget.room("pictures"))
-            self.budget.hold("pictures", features.nbytes)
+        if features.nbytes > self.budget.room("images"):
+            features.shrink(self.budget.room("images"))
+            self.budget.hold("images", features.nbytes)
         if self.disk is not None:
             self._bound_writes(self.disk)
 

@@ -446,7 +446,7 @@ def test_nothing_stays_reserved_when_the_last_row_goes() -> None:
         only = small()
         queue.add(only)
         asked(queue)
-        assert queue.admission is not None and queue.admission.budget.holding("promised") > 0
+        assert queue.admission is not None and queue.admission.budget.holding("reserved") > 0
         leave(queue, only)
         assert sum(queue.admission.budget.held().values()) == 0
 
@@ -483,7 +483,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
     assert not queue.running and not queue.waiting and not queue.isolation.trial
     assert queue.admission is not None
     parts = queue.admission.budget.held()
-    assert all(parts.get(name, 0) == 0 for name in ("sequences", "promised", "activations", "pictures of sequences"))
+    assert all(parts.get(name, 0) == 0 for name in ("sequences", "reserved", "activations", "sequence images"))
     longest = max((seconds for seconds, _ in run.spells), default=0.0)
     assert longest <= starvation_bound(run.script, run.failures)
     return run
