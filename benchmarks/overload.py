@@ -32,7 +32,7 @@ REQUEST = 300.0  # seconds after which an answer that has not come is a wedge, t
 SETTLING = 60.0  # seconds that a server may take to become idle, once everybody has gone
 SLACK = 0.05  # of the limit, that an idle server may hold besides what it names
 EXAMPLES = 5  # of what broke, shown
-IDLE_PARTS = ("sequences", "promised", "activations", "pictures of sequences")  # of the budget; 0 when idle
+IDLE_PARTS = ("sequences", "reserved", "activations", "sequence images")  # of the budget; 0 when idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ async def overload(plan: Plan, say: Callable[[str], None] = lambda text: None) -
         limits = httpx.Limits(max_connections=4)
         async with httpx.AsyncClient(base_url=server.url, timeout=30.0, limits=limits, trust_env=False) as client:
             before = await status(client)
-            crowd = Crowd(server.url, before["model"], plan.mix, await _calibrated(client), REQUEST, plan.seed)
+            crowd = Crowd(server.url, before["model"]["name"], plan.mix, await _calibrated(client), REQUEST, plan.seed)
             seen = Sightings()
             watching = asyncio.create_task(_watch(client, seen, crowd, plan, say))
             begun = time.monotonic()

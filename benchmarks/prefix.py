@@ -179,7 +179,7 @@ class PrefixBench(Bench):
 
     def first_token(self, prompt: tuple[int, ...], shared: int, found: int) -> float:
         """Seconds to the first token. `found`: tokens of the prompt that must come from the cache."""
-        trace, _ = self.engine_run([prompt], 1, self.speculation, marks=(shared,))
+        trace, _ = self.engine_run([prompt], 1, self.speculation, boundaries=(shared,))
         if trace.failures:
             raise PrefixBenchError(f"A prompt of {len(prompt)} tokens failed: {trace.failures[0]}")
         if trace.cached[0] != found:

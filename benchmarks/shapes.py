@@ -16,7 +16,7 @@ from paceline.cache.slot_plan import PADDED
 from paceline.models.adapter import Adapted, adapt, wrap_layers
 from paceline.models.files import context_length
 from paceline.models.loader import LoadedModel
-from paceline.models.mtp import Head, MTPModule
+from paceline.models.mtp import MTPHead, MTPModule
 
 AGREEMENT = 0.7
 PUSH, MIXERS = "down_proj", ("o_proj", "out_proj")  # what a layer adds by the token itself, and by what came before
@@ -119,9 +119,9 @@ def random_model(shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = Tr
     mx.eval(module.parameters())
     mx.clear_cache()
     language = adapt(module, config)
-    head: Head | str = "this shape has no MTP head"
+    head: MTPHead | str = "this shape has no MTP head"
     if planned and drafts:
-        head = Head(_head(language, config, wanted), language)
+        head = MTPHead(_head(language, config, wanted), language)
         _agree(head)
     return LoadedModel(Path(shape), config, language, None, head, context_length(config))
 
@@ -163,7 +163,7 @@ def _scale(module: nn.Module, factor: float, names: str | tuple[str, ...]) -> No
             part.weight = part.weight * factor
 
 
-def _agree(head: Head) -> None:
+def _agree(head: MTPHead) -> None:
     """Scale the layers' push until head and model agree about as often as wanted, on random text."""
     language = head.language
     tokens = mx.random.randint(0, language.vocab_size, (2, 32))

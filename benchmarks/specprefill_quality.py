@@ -60,7 +60,7 @@ class Blind(Draft):
         super().__init__(draft.language)
         self.rule = rule
 
-    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
+    def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         return Known(self, tokens, self.rule(tokens))
 
 
@@ -81,9 +81,9 @@ class Remembering(Draft):
         super().__init__(draft.language)
         self.known: dict[bytes, Scores] = {}
 
-    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
+    def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> PromptScorer:
         given = self.known.get(key(tokens))
-        return Noted(self, tokens, marks, None) if given is None else Known(self, tokens, given)
+        return Noted(self, tokens, boundaries, None) if given is None else Known(self, tokens, given)
 
 
 def key(tokens: Sequence[int] | NDArray[np.int64]) -> bytes:

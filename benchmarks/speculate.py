@@ -17,7 +17,8 @@ import mlx.core as mx
 
 from paceline.bench.offline import Bench, bench_row, random_prompts
 from paceline.engine.draft_length import bucket
-from paceline.engine.runner import InFlightStep, Runner
+from paceline.engine.in_flight import InFlightStep
+from paceline.engine.runner import Runner
 from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Delta, Sampling, Speculation
 

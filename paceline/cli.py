@@ -247,9 +247,25 @@ def serve(
     for each in (signal.SIGINT, signal.SIGTERM):  # until uvicorn has handlers of its own: imports take seconds
         signal.signal(each, lambda *_: os._exit(0))
     if settings.port:
-        preflight.listen(settings).close()  # reports a port in use before the imports, which take seconds
+        preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
+    with _signals_end_it():
+        _serve(settings, continuous_batching, enable_mtp, mllm)
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Until uvicorn handles signals there is no request to drain: the first one ends the process with 0."""
+    before = {sig: signal.signal(sig, lambda *_: os._exit(0)) for sig in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+
+
+def _serve(settings: Settings, *taken_flags: bool) -> None:
     _start(settings)
-    taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
+    taken = zip(VLLM_MLX_FLAGS, taken_flags, strict=True)
     if given := [flag for flag, on in taken if on]:
         logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
 

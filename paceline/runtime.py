@@ -74,7 +74,9 @@ class Runtime:
         )
         template = tokenizer.chat_template or ""
         special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
-        self.answer_format = choose_format(template, special, settings.tool_parser, settings.reasoning_parser)
+        self.answer_format = choose_format(
+            template, special, settings.tool_parser, settings.reasoning_parser, tokenizer.library_tool_parser
+        )
         self.format_tokens = frozenset(special[text] for text in self.answer_format.special)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         # At start, before anybody waits for a token: with a large vocabulary it blocks all threads for a second or two.

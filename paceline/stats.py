@@ -70,8 +70,8 @@ class MemoryBudgetStats:
     limit_bytes: int
     headroom_bytes: int
     free_bytes: int
-    parts: Mapping[str, int]  # bytes held or promised
-    kv_cache_usage: float  # share of what weights leave that sequences hold or were promised
+    parts: Mapping[str, int]  # bytes held or reserved
+    kv_cache_usage: float  # share of what weights leave that sequences hold or have reserved
     expected_output_tokens: int
 
 

@@ -74,7 +74,7 @@ class Prompt:
 
     token_ids: tuple[int, ...]
     images: tuple[Image, ...] = ()
-    marks: tuple[int, ...] = ()  # lengths of prefixes that other prompts are likely to share, rising
+    boundaries: tuple[int, ...] = ()  # cache boundaries: lengths of prefixes that other prompts may share, rising
     system: int = 0  # tokens in front of the conversation: instructions and tools; 0: none, or not known
     cached: bool = True  # may what is computed for it be kept, and what was kept be used for it?
     salt: str = ""  # prompts share prefixes only with prompts of the same salt

@@ -1,8 +1,8 @@
 """The process that `test_prefix_restart` kills: a service that dies at a given stage of the disk's work.
 
-Run as a program it is a nursery: it reads a line of JSON for each life, forks a process for it (before MLX is used:
-importing all of this anew would be the most of the test), and passes on the lines that the child says. The last one is
-the signal that ended it, 0 for an orderly end.
+Run as a program, it reads a line of JSON for each service, forks a process for it (before MLX is used: importing all of
+this again would take most of the test's time), and passes on the lines that the child prints. The last one is the
+signal that ended it, 0 for an orderly end.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def live(model: str, folder: str, known: list[int], new: list[int], fate: 
 
 
 async def written(service: Service) -> None:
-    """Until all that is kept is on disk: asked between steps, on the engine's thread, where nothing is half done."""
+    """Wait until all nodes are on disk. Asked between steps, on the engine's thread, where no step is half done."""
     engine = service._get_runtime().engine
     core = engine.core
     assert core.prefix is not None and core.prefix.disk is not None

@@ -15,6 +15,7 @@ WITHOUT = {
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",
+    "engine/in_flight": "types",
     "engine/prefix_manager": "integration/test_prefix_*.py",
     "engine/prefix_store": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",

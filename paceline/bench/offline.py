@@ -45,12 +45,14 @@ def bench_row(
     limit: int,
     sink: Callable[[Delta], None],
     route: SpeculationMode,
-    marks: tuple[int, ...] = (),
+    boundaries: tuple[int, ...] = (),
 ) -> sequence.Sequence:
     """A sequence without a tokenizer: every token is an x."""
     text = TextStream(ByteDetokenizer(lambda _: b"x"))
     return sequence.Sequence(
-        sequence.EngineRequest(RequestId(f"bench-{place}"), Prompt(prompt, marks=marks), sampling, limit, route),
+        sequence.EngineRequest(
+            RequestId(f"bench-{place}"), Prompt(prompt, boundaries=boundaries), sampling, limit, route
+        ),
         text,
         sink,
     )
@@ -145,7 +147,7 @@ class Bench:
         tokens: int,
         speculation: Speculation = "off",
         *,
-        marks: tuple[int, ...] = (),
+        boundaries: tuple[int, ...] = (),
     ) -> tuple[Trace, float]:
         """All prompts at once through the engine; returns the trace and the seconds to the last token."""
         trace = Trace()
@@ -154,7 +156,9 @@ class Bench:
         router = SpeculationPolicy("off", head if isinstance(head, str) else None)
         begun = trace.begun = time.perf_counter()
         seqs = [
-            bench_row(place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling), marks)
+            bench_row(
+                place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling), boundaries
+            )
             for place, prompt in enumerate(prompts)
         ]
         for seq in seqs:

@@ -1,7 +1,7 @@
 """Layer caches: mlx-lm's cache protocol over a batch of rows. They hold arrays; `Batch` holds lengths.
 
 The protocol's surface that models use: `offset`, `update_and_fetch`, `make_mask`, item access for state layers,
-`lengths`, `left_padding`, `advance`. `attend` is ours: `models/attention` calls it when rows lie in several groups.
+`lengths`, `left_padding`, `advance`. `attend` is ours: `models/adapter` calls it when rows lie in several groups.
 """
 
 from __future__ import annotations

@@ -253,24 +253,19 @@ class PrefixCache:
         """All nodes but the roots, children before parents."""
         return (node for tree in self._trees.values() for node in tree.subtree() if node is not tree)
 
-    def shrink(self, harder_to: int | None = None, *, to: int | None = None) -> None:
-        """Evict down to the limit, or to `to`; pinned nodes stay. `harder_to`: down to this, pinned nodes too if the
-        others are not enough."""
+    def shrink(self, to: int | None = None, *, pinned: bool = False) -> None:
+        """Evict down to `to`, or to the limit. `pinned`: pinned nodes too, if the others are not enough."""
         with self._lock:
             limit = self.limit() if to is None else to
-            if harder_to is not None:
-                limit = harder_to
             if self.memory <= limit:
                 return
             goal = int(limit * (1 - SLACK))
             in_use = False
             while self.memory > goal:
                 ranked = sorted(self._candidates(in_use), key=lambda pair: pair[0])
-                if not ranked and harder_to is not None and not in_use:
-                    in_use = True
-                    continue
-                if not ranked:
+                if not ranked and (in_use or not pinned):
                     return
+                in_use = in_use or not ranked
                 for value, node in ranked:
                     if self.memory <= goal:
                         return

@@ -65,8 +65,7 @@ class DiskTier:
     def __init__(self, cache: PrefixCache, disk: Disk) -> None:
         self.cache = cache
         self.disk = disk
-        self._files: dict[str, list[Node]] = {}  # nodes that rely on each file
-        self._starts: dict[str, int] = {}  # the first token of each file's segment
+        self._files: dict[str, tuple[int, list[Node]]] = {}  # first token of the segment; nodes that rely on the file
         self._unsaved: OrderedDict[Node, str] = OrderedDict()  # each with its root, in the order to be written
         self._outgoing: _Outgoing | None = None
         self._writing: dict[str, _Outgoing] = {}
@@ -87,7 +86,7 @@ class DiskTier:
         nodes = self.cache.add_file(entry.root, entry.key, entry.start, entry.id, entry.has_checkpoint)
         mine = [node for node in nodes if entry.id in (node.segment_file, node.checkpoint_file)]
         if mine:
-            self._files[entry.id], self._starts[entry.id] = mine, entry.start
+            self._files[entry.id] = entry.start, mine
         else:
             self.disk.remove(entry.id)
 
@@ -126,8 +125,8 @@ class DiskTier:
         if not self._unsaved or self.write_limit is None:
             return bool(self._unsaved)
         waiting = self.disk.pending_bytes
-        if not waiting:
-            return self.write_limit > 0  # a single node may exceed the limit
+        if not waiting and self.write_limit > 0:
+            return True  # a single node may exceed the limit
         return waiting + next(iter(self._unsaved)).nbytes <= self.write_limit
 
     @property
@@ -168,8 +167,7 @@ class DiskTier:
     # -- reading
 
     def read(self, hit: Hit) -> None:
-        if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
-            self._wanted.add(hit.nodes[-1].checkpoint_file)
+        self._wanted.update(node.checkpoint_file for node in hit.nodes[-1:] if node.checkpoint_file is not None)
         for name in hit.files:
             if name not in self._reading:
                 self._reading.add(name)
@@ -179,11 +177,10 @@ class DiskTier:
         return not self._reading.isdisjoint(names)
 
     def used(self, hit: Hit) -> None:
-        for node in hit.nodes:
-            if node.segment_file is not None:
-                self.disk.touch(node.segment_file)
-        if hit.nodes and hit.nodes[-1].checkpoint_file is not None:
-            self.disk.touch(hit.nodes[-1].checkpoint_file)
+        names = [node.segment_file for node in hit.nodes] + [node.checkpoint_file for node in hit.nodes[-1:]]
+        for name in names:
+            if name is not None:
+                self.disk.touch(name)
 
     def _read(self, name: str, arrays: Arrays | None) -> None:
         if arrays is None:
@@ -209,12 +206,12 @@ class DiskTier:
                 return
             self._incoming.popleft()
             self._reading.discard(incoming.name)
-            self._bring(incoming)
+            self._load(incoming)
 
-    def _bring(self, incoming: _Incoming) -> None:
+    def _load(self, incoming: _Incoming) -> None:
         segment, checkpoint = _unpacked(incoming.shape, incoming.arrays)
-        start = self._starts.get(incoming.name, 0)
-        for node in self._files.get(incoming.name, []):
+        start, nodes = self._files.get(incoming.name, (0, []))
+        for node in nodes:
             mine = None
             if node.segment_file == incoming.name and segment is not None and node.segment is None:
                 mine = segment.take(node.start - start, node.stop - start)
@@ -296,31 +293,27 @@ class DiskTier:
 
     def _split(self, upper: Node, lower: Node) -> None:
         if upper.segment_file is not None and upper.segment_file in self._files:
-            self._files[upper.segment_file].append(upper)
+            self._files[upper.segment_file][1].append(upper)
 
     def _gone(self, node: Node) -> None:
         self._unsaved.pop(node, None)  # or a stalled disk would keep it in memory
         for name in {node.segment_file, node.checkpoint_file}:
             if name is None or name not in self._files:
                 continue
-            self._files[name] = [other for other in self._files[name] if other is not node]
-            if not self._files[name]:
-                self._forget_file(name)
+            start, nodes = self._files.pop(name)
+            left = [other for other in nodes if other is not node]
+            if left:
+                self._files[name] = start, left
+            else:
                 self.disk.remove(name)
 
     def _lost(self, name: str) -> None:
-        nodes = self._files.get(name, [])
-        self._forget_file(name)
+        _, nodes = self._files.pop(name, (0, []))
         for node in nodes:
             self.cache.remove_file(node, name)
 
-    def _forget_file(self, name: str) -> None:
-        self._files.pop(name, None)
-        self._starts.pop(name, None)
-
     def clear(self) -> tuple[int, int]:
         self._files.clear()
-        self._starts.clear()
         self._unsaved.clear()
         self._outgoing = None
         self._writing.clear()

@@ -42,7 +42,7 @@ LARGE = 1 << 24  # pixels; image processors scale every image below this
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Loader:
     """Loads media by address: `data:` always, http(s) with `fetcher`, `file:` with `folder`. Thread-safe."""
 
@@ -74,9 +74,9 @@ class Loading:
         self._bytes_left = loader.max_bytes
         self._seconds_left = loader.seconds
 
-    def open(self, url: str, field: str) -> Encoded:
+    def open(self, url: str, field: str) -> EncodedImage:
         """The image at the address, not decoded yet. `field` is named in every error."""
-        return Encoded.of(self.bytes_of(url, field), self._loader.max_pixels, field)
+        return EncodedImage.of(self.bytes_of(url, field), self._loader.max_pixels, field)
 
     def load(self, url: str, field: str) -> Image.Image:
         return self.open(url, field).decode()
@@ -125,7 +125,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedImage:
     """An image that is not decoded. Its size comes from its header."""
 
     data: bytes
@@ -135,7 +135,7 @@ class Encoded:
     field: str
 
     @classmethod
-    def of(cls, data: bytes, max_pixels: int, field: str) -> Encoded:
+    def of(cls, data: bytes, max_pixels: int, field: str) -> EncodedImage:
         with _readable(field, max_pixels), Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
                 raise _too_many_pixels(field, f"has {image.width} x {image.height} pixels", max_pixels)

@@ -57,12 +57,6 @@ class VideoPart:
 Media = ImagePart | VideoPart
 
 
-@dataclass(frozen=True, slots=True)
-class _Takes:
-    images: bool
-    video: bool
-
-
 def is_heavy(messages: Any) -> bool:
     """Whether the messages have media or very long texts, so that reading them may wait for memory.
 
@@ -91,7 +85,7 @@ def checked(
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
     conversation: list[dict[str, Any]] = []
     media: list[Media] = []
-    takes = _Takes(takes_images, takes_video)
+    takes = {"image": takes_images, "video": takes_video}
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         if not isinstance(message, Mapping):
@@ -168,7 +162,7 @@ def _check_calls(message: Mapping[str, Any], place: str) -> None:
             raise InvalidRequest(f"{where}.arguments must be JSON text.", field=f"{where}.arguments")
 
 
-def _content(message: Mapping[str, Any], place: str, takes: _Takes) -> tuple[Any, list[Media]]:
+def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) -> tuple[Any, list[Media]]:
     """The content as text or as parts, and its media."""
     content = message.get("content")
     field = f"{place}.content"
@@ -190,7 +184,7 @@ def _content(message: Mapping[str, Any], place: str, takes: _Takes) -> tuple[Any
     return parts, media
 
 
-def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media], takes: _Takes) -> None:
+def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media], takes: Mapping[str, bool]) -> None:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in TEXT_PARTS:
         text = part.get("text")
@@ -200,7 +194,7 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
     elif kind == "refusal" and isinstance(part.get("refusal"), str):
         parts.append({"type": "text", "text": part["refusal"]})
     elif kind in IMAGE_PARTS:
-        if not takes.images:
+        if not takes["image"]:
             raise InvalidRequest(f"{place}: this model takes no images.", field=place)
         address = part.get("image_url")
         url = address.get("url") if isinstance(address, Mapping) else address
@@ -209,7 +203,7 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
         media.append(ImagePart(url, f"{place}.image_url"))
         parts.append({"type": "image"})
     elif kind in VIDEO_PARTS:
-        if not takes.video:
+        if not takes["video"]:
             raise InvalidRequest(f"{place}: this model takes no video.", field=place)
         media.append(video_part(part, place))
         parts.append({"type": "video"})

@@ -12,7 +12,7 @@ from PIL.Image import Image as Picture
 
 from paceline.conversation import video
 from paceline.conversation.cache_boundaries import BoundaryFinder
-from paceline.conversation.media import LARGE, Encoded, Loader, Loading
+from paceline.conversation.media import LARGE, EncodedImage, Loader, Loading
 from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
@@ -117,7 +117,7 @@ class PromptBuilder:
                 ids = self.tokenizer.encode(prompt)
         else:
             ids = list(prompt)
-        return Prompt(self._expanded(ids, (), field), marks=self._boundary_finder.text(ids))
+        return Prompt(self._expanded(ids, (), field), boundaries=self._boundary_finder.text(ids))
 
     # -- texts
 
@@ -157,7 +157,7 @@ class PromptBuilder:
         if not parts:
             return [], []
         loading = self.loader.request()
-        media = [self._picture(part, loading) if isinstance(part, ImagePart) else part for part in parts]
+        media = [loading.open(part.url, part.place) if isinstance(part, ImagePart) else part for part in parts]
         self._check_pixels(media)
         left = sum(self._patch_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
@@ -165,7 +165,7 @@ class PromptBuilder:
         video_texts: list[str] = []
         try:
             for medium in media:
-                if isinstance(medium, Encoded):
+                if isinstance(medium, EncodedImage):
                     made = [self._image(medium)]
                 else:
                     made, written = self._video(medium, loading)
@@ -178,26 +178,23 @@ class PromptBuilder:
             self.memory.media.give_back(left)
         return images, video_texts
 
-    def _check_pixels(self, media: Sequence[Encoded | VideoPart]) -> None:
-        pixels = sum(medium.pixels for medium in media if isinstance(medium, Encoded))
+    def _check_pixels(self, media: Sequence[EncodedImage | VideoPart]) -> None:
+        pixels = sum(medium.pixels for medium in media if isinstance(medium, EncodedImage))
         most = LARGEST_PICTURES * self.loader.max_pixels
         if pixels > most:
             raise InvalidRequest(
                 f"The request's images have {pixels} pixels together, and at most {most} are allowed.", field="messages"
             )
 
-    def _patch_bytes(self, medium: Encoded | VideoPart) -> int:
-        if isinstance(medium, Encoded):
-            return 0 if self.image_processor is None else self.image_processor.patch_bytes(medium.pixels)
-        return 0 if self.video_processor is None else self.video_processor.patch_bytes(self.video_limits.pixels)
+    def _patch_bytes(self, medium: EncodedImage | VideoPart) -> int:
+        if isinstance(medium, EncodedImage):
+            assert self.image_processor is not None  # else `checked` has raised
+            return self.image_processor.patch_bytes(medium.pixels)
+        assert self.video_processor is not None
+        return self.video_processor.patch_bytes(self.video_limits.pixels)
 
-    def _picture(self, part: ImagePart, loading: Loading) -> Encoded:
-        if self.image_processor is None:
-            raise InvalidRequest("This model takes no images.", field=part.place)
-        return loading.open(part.url, part.place)
-
-    def _image(self, encoded: Encoded) -> Image:
-        assert self.image_processor is not None  # else `_picture` has raised
+    def _image(self, encoded: EncodedImage) -> Image:
+        assert self.image_processor is not None
         processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
             try:
@@ -214,8 +211,7 @@ class PromptBuilder:
 
     def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Image], str]:
         """A video's groups of frames, and the text that replaces its placeholder: each group after its time."""
-        if self.video_processor is None:
-            raise InvalidRequest("This model takes no video.", field=part.place)
+        assert self.video_processor is not None
         needed = self.video_limits.decoding_bytes + self.video_processor.patch_bytes(self.video_limits.pixels)
         with self.memory.work.holding(needed, "The video", part.place):
             clip = video.load(part, loading, self.video_limits)

@@ -4,9 +4,8 @@ A client that can make the server fetch can reach what the server reaches: the m
 (SSRF). So every host is looked up once, every resulting address is checked, and the connection goes to a checked
 address. A redirect is checked like a new address. Everything is bounded in time and bytes.
 
-Not httpx: it resolves hosts itself at every connection, and its timeouts begin anew with every byte, so a slow server
-could hold a thread for hours. Not `ipaddress.is_global`: it depends on the Python version, and allows multicast and
-Azure's own services.
+Not httpx: its timeouts begin anew with every byte, so a slow server could hold a thread for hours. Not
+`ipaddress.is_global`: it depends on the Python version, and allows multicast and Azure's own services.
 """
 
 from __future__ import annotations

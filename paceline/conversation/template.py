@@ -18,7 +18,7 @@ from jinja2.exceptions import TemplateError
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import Message, as_parts, is_blank, with_arguments
 from paceline.conversation.sandbox import LimitExceeded, Sandbox
-from paceline.conversation.template_fallbacks import FALLBACKS, Change, Fallback, Tools, apply_fallback
+from paceline.conversation.template_fallbacks import FALLBACKS, Fallback, FallbackChange, Tools, apply_fallback
 from paceline.errors import InvalidRequest, LoadError
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Templates:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class TemplateDialect:
     """How a template expects what can be written in more than one way."""
 
     parts: bool = False  # content is always a list of parts; a string would be dropped
@@ -112,7 +112,7 @@ class Template:
             self.dialect = self._learn_dialect()
             self._needs = {feature: self._learn_need(probe) for feature, probe in PROBES.items()}
         except LimitExceeded:  # every conversation will exceed them too: the other probes can be skipped
-            self.dialect = Dialect()
+            self.dialect = TemplateDialect()
             self._needs = dict.fromkeys(PROBES, frozenset())
 
     def render(self, messages: list[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
@@ -159,22 +159,24 @@ class Template:
     def _log(self, fallback: Fallback, refusal: Exception | None) -> None:
         if fallback and fallback not in self._logged:
             self._logged.add(fallback)
-            how = "; ".join(change.value for change in Change if change in fallback)
+            how = "; ".join(change.value for change in FallbackChange if change in fallback)
             why = f" (it refuses the usual form: {_words(refusal)})" if refusal else ""
             log.warning("the chat template needs conversations in another form%s: %s", why, how)
 
     # -- probing
 
-    def _learn_dialect(self) -> Dialect:
-        parts = self._keeps(_SAID, Dialect()) is False and self._keeps(_SAID, Dialect(parts=True)) is True
-        names = self._keeps(_NAMED, Dialect(parts=parts)) is True
+    def _learn_dialect(self) -> TemplateDialect:
+        parts = (
+            self._keeps(_SAID, TemplateDialect()) is False and self._keeps(_SAID, TemplateDialect(parts=True)) is True
+        )
+        names = self._keeps(_NAMED, TemplateDialect(parts=parts)) is True
         for objects, null in ((True, False), (True, True), (False, False), (False, True)):
-            dialect = Dialect(parts, objects, null, names)
+            dialect = TemplateDialect(parts, objects, null, names)
             if self._keeps(_CALLED, dialect):
                 return dialect
-        return Dialect(parts, names=names)
+        return TemplateDialect(parts, names=names)
 
-    def _keeps(self, probe: Probe, dialect: Dialect) -> bool | None:
+    def _keeps(self, probe: Probe, dialect: TemplateDialect) -> bool | None:
         """Whether the template writes all of a probe's words; None: it refuses the probe."""
         self.dialect = dialect
         return self._keeps_in(frozenset(), probe)

@@ -11,7 +11,6 @@ from typing import Any
 
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import (
-    Content,
     Message,
     arguments_of,
     is_blank,
@@ -33,7 +32,7 @@ To call functions, answer with nothing but one JSON object a line for each call,
 RESULT_OPENING = "Result of {name}:\n"
 
 
-class Change(Enum):
+class FallbackChange(Enum):
     """What a fallback changes. The value is for the log."""
 
     IDS = "tool call ids of nine letters and digits"
@@ -44,24 +43,24 @@ class Change(Enum):
     ALTERNATE = "user and assistant in turns"
 
 
-Fallback = frozenset[Change]
+Fallback = frozenset[FallbackChange]
 
 # In order of preference: each changes more than the ones before. None loses text.
 FALLBACKS: tuple[Fallback, ...] = (
     frozenset(),
-    frozenset({Change.IDS}),
-    frozenset({Change.SPLIT}),
-    frozenset({Change.IDS, Change.SPLIT}),
-    frozenset({Change.DESCRIBE}),
-    frozenset({Change.SYSTEM}),
-    frozenset({Change.SYSTEM, Change.IDS, Change.SPLIT}),
-    frozenset({Change.SYSTEM, Change.DESCRIBE}),
-    frozenset({Change.CALLS}),
-    frozenset({Change.CALLS, Change.DESCRIBE}),
-    frozenset({Change.SYSTEM, Change.CALLS}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.DESCRIBE}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE}),
-    frozenset({Change.SYSTEM, Change.CALLS, Change.ALTERNATE, Change.DESCRIBE}),
+    frozenset({FallbackChange.IDS}),
+    frozenset({FallbackChange.SPLIT}),
+    frozenset({FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.CALLS}),
+    frozenset({FallbackChange.CALLS, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.DESCRIBE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.ALTERNATE}),
+    frozenset({FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.ALTERNATE, FallbackChange.DESCRIBE}),
 )
 
 
@@ -70,17 +69,17 @@ def apply_fallback(
 ) -> tuple[list[Message], Tools | None]:
     """A normalized conversation with the fallback's changes. Texts and images keep their order."""
     result = list(messages)
-    if Change.DESCRIBE in fallback and tools:
+    if FallbackChange.DESCRIBE in fallback and tools:
         result, tools = _describe_tools(result, tools), None
-    if Change.CALLS in fallback:
+    if FallbackChange.CALLS in fallback:
         result = _as_text(result)
     else:
-        result = _with_short_ids(result) if Change.IDS in fallback else result
-        result = _split_calls(result) if Change.SPLIT in fallback else result
-    if Change.SYSTEM in fallback:
+        result = _with_short_ids(result) if FallbackChange.IDS in fallback else result
+        result = _split_calls(result) if FallbackChange.SPLIT in fallback else result
+    if FallbackChange.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
-        result = _merge_opening(result)
-    if Change.ALTERNATE in fallback:
+        result = [*neighbours_merged(result[:2]), *result[2:]]
+    if FallbackChange.ALTERNATE in fallback:
         result = neighbours_merged(result)
         if result[0]["role"] == "assistant":
             result = [{"role": "user", "content": ""}, *result]
@@ -100,11 +99,6 @@ def _describe_tools(messages: list[Message], tools: Tools) -> list[Message]:
     return [{**messages[0], "content": joined([messages[0]["content"], text])}, *messages[1:]]
 
 
-def _merge_opening(messages: list[Message]) -> list[Message]:
-    """The former system message and the user's first message as one."""
-    return [*neighbours_merged(messages[:2]), *messages[2:]]
-
-
 # -- tool calls as text
 
 
@@ -114,7 +108,8 @@ def _as_text(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message["role"] == "tool":
             name = names.get(message.get("tool_call_id")) or message.get("name") or "the call"
-            content = _with_opening(RESULT_OPENING.format(name=name), message["content"])
+            opening, content = RESULT_OPENING.format(name=name), message["content"]
+            content = opening + content if isinstance(content, str) else [{"type": "text", "text": opening}, *content]
             message = {"role": "user", "content": content}
         elif calls := message.get("tool_calls"):
             names |= {call["id"]: call["function"]["name"] for call in calls if isinstance(call.get("id"), str)}
@@ -122,12 +117,6 @@ def _as_text(messages: Sequence[Message]) -> list[Message]:
             message = {key: value for key, value in message.items() if key != "tool_calls"} | {"content": said}
         result.append(message)
     return neighbours_merged(result)
-
-
-def _with_opening(opening: str, content: Content) -> Content:
-    if isinstance(content, str):
-        return opening + content
-    return [{"type": "text", "text": opening}, *content]
 
 
 # -- tool calls as some templates require them

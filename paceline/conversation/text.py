@@ -93,7 +93,10 @@ class TextStream:
     def _show(self, count: int, ahead: int = 0) -> TextChunk:
         text, self._held = self._held[:count], self._held[count:]
         self._shown += len(text)
-        return TextChunk(text, *self._release(self._shown + ahead))
+        ready = []
+        while self._tokens and self._tokens[0].end <= self._shown + ahead:
+            ready.append(self._tokens.popleft())
+        return TextChunk(text, *_columns(ready))
 
     def _cut(self, at: int, stop: str) -> TextChunk:
         end = self._shown + at
@@ -102,12 +105,6 @@ class TextStream:
         self._held, self._shown = "", end
         self._tokens.clear()
         return TextChunk(text, *_columns(kept), stop=stop)
-
-    def _release(self, upto: int) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
-        ready = []
-        while self._tokens and self._tokens[0].end <= upto:
-            ready.append(self._tokens.popleft())
-        return _columns(ready)
 
 
 def _columns(tokens: Sequence[_Token]) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:

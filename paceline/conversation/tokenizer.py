@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlx_lm.utils import load_tokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from paceline.conversation.template import Template, Templates, read_template
 from paceline.conversation.text import ByteDetokenizer, Detokenizer, WindowDetokenizer
@@ -111,7 +112,7 @@ class Tokenizer:
         if not _is_byte_level(description.get("decoder")):
             return None
         added = {int(token["id"]): token["content"].encode() for token in description.get("added_tokens", [])}
-        table = _byte_of_character()
+        table = {character: byte for byte, character in bytes_to_unicode().items()}
         pieces = {}
         for piece, token_id in self._backend.get_vocab(with_added_tokens=False).items():
             if all(character in table for character in piece):
@@ -143,6 +144,12 @@ class Tokenizer:
         if self.templates is None:
             raise InvalidRequest(NO_TEMPLATE, field="messages", code="no_chat_template")
         return self.templates
+
+    @property
+    def library_tool_parser(self) -> str | None:
+        """The name of mlx-lm's tool parser for this checkpoint, if it knows one."""
+        found: str | None = self._wrapped.init_kwargs.get("tool_parser_type")
+        return found
 
     @property
     def chat_template(self) -> str | None:
@@ -220,11 +227,3 @@ def _is_byte_level(decoder: Any) -> bool:
         parts = decoder.get("decoders", [])
         return len(parts) == 1 and _is_byte_level(parts[0])
     return decoder.get("type") == "ByteLevel"
-
-
-def _byte_of_character() -> dict[str, int]:
-    """GPT-2's way to write bytes as printable characters, inverted."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return table | {chr(256 + place): byte for place, byte in enumerate(others)}

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
@@ -88,18 +88,10 @@ def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = Non
     """Frames spread evenly over the video. Blocks while the decoder runs."""
     if not _is_video(data):
         raise InvalidRequest(f"{field} is not a video in a format that is read here ({KINDS}).", field=field)
-    asked = {
-        "fps": fps or limits.fps,
-        "frames": limits.frames,
-        "seconds": limits.seconds,
-        "pixels": limits.pixels,
-        "kept": limits.kept,
-        "memory": limits.memory,
-    }
     with tempfile.NamedTemporaryFile(prefix="paceline-video-") as file, _decoders:
         file.write(data)
         file.flush()
-        header, pixels = _run(file.name, asked, field)
+        header, pixels = _run(file.name, replace(limits, fps=fps or limits.fps), field)
     if "error" in header:
         raise InvalidRequest(f"{field} {header['error']}.", field=field)
     count, height, width = header["shape"]
@@ -107,7 +99,7 @@ def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = Non
     return Clip(frames, tuple(place / header["rate"] for place in header["places"]))
 
 
-def _run(path: str, asked: dict[str, Any], field: str) -> tuple[dict[str, Any], memoryview]:
+def _run(path: str, limits: VideoLimits, field: str) -> tuple[dict[str, Any], memoryview]:
     damaged = InvalidRequest(f"{field} is a damaged video: its decoder failed.", field=field)
     environment = {
         # A playlist or a reference in a file must not make ffmpeg open anything else.
@@ -116,7 +108,7 @@ def _run(path: str, asked: dict[str, Any], field: str) -> tuple[dict[str, Any], 
         "OPENBLAS_NUM_THREADS": "1",
         **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TMPDIR") if name in os.environ},
     }
-    command = [sys.executable, "-I", str(DECODER), path, json.dumps(asked)]
+    command = [sys.executable, "-I", str(DECODER), path, json.dumps(asdict(limits))]
     try:
         done = subprocess.run(
             command,

@@ -117,12 +117,12 @@ class Admission:
         now = self.memory_model.batch([seq.length for seq in seqs], groups)
         later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
         self.budget.hold("sequences", now)
-        self.budget.hold("promised", max(later - now, 0))
+        self.budget.hold("reserved", max(later - now, 0))
         lengths = [self.expected_length(seq) for seq in seqs]
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
-        self.budget.hold("pictures of sequences", self._pictures(seqs))
+        self.budget.hold("sequence images", self._pictures(seqs))
         self.budget.hold("draft", self._scoring(seqs))
 
     @property
@@ -141,7 +141,7 @@ class Admission:
         apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
         pictures = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
         return (
-            self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "pictures")
+            self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "images")
             + together
             + apart
             + int(pictures)
@@ -149,7 +149,7 @@ class Admission:
 
     def stats(self) -> MemoryBudgetStats:
         budget, parts = self.budget, self.budget.held()
-        sequences = budget.holding("sequences") + budget.holding("promised")
+        sequences = budget.holding("sequences") + budget.holding("reserved")
         return MemoryBudgetStats(
             limit_bytes=budget.limit,
             headroom_bytes=budget.headroom,

@@ -18,11 +18,12 @@ import mlx.core as mx
 from paceline.engine import delivery, pooling
 from paceline.engine.draft_length import bucket
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
+from paceline.engine.in_flight import InFlightStep, PromptWork, Token
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.queueing import DepartureRate, Timeouts
-from paceline.engine.runner import InFlightStep, PromptWork, Runner, Token
+from paceline.engine.runner import Runner
 from paceline.engine.sampler import NOT_A_NUMBER
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Sequence
@@ -97,8 +98,7 @@ class EngineCore:
         self._release(seq, ended, refused=refusal is not None)
 
     def preempt(self, seqs: Collection[Sequence], cause: Cause, *, keep: bool = True) -> None:
-        """These sequences are recomputed later; `keep`: what they have computed can be trusted. Nothing is in
-        flight."""
+        """These sequences are recomputed later; `keep`: their caches can be trusted. Nothing is in flight."""
         if self.prefix is not None:
             for seq in seqs:
                 self.prefix.on_preempt(seq, keep=keep)
@@ -207,11 +207,8 @@ class EngineCore:
         for cache in (self.prefix, self.sparse):
             if cache is not None:
                 faults.attempt(cache.enforce_budget)
-        if (
-            in_flight is not None
-            and in_flight.result_pending
-            and not runner.can_follow(in_flight, decode, plan.draft_length)
-        ):
+        pending = in_flight is not None and in_flight.result_pending
+        if in_flight is not None and pending and not runner.can_follow(in_flight, decode, plan.draft_length):
             in_flight = self._read(in_flight)
         following, trouble = self._launch(plan, decode)
         faults.check_tolerated()
@@ -230,10 +227,9 @@ class EngineCore:
 
     def _must_release_finished(self) -> bool:
         """Would sequences be admitted while finished ones still hold too much memory? They leave with the next step."""
-        admission = self.scheduler.admission
-        if admission is None or not self.scheduler.waiting:
-            return False
-        return admission.must_release([seq for seq in self.runner.seqs if seq.finished is not None])
+        admission = self.scheduler.admission if self.scheduler.waiting else None
+        finished = [seq for seq in self.runner.seqs if seq.finished is not None]
+        return admission is not None and admission.must_release(finished)
 
     def _carry_out(self, plan: StepPlan) -> None:
         """Do what the plan demands before the next step. Sequences may have ended since it was made."""
@@ -379,9 +375,7 @@ class EngineCore:
         for seq, draft_length, kept in zip(in_flight.seqs, in_flight.draft_lengths, in_flight.kept, strict=True):
             if draft_length and seq.finished is None:
                 self.scheduler.draft_lengths.verified(seq, draft_length, kept - 1)
-                seq.rejected += (
-                    draft_length  # until they are delivered: a stop may come before a draft token that was right
-                )
+                seq.rejected += draft_length  # until delivered: a stop may come before an accepted token
         return in_flight
 
     def _lose_step(self, in_flight: InFlightStep, cause: BaseException) -> None:

@@ -17,7 +17,7 @@ from paceline.cache.batch import Batch, Placement
 from paceline.cache.slot_plan import Grouping
 from paceline.engine.forward import Forward
 from paceline.engine.sequence import Sequence
-from paceline.models.mtp import Head
+from paceline.models.mtp import MTPHead
 from paceline.models.positions import Positions
 
 Choose = Callable[
@@ -37,7 +37,7 @@ class PendingPairs:
 class Drafter:
     """Its batch has the same sequences, in the same rows, as the target's."""
 
-    def __init__(self, head: Head, grouping: Grouping, *, traces: bool = False) -> None:
+    def __init__(self, head: MTPHead, grouping: Grouping, *, traces: bool = False) -> None:
         self.head = head
         self.grouping = grouping
         self.forward = Forward(self._draft, traces=traces)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from paceline.engine.fault_isolation import is_out_of_memory
-from paceline.engine.runner import InFlightStep, StepLost
+from paceline.engine.in_flight import InFlightStep, StepLost
 from paceline.engine.sequence import Sequence
 from paceline.errors import InvalidRequest
 

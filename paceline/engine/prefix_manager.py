@@ -8,7 +8,6 @@ waits for it: no prefix is computed twice at the same time.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Collection, Iterator
@@ -23,7 +22,7 @@ from paceline.cache.budget import Budget
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
-from paceline.engine.prefix_store import MIN_SHARED, MIN_SPACING, PrefixStore
+from paceline.engine.prefix_store import MIN_SHARED, MIN_SPACING, WITH_HEAD, PrefixStore, prompt_cache_key, tree_name
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.stats import PrefixCacheStats
@@ -37,7 +36,6 @@ MAX_DISK_READS = (
     4  # times that a sequence waits for files: an entry that was read may be evicted before the sequence runs
 )
 CLOSE_SECONDS = 30.0  # for pending writes when the engine stops
-WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
 WRITE_SHARE = 16  # pending writes may take 1 / WRITE_SHARE of the memory beside the weights
 ROPE_BLOCK = 2048  # keys of a dynamic RoPE depend on the prompt's length except at multiples of this
 
@@ -97,7 +95,7 @@ class PrefixManager:
         if seq.prefix.key is None:
             seq.prefix.key = self.cache_key(seq.prompt)
         seq.draft.mtp_prefill = self.feeds_head
-        seq.prefix.tree = _root(seq.prompt.salt, seq.feeds_mtp and self.runner.drafter is not None)
+        seq.prefix.tree = tree_name(seq.prompt.salt, seq.feeds_mtp and self.runner.drafter is not None)
         if self.disk is not None and _may_restore(seq):
             self.disk.read(self.cache.peek(seq.prefix.tree, self._restorable_key(seq)))
 
@@ -262,7 +260,7 @@ class PrefixManager:
         nbytes = sum(node.segment.nbytes for node in hit.nodes if node.segment is not None)
         state = hit.nodes[-1].checkpoint
         copy = nbytes * (len(seq.prefix.key) + SPARE_TOKENS) // hit.length + (0 if state is None else state.nbytes)
-        free = self.budget.room("prefixes") + self.budget.holding("promised") - copy
+        free = self.budget.room("prefixes") + self.budget.holding("reserved") - copy
         if 0 <= free < self.cache.memory:
             self.cache.shrink(to=free)
         return self.cache.memory <= free
@@ -312,15 +310,15 @@ class PrefixManager:
             return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
         wanted = {last}
         if self.needs_state:
-            marks = [mark for mark in seq.prompt.marks if begin < mark <= last]
+            boundaries = [boundary for boundary in seq.prompt.boundaries if begin < boundary <= last]
             wanted.update(
-                marks[:1] + marks[-1:]
+                boundaries[:1] + boundaries[-1:]
             )  # the end of the system prompt, if it is not cached yet; the start of the last turn
             before = begin
-            for mark in marks:
-                if mark - before >= MIN_SPACING * mark:
-                    wanted.add(mark)
-                    before = mark
+            for boundary in boundaries:
+                if boundary - before >= MIN_SPACING * boundary:
+                    wanted.add(boundary)
+                    before = boundary
             if begin < hit.known <= last:
                 wanted.add(hit.known)
         stops: list[int] = []
@@ -458,7 +456,7 @@ class PrefixManager:
         if self.budget is None:
             return
         features = self.runner.features
-        self.budget.hold("pictures", features.nbytes)
+        self.budget.hold("images", features.nbytes)
         if self.disk is not None:
             self.budget.hold("disk", self.disk.nbytes)
         self.budget.hold("prefixes", self.cache.memory)
@@ -466,11 +464,11 @@ class PrefixManager:
         self.budget.hold("prefixes", self.cache.memory)
         room = self.budget.room("prefixes")
         if self.cache.memory > room:
-            self.cache.shrink(room)
+            self.cache.shrink(room, pinned=True)
             self.budget.hold("prefixes", self.cache.memory)
-        if features.nbytes > self.budget.room("pictures"):
-            features.shrink(self.budget.room("pictures"))
-            self.budget.hold("pictures", features.nbytes)
+        if features.nbytes > self.budget.room("images"):
+            features.shrink(self.budget.room("images"))
+            self.budget.hold("images", features.nbytes)
         if self.disk is not None:
             self._bound_writes(self.disk)
 
@@ -486,7 +484,7 @@ class PrefixManager:
 
     def evict(self) -> None:
         """Evict everything: a step ran out of memory."""
-        self.cache.shrink(0)
+        self.cache.shrink(0, pinned=True)
         self.runner.features.shrink(0)
         if self.budget is not None:
             self.enforce_budget()
@@ -495,25 +493,3 @@ class PrefixManager:
 def _may_restore(seq: Sequence) -> bool:
     """A request for prompt logprobs must compute the whole prompt."""
     return seq.sampling.prompt_logprobs is None
-
-
-def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
-    """Token ids; an image's tokens are replaced by a hash of its pixels, so that another image never matches."""
-    cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
-    if prompt.images:
-        places = np.nonzero(cache_key == image_token)[0]
-        sizes = [_size(image.grid) for image in prompt.images]
-        merged = sum(sizes) // max(len(places), 1)  # patches per token
-        names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
-        cache_key[places] = np.repeat(names, [size // merged for size in sizes])
-    return cache_key
-
-
-def _size(grid: tuple[int, int, int]) -> int:
-    time, height, width = grid
-    return time * height * width
-
-
-def _root(salt: str, with_head: bool) -> str:
-    """A tree is named by who may share it, and whether its entries include the MTP head's cache."""
-    return hashlib.sha256(salt.encode()).hexdigest()[:32] + (WITH_HEAD if with_head else "")

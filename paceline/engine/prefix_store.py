@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +18,11 @@ from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node, PrefixKey
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
+from paceline.types import Prompt
 
 MIN_SPACING = 0.02  # checkpoints closer to the previous one than this share of their position are skipped
 MIN_SHARED = 16  # tokens worth waiting for, or worth storing an answer for
+WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +161,20 @@ class PrefixStore:
         self._copies += nbytes
         if self.budget is not None:
             self.budget.hold("copies", self._copies)
+
+
+def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
+    """Token ids; an image's tokens are replaced by a hash of its pixels, so that another image never matches."""
+    cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
+    if prompt.images:
+        places = np.nonzero(cache_key == image_token)[0]
+        sizes = [math.prod(image.grid) for image in prompt.images]
+        merged = sum(sizes) // max(len(places), 1)  # patches per token
+        names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
+        cache_key[places] = np.repeat(names, [size // merged for size in sizes])
+    return cache_key
+
+
+def tree_name(salt: str, with_head: bool) -> str:
+    """A tree is named by who may share it, and whether its entries include the MTP head's cache."""
+    return hashlib.sha256(salt.encode()).hexdigest()[:32] + (WITH_HEAD if with_head else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -143,7 +144,7 @@ class Sequence:
         stop_ids = frozenset(sampling.stop_token_ids)
         self.stop_ids = stop_ids if sampling.ignore_eos else request.eos_ids | stop_ids
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
-        self.patches = tuple(image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images)
+        self.patches = tuple(math.prod(image.grid) for image in prompt.images)
         self.number = next(_numbers)  # in the order of arrival
         self.siblings = Siblings()
         # Tokens. `context` is what is prefilled: the prompt, or its kept tokens, and what was generated before the

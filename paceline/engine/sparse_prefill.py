@@ -80,7 +80,7 @@ class SparsePrefill:
                 self._decide(seq, outcome)
                 return []
             salt = seq.prompt.salt if seq.prompt.cached else None
-            seq.sparse.scorer = scout = self.draft.scorer(seq.prompt.token_ids, seq.prompt.marks, salt)
+            seq.sparse.scorer = scout = self.draft.scorer(seq.prompt.token_ids, seq.prompt.boundaries, salt)
             self.counts.restored += scout.restored
         if scout.left:
             waits = scout.read(self.chunk)
@@ -115,7 +115,7 @@ class SparsePrefill:
         if not np.isfinite(scores).all():
             raise FloatingPointError("the draft's scores are not numbers")
         ids, whole = seq.prompt.token_ids, _begin(seq)
-        kept = always(ids, seq.prompt.marks, self.special, self.image_token)
+        kept = always(ids, seq.prompt.boundaries, self.special, self.image_token)
         kept[-1] = True
         chosen = select(scores[whole:], kept[whole:], seq.sparse.keep_ratio or 1.0) + whole
         self.runner.keep_only(seq, np.concatenate([np.arange(whole), chosen]), whole)
@@ -144,12 +144,12 @@ class SparsePrefill:
         cache = self.draft.cache
         if cache is None:
             return
-        cache.shrink(0 if everything else None)
+        cache.shrink(0 if everything else None, pinned=everything)
         if self.budget is not None:
             self.budget.hold("draft prefixes", cache.memory)
             room = self.budget.room("draft prefixes")
             if cache.memory > room:
-                cache.shrink(room)
+                cache.shrink(room, pinned=True)
                 self.budget.hold("draft prefixes", cache.memory)
 
     def clear(self) -> None:

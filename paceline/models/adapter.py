@@ -122,6 +122,16 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
     return dynamic
 
 
+def stored_quantization(path: str, part: nn.Module, weights: dict[str, mx.array]) -> dict[str, int] | None:
+    """How a checkpoint has quantized the part, by the shapes of its tensors; None: it has not."""
+    scales = weights.get(f"{path}.scales")
+    if scales is None or not hasattr(part, "to_quantized"):
+        return None
+    inputs = part.weight.shape[-1]
+    bits = weights[f"{path}.weight"].shape[-1] * 32 // inputs
+    return {"group_size": inputs // scales.shape[-1], "bits": bits}
+
+
 def accept_position_ids(language: Adapted) -> str | None:
     """Make every RoPE take explicit position ids, for sparse prefill. Returns the reason if that is impossible."""
     if language.dynamic_rope:

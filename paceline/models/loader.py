@@ -21,7 +21,7 @@ from mlx_lm.utils import load_model
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
 from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
-from paceline.models.mtp import Head, build
+from paceline.models.mtp import MTPHead, build
 from paceline.models.vision import VISION_FAMILIES, Vision
 
 log = logging.getLogger("paceline")
@@ -37,7 +37,7 @@ class LoadedModel:
     config: dict[str, Any]
     language: Adapted
     vision: Vision | None
-    head: Head | str
+    head: MTPHead | str
     context_length: int
     notes: list[str] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from mlx_lm.models.qwen3_5 import DecoderLayer
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models.adapter import MROPE_FAMILIES, Adapted, switch_kernels, wrap_layers
+from paceline.models.adapter import MROPE_FAMILIES, Adapted, stored_quantization, switch_kernels, wrap_layers
 from paceline.models.files import one_line
 
 log = logging.getLogger("paceline")
@@ -49,7 +49,7 @@ class MTPModule(nn.Module):  # type: ignore[misc]
 
 
 @dataclass(slots=True)
-class Head:
+class MTPHead:
     """`hidden` takes pairs and gives the head's hidden states; `language.logits` turns them into draft logits."""
 
     module: MTPModule
@@ -74,7 +74,7 @@ class Head:
         return sum(array.nbytes for _, array in tree_flatten(self.module.parameters()))
 
 
-def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any], hugging_face: bool) -> Head | str:
+def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any], hugging_face: bool) -> MTPHead | str:
     """The head, or the reason why there is none: a model that cannot draft is served without."""
     if not tensors:
         return "the checkpoint has no MTP head"
@@ -85,7 +85,7 @@ def build(tensors: dict[str, mx.array], language: Adapted, config: dict[str, Any
     if text.get("mtp_use_dedicated_embeddings"):
         return "the MTP head has embeddings of its own, which Paceline does not know yet"
     try:
-        return Head(_module(tensors, language, config, hugging_face), language)
+        return MTPHead(_module(tensors, language, config, hugging_face), language)
     except Exception as error:  # noqa: BLE001  the model itself can still be served
         return f"the MTP head cannot be built: {one_line(error)}"
 
@@ -94,7 +94,9 @@ def _module(tensors: dict[str, mx.array], language: Adapted, config: dict[str, A
     inner = language.inner
     weights = _renamed(tensors)
     if hugging_face:  # their norms multiply by 1 + weight
-        weights = {name: value + 1 if _is_norm(name, value) else value for name, value in weights.items()}
+        weights = {
+            name: value + 1 if value.ndim == 1 and name.endswith(NORMS) else value for name, value in weights.items()
+        }
     layers = 1 + max((int(name.split(".")[1]) for name in weights if name.startswith("layers.")), default=-1)
     if layers < 1:
         raise LoadError("it has no layer")
@@ -105,10 +107,6 @@ def _module(tensors: dict[str, mx.array], language: Adapted, config: dict[str, A
     mx.eval(module.parameters())
     wrap_layers(module, config)
     return module
-
-
-def _is_norm(name: str, value: mx.array) -> bool:
-    return value.ndim == 1 and name.endswith(NORMS)
 
 
 def _renamed(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
@@ -137,24 +135,17 @@ def _quantize(module: MTPModule, weights: dict[str, mx.array], config: dict[str,
     special = getattr(inner, "quant_predicate", None)
 
     def predicate(path: str, part: nn.Module) -> bool | dict[str, Any]:
-        if not hasattr(part, "to_quantized"):
-            return False
         if stored:
-            if f"{path}.scales" not in weights:
-                return False
-            inputs = part.weight.shape[-1]
-            group = inputs // weights[f"{path}.scales"].shape[-1]
-            bits = weights[f"{path}.weight"].shape[-1] * 32 // inputs
-            return {**rule, "group_size": group, "bits": bits}
-        if path == "fc" or part.weight.shape[-1] % rule["group_size"]:
+            found = stored_quantization(path, part, weights)
+            return False if found is None else {**rule, **found}
+        if not hasattr(part, "to_quantized") or path == "fc" or part.weight.shape[-1] % rule["group_size"]:
             return False
         chosen: bool | dict[str, Any] = special(path, part) if special else True
         return chosen if isinstance(chosen, dict) else rule if chosen else False
 
-    if stored:
-        nn.quantize(module, **rule, class_predicate=predicate)
-    else:
+    if not stored:
         module.load_weights(list(weights.items()), strict=True)
-        nn.quantize(module, **rule, class_predicate=predicate)
+    nn.quantize(module, **rule, class_predicate=predicate)
+    if not stored:
         weights.clear()
         weights.update(tree_flatten(module.parameters()))

@@ -17,6 +17,7 @@ from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest, LoadError
+from paceline.models.adapter import stored_quantization
 from paceline.models.files import one_line
 from paceline.models.positions import image_positions
 from paceline.types import Image
@@ -98,18 +99,11 @@ def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.arr
     quantization = config.get("quantization") or {}
 
     def predicate(path: str, module: nn.Module) -> bool | dict[str, Any]:
-        if not hasattr(module, "to_quantized") or f"{path}.scales" not in weights:
+        stored = stored_quantization(path, module, weights)
+        if stored is None:
             return False
         special = quantization.get(path)
-        if isinstance(special, dict):
-            return special
-        scales = weights[f"{path}.scales"]
-        inputs = module.weight.shape[-1]
-        return {
-            "group_size": inputs // scales.shape[-1],
-            "bits": weights[f"{path}.weight"].shape[-1] * 32 // inputs,
-            "mode": quantization.get("mode", "affine"),
-        }
+        return special if isinstance(special, dict) else {**stored, "mode": quantization.get("mode", "affine")}
 
     nn.quantize(
         view,

@@ -107,10 +107,10 @@ class StatsCollector(Collector):
         budget, memory = stats.memory_budget, stats.memory
         if budget is not None:
             parts = {part.replace(" ", "_"): size for part, size in budget.parts.items()}
-            yield self._gauges("memory_budget_bytes", "Memory that is held or promised, by part.", "part", parts)
+            yield self._gauges("memory_budget_bytes", "Memory that is held or reserved, by part.", "part", parts)
             yield self._gauge("memory_limit_bytes", "All that may be used.", budget.limit_bytes)
             yield self._gauge("memory_headroom_bytes", "Of that, what stays free.", budget.headroom_bytes)
-            yield self._gauge("memory_free_bytes", "Neither held nor promised.", budget.free_bytes)
+            yield self._gauge("memory_free_bytes", "Neither held nor reserved.", budget.free_bytes)
             yield self._gauge(
                 "kv_cache_usage_perc", "Share of the memory for sequences that is taken; 1: all.", budget.kv_cache_usage
             )

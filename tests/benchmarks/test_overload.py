@@ -24,7 +24,7 @@ STATE: dict[str, Any] = {
     "generation_tokens": 300,
     "prompt_tokens": 900,
     "preemptions": {"memory": 2, "policy": 1},
-    "memory_budget": {"limit_bytes": 1000, "parts": {"weights": 300, "sequences": 0, "promised": 0, "prefixes": 200}},
+    "memory_budget": {"limit_bytes": 1000, "parts": {"weights": 300, "sequences": 0, "reserved": 0, "prefixes": 200}},
     "memory": {"active_bytes": 510, "peak_bytes": 900, "cache_bytes": 50},
 }
 

@@ -92,7 +92,7 @@ def test_the_embedded_pair_finds_a_fact_in_a_third_of_the_text() -> None:
     with SparseBench("paceline-mini", "paceline-mini-draft", prefill_chunk=256, draft_chunk=512) as bench:
         assert bench.tokenizer is not None
         [asked] = questions(bench.tokenizer, "retrieval", 1024, 1)
-        assert len(asked.prompt.token_ids) <= 1024 and asked.prompt.marks
+        assert len(asked.prompt.token_ids) <= 1024 and asked.prompt.boundaries
         [whole] = answers(bench, [asked.prompt], 1.0)
-        [said] = answers(bench, [Prompt(asked.prompt.token_ids, marks=asked.prompt.marks)], 0.34)
+        [said] = answers(bench, [Prompt(asked.prompt.token_ids, boundaries=asked.prompt.boundaries)], 0.34)
     assert asked.needle.fact.is_in(whole) and asked.needle.fact.is_in(said)

@@ -1,4 +1,4 @@
-"""What the tests of the store on disk share: words for what is put there and read again."""
+"""Helpers for the tests of the disk store: putting entries, reading them back, comparing them."""
 
 from __future__ import annotations
 

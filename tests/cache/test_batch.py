@@ -62,7 +62,7 @@ def play(world: World, script: Sequence[tuple[Any, ...]], data: st.DataObject) -
 
 
 def counts(width: int, rows: int) -> st.SearchStrategy[list[int]]:
-    """Of `width` tokens, as many as each row keeps."""
+    """How many of `width` tokens each row keeps."""
     return st.lists(st.integers(0, width), min_size=rows, max_size=rows)
 
 
@@ -88,7 +88,7 @@ def test_whatever_happens_a_row_sees_its_own_last_tokens_and_nothing_else(
 def test_a_step_that_fails_before_its_commit_changes_nothing(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject, width: int, layers: int
 ) -> None:
-    """It may fail after any of its layers, and the batch may be changed before it is tried again."""
+    """A step may fail after any of its layers, and the batch may change before the step is run again."""
     world = World(MODELS[model], LAYOUTS[layout])
     play(world, script, data)
     if not world.people:
@@ -136,7 +136,7 @@ TOGETHER = st.lists(st.one_of(JOIN, STEP, TENTATIVE, KEEP), max_size=12)
 def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_same_groups(
     layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
-    """As the MTP head's beside the target's: its rows have lengths of their own, and would be grouped otherwise."""
+    """Like the MTP head's batch beside the target's: its rows have other lengths, that would be grouped differently."""
     first, second = World(MODELS[model], LAYOUTS[layout]), World([FULL], LAYOUTS[layout])
     for kind, *arguments in script:
         rows = len(first.people)
@@ -172,7 +172,7 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
 def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
     layout: str, model: str, script: list[tuple[Any, ...]], widths: list[int], data: st.DataObject
 ) -> None:
-    """Every step's looks and states are checked on the way; lengths when the host has learnt them, oldest first."""
+    """Masks and states are checked in every step; lengths when the host has read them, oldest first."""
     world = World(MODELS[model], LAYOUTS[layout])
     play(world, script, data)
     if not world.people:

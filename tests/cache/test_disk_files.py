@@ -175,7 +175,7 @@ def opening(chain: Path, folder: Path, damage: Callable[[Path], None]) -> tuple[
 
 
 def sections(path: Path) -> tuple[int, int, int]:
-    """Where the keys start, where they stop, and the end."""
+    """Where the key starts, where it stops, and the end of the file."""
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     return start, start + 64, len(data)

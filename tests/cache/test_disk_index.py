@@ -74,7 +74,7 @@ def test_a_smaller_bound_is_enforced_when_opening(opened: Opened) -> None:
 
 
 def test_numbers_are_told_without_a_walk_over_all_entries(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks is an event loop, and the worker waits for the lock meanwhile."""
+    """An event loop asks, and the worker waits for the lock meanwhile."""
 
     class Indexed(dict[str, Any]):
         def never(self) -> Any:
@@ -125,7 +125,7 @@ ACTIONS = st.one_of(
 
 
 class Model:
-    """What the owner knows from what it did and was told."""
+    """What the owner knows from its own calls and from the results."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Arrays] = {}

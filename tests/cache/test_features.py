@@ -1,4 +1,4 @@
-"""Pictures seen before: bounded by bytes, the least recently used out first."""
+"""The vision cache: bounded by bytes, the least recently used evicted first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is cut out of a batch and put into a fresh one is the same row: its next steps see what they would have seen."""
+"""A row that is restored from a snapshot is the same row: its next steps see the same tokens and states."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_split_puts_every_token_on_its_side(size: int, data: st.DataObject) ->
 
 
 def test_a_pair_stays_with_the_later_of_its_two_tokens() -> None:
-    """The first token of all has no pair: the pairs of a segment that begins with it belong to its last tokens."""
+    """A prompt's first token has no pair: the pairs of a segment that begins with it belong to its last tokens."""
     first, second = replace(segment([1, 2, 3, 4, 5], [2, 3, 4, 5]), unpaired=1).split(2)
     assert said(first) == [[1, 2], [1, 2], [2]] and said(second) == [[3, 4, 5]] * 3
 

@@ -1,4 +1,4 @@
-"""What layers of a model may ask of their caches."""
+"""What a model's layers may call on their caches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_layer_asked_outside_a_step_says_so() -> None:
 
 
 def test_a_state_is_never_rolled_back_wrongly() -> None:
-    """One that cannot fold in a part of a step's tokens never gets such a step, and goes on as it was."""
+    """A layer that cannot apply a part of a step's tokens never gets such a step, and its state stays as it was."""
     world = World(MODELS["hybrid"], PADDED, rows=2)
     world.step(4)
     with pytest.raises(UnsupportedUse, match="state"):

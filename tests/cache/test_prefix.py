@@ -1,4 +1,4 @@
-"""The prefix cache: what it keeps, what it finds, and what it lets go first."""
+"""The prefix cache: what it keeps, what it finds, and what it evicts first."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_whatever_happens_bytes_are_counted_and_paths_are_whole(
 
 
 def check_counts(cache: PrefixCache) -> None:
-    """What is counted as nodes come and go is what a walk over all of them finds."""
+    """The running counts are equal to those of a walk over all nodes."""
     nodes = list(cache.nodes())
     assert cache.memory == sum(node.nbytes for node in nodes)
     held = [node.nbytes for node in nodes if node.segment is not None or node.checkpoint is not None]

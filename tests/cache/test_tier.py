@@ -1,4 +1,4 @@
-"""The disk tier: written behind the steps, parents first; read back as it was; never what went wrong."""
+"""The disk tier writes between steps, parents first; reads back the same bits; never writes what has failed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class World:
         return node
 
     def settle(self) -> None:
-        """Until the disk has nothing more to do, and has said so."""
+        """Wait until the disk is idle and all its results are read."""
 
         def rests() -> bool:
             self.tier.poll()
@@ -62,7 +62,7 @@ class World:
         self.memory = PLENTY
 
     def restored(self, text: Text, root: str = ROOT) -> int:
-        """What can be restored, all of it looked at."""
+        """How many tokens can be restored; all arrays are compared."""
 
         def has_read(files: frozenset[str]) -> bool:
             self.tier.poll()
@@ -95,7 +95,7 @@ def reopened(folder: Path, memory: int = PLENTY) -> Iterator[World]:
 
 
 def segment_of(text: Text, start: int) -> Segment:
-    """Every number says its token and its place."""
+    """Every number encodes its token and its position."""
     places = np.asarray(text, dtype=np.float32) * 100 + np.arange(start, start + len(text))
     array = mx.broadcast_to(mx.array(places)[None, None, :, None], (1, 2, len(text), 3))
     return Segment((array, array.astype(mx.bfloat16)), (array.astype(mx.float16),))
@@ -297,7 +297,7 @@ def test_clear_also_forgets_what_is_on_its_way_to_the_disk(world: World, written
 
 
 def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
-    """What is refused is not tried again for ever: neither by its children, nor at the end."""
+    """A refused write is not repeated for ever: neither for its children, nor at the end."""
     world = World(tmp_path, disk=100)
     puts = 0
     put = world.disk.put

@@ -1,4 +1,4 @@
-"""Rows whose tokens are known, in a batch: after every step, what the layers hold is what the rows have said."""
+"""A batch of rows whose tokens are known: after every step, the layers must hold just these tokens."""
 
 from __future__ import annotations
 

@@ -124,10 +124,11 @@ def assistant(words: str) -> dict[str, Any]:
 
 
 def prefixes(builder: PromptBuilder, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[str]:
-    """The prompt's marks, as the text in front of each."""
+    """The text before each of the prompt's boundaries."""
     prompt = builder.chat(messages, options)
     return [
-        builder.tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.marks
+        builder.tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False)
+        for boundary in prompt.boundaries
     ]
 
 
@@ -163,7 +164,7 @@ def test_marks_rise_and_lie_inside(builders: Mapping[str, PromptBuilder], style:
     turns = data.draw(st.lists(st.tuples(TEXTS, TEXTS), max_size=3))
     talk = [message for asked, said in turns for message in (user(asked), assistant(said))]
     prompt = builders[style].chat([*leading, *talk, user(data.draw(TEXTS))], {})
-    assert all(one < other for one, other in pairwise((0, *prompt.marks, len(prompt.token_ids))))
+    assert all(one < other for one, other in pairwise((0, *prompt.boundaries, len(prompt.token_ids))))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -177,7 +178,7 @@ def test_the_system_mark_begins_every_prompt_of_that_system(
     for question in asked:
         prompt = builders[style].chat([*leading, user(question)], {})
         assert prompt.token_ids[: len(boundary)] == boundary
-        assert len(boundary) in prompt.marks
+        assert len(boundary) in prompt.boundaries
     if leading:  # nearly all of it: not more is left out than what may join with the user's words
         found = tokenizer.decode(boundary, skip_special_tokens=False)
         start = found.index("You are")
@@ -193,9 +194,9 @@ def test_the_marks_of_a_conversations_turns_are_marks_when_it_goes_on(
     messages = [(assistant if place % 2 else user)(words) for place, words in enumerate(talk)]
     now = builders[style].chat(messages, {})
     later = builders[style].chat([*messages, assistant(more), user("and?")], {})
-    assert set(now.marks) <= set(later.marks)
-    assert later.token_ids[: now.marks[-1]] == now.token_ids[: now.marks[-1]]
-    assert len(later.marks) > len(now.marks)
+    assert set(now.boundaries) <= set(later.boundaries)
+    assert later.token_ids[: now.boundaries[-1]] == now.token_ids[: now.boundaries[-1]]
+    assert len(later.boundaries) > len(now.boundaries)
 
 
 # -- template by template
@@ -298,7 +299,7 @@ def test_a_templated_text_is_marked_behind_its_turns(
     tokenizer = builders["chatml"].tokenizer
     prompt = builders["chatml"].text(text)
     assert [
-        tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.marks
+        tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.boundaries
     ] == expected
 
 
@@ -315,11 +316,11 @@ def test_a_client_that_templates_itself_gets_the_marks_of_the_turns(builders: Ma
     for prompt in (builders["chatml"].tokenizer.render(TALK, thinking=True), list(chat.token_ids)):
         own = builders["chatml"].text(prompt)
         assert own.token_ids == chat.token_ids
-        assert set(chat.marks) - set(own.marks) == {chat.marks[1]}  # all but the probes' boundary
+        assert set(chat.boundaries) - set(own.boundaries) == {chat.boundaries[1]}  # all but the probes' boundary
 
 
 def test_ids_that_no_vocabulary_has_are_left_to_others_to_refuse(builders: Mapping[str, PromptBuilder]) -> None:
-    assert builders["chatml"].text([-1, 2**70, 5]).marks == ()
+    assert builders["chatml"].text([-1, 2**70, 5]).boundaries == ()
 
 
 def test_an_end_that_is_plain_text_is_no_turn_end(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -442,8 +443,8 @@ def test_many_threads_find_the_same_marks(tokenizers: Mapping[str, Tokenizer]) -
     built = builder(tokenizers["chatml"])
     talks = [[system(f"number {number % 70}"), user("x")] for number in range(280)]
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda talk: built.chat(talk, {}).marks, talks))
-    assert together == [built.chat(talk, {}).marks for talk in talks]
+        together = list(pool.map(lambda talk: built.chat(talk, {}).boundaries, talks))
+    assert together == [built.chat(talk, {}).boundaries for talk in talks]
 
 
 def test_marking_thirty_thousand_tokens_tokenizes_none_of_them_again(

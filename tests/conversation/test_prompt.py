@@ -121,7 +121,9 @@ def test_marks_count_the_tokens_of_the_pictures_before_them(seeing: PromptBuilde
         f"<|im_start|>assistant\ntwo<|vision_start|>{PLACEHOLDER * 4}<|vision_end|><|im_end|>\n",
         "<|im_start|>user\nthree<|im_end|>\n",
     ]
-    marked = [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
+    marked = [
+        tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.boundaries
+    ]
     assert marked == ["<|im_start|>user", turns[0], turns[0] + turns[1], "".join(turns)]
 
 
@@ -129,7 +131,9 @@ def test_a_picture_in_the_system_prompt_lies_before_its_mark(seeing: PromptBuild
     opening = {"role": "system", "content": [text("logo"), picture(2, 5)]}
     for question in (user(text("one")), user(picture(1, 2))):
         prompt = seeing.chat([opening, question], {})
-        marked = [tokenizer.decode(prompt.token_ids[:mark], skip_special_tokens=False) for mark in prompt.marks]
+        marked = [
+            tokenizer.decode(prompt.token_ids[:boundary], skip_special_tokens=False) for boundary in prompt.boundaries
+        ]
         first = f"<|im_start|>system\nlogo<|vision_start|>{PLACEHOLDER * 10}<|vision_end|><|im_end|>\n"
         assert marked[:2] == [first, first + "<|im_start|>user"]
 
@@ -204,10 +208,10 @@ def test_the_boundary_behind_the_system_prompt_lies_behind_the_tools(
     blind: PromptBuilder, tokenizer: Tokenizer
 ) -> None:
     one, other = (blind.chat([{"role": "user", "content": words}], {}, [CLOCK]) for words in ("a", "b c"))
-    front = tokenizer.decode(one.token_ids[: one.marks[1]], skip_special_tokens=False)
+    front = tokenizer.decode(one.token_ids[: one.boundaries[1]], skip_special_tokens=False)
     assert "the time" in front and front.endswith("<|im_start|>user")
-    assert other.marks[:2] == one.marks[:2]
-    assert other.system == one.system == one.marks[0]
+    assert other.boundaries[:2] == one.boundaries[:2]
+    assert other.system == one.system == one.boundaries[0]
 
 
 def test_instructions_are_known_where_there_are_some(blind: PromptBuilder, tokenizer: Tokenizer) -> None:

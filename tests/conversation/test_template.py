@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS, Dialect, Templates
-from paceline.conversation.template_fallbacks import RESULT_OPENING, TOOLS_INSTRUCTION, Change, call_text
+from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS, TemplateDialect, Templates
+from paceline.conversation.template_fallbacks import RESULT_OPENING, TOOLS_INSTRUCTION, FallbackChange, call_text
 from paceline.errors import InvalidRequest, LoadError
 from tests.conversation import fuzz
 
@@ -54,13 +54,13 @@ def test_a_plain_conversation_is_written_as_it_is(name: str, caplog: pytest.LogC
 def test_what_each_family_needs_is_found_out() -> None:
     needs = {name: set().union(*fuzz.templates(name).default._needs.values()) for name in ALL}
     assert needs["qwen3"] == set()
-    assert needs["llama3"] == needs["gptoss"] == {Change.SPLIT}
-    assert Change.IDS in needs["mistral"] and Change.CALLS not in needs["mistral"]
-    assert needs["phi"] == {Change.CALLS, Change.DESCRIBE}
-    assert needs["gemma2"] == {Change.SYSTEM, Change.CALLS, Change.DESCRIBE}
-    assert needs["deepseek"] == {Change.SPLIT, Change.DESCRIBE}
-    assert fuzz.templates("deepseek").default.dialect == Dialect(objects=False, null=True)
-    assert {fuzz.templates(name).default.dialect for name in ALL if name != "deepseek"} == {Dialect()}
+    assert needs["llama3"] == needs["gptoss"] == {FallbackChange.SPLIT}
+    assert FallbackChange.IDS in needs["mistral"] and FallbackChange.CALLS not in needs["mistral"]
+    assert needs["phi"] == {FallbackChange.CALLS, FallbackChange.DESCRIBE}
+    assert needs["gemma2"] == {FallbackChange.SYSTEM, FallbackChange.CALLS, FallbackChange.DESCRIBE}
+    assert needs["deepseek"] == {FallbackChange.SPLIT, FallbackChange.DESCRIBE}
+    assert fuzz.templates("deepseek").default.dialect == TemplateDialect(objects=False, null=True)
+    assert {fuzz.templates(name).default.dialect for name in ALL if name != "deepseek"} == {TemplateDialect()}
 
 
 @pytest.mark.parametrize("arguments", ['{"city": "Rome"}', {"city": "Rome"}])

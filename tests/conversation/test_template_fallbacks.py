@@ -9,7 +9,7 @@ import pytest
 
 from paceline.conversation import template as module
 from paceline.conversation.template import Templates
-from paceline.conversation.template_fallbacks import FALLBACKS, Change, apply_fallback
+from paceline.conversation.template_fallbacks import FALLBACKS, FallbackChange, apply_fallback
 from paceline.errors import InvalidRequest
 from tests.conversation.test_template import ALTERNATING, call, called, rendered, result, says
 
@@ -49,7 +49,7 @@ def test_no_form_changes_what_needs_no_change(fallback: Any) -> None:
 def test_ids_become_short_ones_and_find_their_calls() -> None:
     calls = [call(id="call_1"), call(id="abcdefgh9"), {"function": {"name": "f", "arguments": "{}"}}]
     messages = [says("assistant", "", tool_calls=calls), result(id="abcdefgh9"), result(id="call_1"), says("tool", "x")]
-    found, _ = apply_fallback(frozenset({Change.IDS}), messages, None)
+    found, _ = apply_fallback(frozenset({FallbackChange.IDS}), messages, None)
     first, second, third = (given["id"] for given in found[0]["tool_calls"])
     assert [answer["tool_call_id"] for answer in found[1:]] == [second, first, third]
     assert second == "abcdefgh9" and all(len(id) == 9 and id.isalnum() for id in (first, third))

@@ -256,3 +256,5 @@ def test_code_that_mlx_lm_has_in_place_of_a_template_is_used(tmp_path: Path) -> 
     tokenizer = Tokenizer.load(tmp_path, {})
     assert "hello" in tokenizer.render(USER) and "<｜User｜>" in tokenizer.render(USER)
     assert tokenizer.chat_template is None
+    settings_of(tmp_path, tool_parser_type="muse_spark")
+    assert Tokenizer.load(tmp_path, {}).library_tool_parser == "muse_spark"

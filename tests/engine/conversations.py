@@ -42,7 +42,7 @@ class Move(NamedTuple):
     length: int = 1  # how many
     at: int = 0  # a place in an earlier prompt, or a number of steps
     tokens: int = 6  # of the answer
-    marks: tuple[int, ...] = ()
+    boundaries: tuple[int, ...] = ()
     salt: int = 0
     rules: int = 0  # what else is special about the request
 
@@ -56,7 +56,7 @@ ASKED = st.builds(
     length=st.integers(1, 40),
     at=st.integers(0, LONGEST),
     tokens=st.integers(1, SAID),
-    marks=st.lists(st.integers(1, LONGEST), max_size=4).map(lambda marks: tuple(sorted(set(marks)))),
+    boundaries=st.lists(st.integers(1, LONGEST), max_size=4).map(lambda boundaries: tuple(sorted(set(boundaries)))),
     salt=st.integers(0, len(SALTS) - 1),
     rules=st.integers(0, 11),
 )
@@ -131,8 +131,8 @@ class Conversations:
         return whole[:LONGEST]
 
     def ask(self, tokens: tuple[int, ...], move: Move) -> Asked:
-        marks = tuple(mark for mark in move.marks if mark <= len(tokens))
-        prompt = Prompt(tokens, marks=marks, cached=move.rules != 0, salt=SALTS[move.salt])
+        boundaries = tuple(mark for mark in move.boundaries if mark <= len(tokens))
+        prompt = Prompt(tokens, boundaries=boundaries, cached=move.rules != 0, salt=SALTS[move.salt])
         stops: tuple[int, ...] = ()
         if move.rules in (1, 2, 3):  # its own words end it: the first that it would say, or a later one
             stops = (greedy_text(self.folder, tokens, SAID)[2 * move.rules - 2],)

@@ -204,9 +204,9 @@ def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_
     rules.account([say(seq(100), 200), seq(50, patches=[9])], 64)
     parts = rules.budget.held()
     assert parts["sequences"] == 512
-    assert parts["promised"] == 512 + 512 - 512
+    assert parts["reserved"] == 512 + 512 - 512
     assert parts["activations"] == 2 * 3 + 50 * 2
-    assert parts["pictures of sequences"] == 9
+    assert parts["sequence images"] == 9
 
 
 def test_when_nobody_is_there_nothing_is_held() -> None:
@@ -229,7 +229,7 @@ def test_the_status_has_every_part() -> None:
 def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:
     rules = admission(100_000, weights=24, patch=1.5)
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), state=7, patch=1.5, grouping=PADDED)
-    for name, size in {"prefixes": 1000, "draft prefixes": 2000, "pictures": 4000, "promised": 50_000}.items():
+    for name, size in {"prefixes": 1000, "draft prefixes": 2000, "images": 4000, "reserved": 50_000}.items():
         rules.budget.hold(name, size)
     kept = 24 + 1000 + 2000 + 4000
     assert rules.held([]) == kept

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.cache.prefix import PrefixCache
-from paceline.engine.runner import InFlightStep, Token
+from paceline.engine.in_flight import InFlightStep, Token
 from paceline.types import Prompt
 from tests.integration.test_sparse_exactness import chosen, compare, prompt
 from tests.reference import greedy_text
@@ -70,7 +70,7 @@ def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
     folder = request.getfixturevalue(family)
     stepper = SparseStepper(folder, cache=PLENTY, chunk=40)
     system = prompt(150, 9)
-    stepper.greedy("first", Prompt((*system, 5, 6), marks=(150,)), 2)
+    stepper.greedy("first", Prompt((*system, 5, 6), boundaries=(150,)), 2)
     stepper.finish()
     tokens = [*system, *prompt(400, 10)]
     heard = stepper.scored("row", tokens, TOKENS)

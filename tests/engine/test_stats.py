@@ -86,7 +86,7 @@ def test_a_sample_is_due_every_half_second() -> None:
 
 def test_an_estimate_is_what_is_held_and_not_what_is_promised() -> None:
     budget = Budget(10**9)
-    for name, size in (("weights", 1000), ("prefixes", 200), ("pictures", 30), ("promised", 10**6)):
+    for name, size in (("weights", 1000), ("prefixes", 200), ("images", 30), ("reserved", 10**6)):
         budget.hold(name, size)
     admission = Admission(budget, MemoryModel((AttentionCost(None, 2),), state=5))
     assert admission.held([]) == 1230

@@ -14,7 +14,7 @@ from paceline.engine.warmup import TURNS, check_steps, warm_up
 from paceline.models import check, loader
 from paceline.models.adapter import Adapted
 from paceline.models.loader import load
-from paceline.models.mtp import Head
+from paceline.models.mtp import MTPHead
 from paceline.sparse.scorer import Draft
 from tests import synthetic
 from tests.engine.stepper import loaded
@@ -127,7 +127,7 @@ def test_a_traced_step_that_disagrees_or_cannot_be_traced_is_not_used(
     monkeypatch.setattr(check, "agrees", answer)
     assert check_steps(model, PADDED) is False
     assert ("disagrees" if answer is never else "no tracing here") in caplog.messages[-1]
-    assert isinstance(model.head, Head)  # rounds were right, and run untraced
+    assert isinstance(model.head, MTPHead)  # rounds were right, and run untraced
 
 
 @pytest.mark.usefixtures("on_cuda")
@@ -139,7 +139,7 @@ def test_a_traced_round_that_disagrees_leaves_the_head_its_plain_rounds(
     monkeypatch.setattr(check, "rolls_back", lambda *arguments: next(answers))
     assert check_steps(model, PADDED) is False
     assert "disagrees" in caplog.messages[-1]
-    assert isinstance(model.head, Head)
+    assert isinstance(model.head, MTPHead)
 
 
 def test_a_model_whose_rounds_disagree_loses_its_head_and_is_served(
@@ -165,5 +165,5 @@ def test_kernels_that_disagree_in_rounds_are_switched_off_before_the_head_is_los
     monkeypatch.setattr(check, "rolls_back", lambda *arguments: bool(switched))
     check_steps(model, PADDED)
     assert switched == [False]
-    assert isinstance(model.head, Head)
+    assert isinstance(model.head, MTPHead)
     assert "kernels disagree" in caplog.messages[-1]

@@ -16,7 +16,8 @@ from paceline.engine import sequence
 from paceline.engine.draft_length import ENOUGH, DraftLengths
 from paceline.engine.drafter import Choose, Drafter
 from paceline.engine.forward import Forward
-from paceline.engine.runner import InFlightStep, Runner, StepLost
+from paceline.engine.in_flight import InFlightStep, StepLost
+from paceline.engine.runner import Runner
 from paceline.models.loader import LoadedModel
 from paceline.types import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
 from tests.engine.stepper import Heard, Stepper

@@ -51,7 +51,7 @@ GREEDY: Mapping[str, Any] = {
     "max_tokens": 24,
     "temperature": 0,
 }
-HELD = ("sequences", "promised", "activations", "pictures of sequences")  # parts of the budget that requests hold
+HELD = ("sequences", "reserved", "activations", "sequence images")  # parts of the budget that requests hold
 
 
 @dataclass(frozen=True, slots=True)

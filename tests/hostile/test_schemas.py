@@ -233,7 +233,7 @@ def deep_arguments(depth: int) -> str:
 
 
 MANY = range(CALLS)
-WRONG: tuple[Any, ...] = (7, 1.5, True, [], {}, ["f"], {"name": "f"}, "", "\u0000", "f" * 100_000, "{{ 7 * 7 }}")
+WRONG: tuple[Any, ...] = (7, 1.5, True, [], {}, ["f"], {"name": "f"}, "", "\u0000", "f" * 5_000, "{{ 7 * 7 }}")
 NAMES = ("messages",)
 
 TEMPLATE_ATTACKS: dict[str, Attack] = {
@@ -264,7 +264,7 @@ TEMPLATE_ATTACKS: dict[str, Attack] = {
         ),
         NAMES,
     ),
-    "results_without_calls": Attack(CHAT, lambda: called([], CALLS), NAMES),
+    "results_without_calls": Attack(CHAT, lambda: called([], 3 * CALLS), NAMES),
     "calls_of_one_identity": Attack(CHAT, lambda: called([call(n, identity="same") for n in MANY], 1), NAMES),
     "deep_arguments": Attack(CHAT, lambda: called([call(0, deep_arguments(100_000))]), NAMES),
     "deep_arguments_that_are_read": Attack(CHAT, lambda: called([call(n, deep_arguments(150)) for n in MANY]), NAMES),

@@ -1,4 +1,4 @@
-"""A writer is killed with SIGKILL at each stage of a write; what it leaves must be a store in order."""
+"""A writer is killed with SIGKILL at each stage of a write; it must leave a valid store."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.runner import InFlightStep
+from paceline.engine.in_flight import InFlightStep
 from paceline.engine.sequence import Sequence
 from paceline.types import Speculation
 from tests.engine.stepper import Stepper

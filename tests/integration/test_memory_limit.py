@@ -82,7 +82,7 @@ def text(seed: int, length: int) -> tuple[int, ...]:
 
 def asks(stepper: Stepper, seed: int, length: int, tokens: int, shared: int = 0, again: str = "") -> None:
     """A prompt of which the first `shared` tokens are everybody's."""
-    prompt = Prompt(text(0, shared) + text(seed, length - shared), marks=(shared,) if shared else ())
+    prompt = Prompt(text(0, shared) + text(seed, length - shared), boundaries=(shared,) if shared else ())
     stepper.submit(f"{seed}{again}", prompt, Sampling(temperature=0, max_tokens=tokens, ignore_eos=True))
 
 

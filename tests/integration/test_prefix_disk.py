@@ -127,7 +127,7 @@ def test_damaged_files_cost_time_and_change_no_token(
     prompts = [SYSTEM + words(seed, 30) for seed in range(4)]
     stepper = restarted(folder, mode, tmp_path)
     for place, prompt in enumerate(prompts):
-        ask(stepper, str(place), prompt, marks=(40,))
+        ask(stepper, str(place), prompt, boundaries=(40,))
     stepper.close()
     for damage in (["flip"], ["truncate"], ["delete"], ["flip", "truncate", "flip", "delete", "flip"]):
         spoil(tmp_path, [(kind, 2 + 3 * place) for place, kind in enumerate(damage)], seed=len(damage))
@@ -169,7 +169,7 @@ def test_what_was_read_from_disk_is_not_evicted_before_it_is_used(tiny: Tiny, tm
     stepper.close()
     stepper = restarted(folder, PLAIN, tmp_path, cache=0, chunk=1)
     other = words(99, 60)
-    stepper.greedy("other", Prompt(other, marks=tuple(range(1, 60))), 4)
+    stepper.greedy("other", Prompt(other, boundaries=tuple(range(1, 60))), 4)
     stepper.step(3)
     heard = stepper.greedy("row", text, 4)
     with quiet():

@@ -127,7 +127,7 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
     assert second.cached == len(prompt) + len(first.tokens) - 1  # its last token was never an input
     edited = (*SYSTEM, *words(3, 20))
     for name in ("edited", "edited again"):
-        other = ask(stepper, name, edited, marks=(len(SYSTEM),))
+        other = ask(stepper, name, edited, boundaries=(len(SYSTEM),))
         assert other.tokens == expected(folder, edited)
     assert other.cached == len(edited) - 1
     third = ask(stepper, "branch", (*SYSTEM, *words(0, 9)))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from paceline.engine.prefix_manager import prompt_cache_key
+from paceline.engine.prefix_store import prompt_cache_key
 from paceline.types import Image, Speculation
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
@@ -144,7 +144,7 @@ def test_a_prefix_may_end_in_the_middle_of_a_picture(tiny: Tiny, depth: Speculat
     places = image_tokens(folder, SHOWN)
     for mark in (places[0], places[3], places[0] + 24, places[-1], places[-1] + 1, len(prompt.token_ids) - 1):
         stepper = Stepper(folder, "similar", 24, speculation=depth, cache=PLENTY)
-        stepper.greedy("first", replace(prompt, marks=(mark,)), 2)
+        stepper.greedy("first", replace(prompt, boundaries=(mark,)), 2)
         stepper.finish()
         # The same up to the mark, then something else: what is restored ends there.
         cut = replace(prompt, token_ids=(*prompt.token_ids[:-3], 7, 8, 9)) if mark > places[-1] else prompt
@@ -155,7 +155,7 @@ def test_a_prefix_may_end_in_the_middle_of_a_picture(tiny: Tiny, depth: Speculat
         assert heard.tokens == want and heard.cached >= mark
     # A picture half of which is known: its other half is taken from the right features.
     stepper = Stepper(folder, "similar", 24, speculation=depth, cache=PLENTY)
-    stepper.greedy("first", replace(prompt, marks=(places[-4],)), 2)
+    stepper.greedy("first", replace(prompt, boundaries=(places[-4],)), 2)
     for _ in range(200):
         stepper.step()
         if any(node.stop == places[-4] for node in stepper.reuse.cache.nodes()):

@@ -25,8 +25,8 @@ def test_pieces_cut_inside_a_chunk_hold_no_more_than_they_say(
     stepper.greedy("warm", tokens[:40], 3)
     stepper.finish()
     before = held() - stepper.reuse.cache.memory
-    stepper.greedy("long", Prompt(tokens, marks=(110, 740, 1490, 2210)), 3)
-    stepper.greedy("other", Prompt((*tokens[:1490], *tokens[:900]), marks=(110, 740, 1490)), 3)
+    stepper.greedy("long", Prompt(tokens, boundaries=(110, 740, 1490, 2210)), 3)
+    stepper.greedy("other", Prompt((*tokens[:1490], *tokens[:900]), boundaries=(110, 740, 1490)), 3)
     stepper.finish()
     counted = stepper.reuse.cache.memory
     assert counted > 1_000_000

@@ -89,7 +89,7 @@ def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(
     folder = request.getfixturevalue(family)
     stepper = SparseStepper(folder, "similar", chunk=50, cache=PLENTY, speculation=speculation)
     system = prompt(150, 9)
-    first = stepper.greedy("first", Prompt((*system, 5, 6, 7), marks=(150,)), 4)
+    first = stepper.greedy("first", Prompt((*system, 5, 6, 7), boundaries=(150,)), 4)
     stepper.finish()
     tokens = [*system, *prompt(400, 10)]
     neighbour = stepper.greedy("neighbour", prompt(40, 3), 30)

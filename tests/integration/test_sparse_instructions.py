@@ -22,7 +22,7 @@ SYSTEM = 150
 def instructed(question: int, count: int = 400, *, system: int = SYSTEM) -> Prompt:
     """All of them begin with the same instructions."""
     tokens = (*prompt(system, 9), *prompt(count, question))
-    return Prompt(tokens, marks=(system, len(tokens) - 20), system=system)
+    return Prompt(tokens, boundaries=(system, len(tokens) - 20), system=system)
 
 
 def ids(question: int, count: int = 400) -> list[int]:

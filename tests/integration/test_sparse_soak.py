@@ -55,7 +55,7 @@ def test_many_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
             tokens = tokens[: rng.randint(20, 150)]
         elif kind == "cached":
             tokens = [*rng.choice(systems), *tokens[: rng.randint(20, 300)]]
-        asked = Prompt(tuple(tokens), marks=(160,) if kind == "cached" else ())
+        asked = Prompt(tuple(tokens), boundaries=(160,) if kind == "cached" else ())
         if kind == "pictured":
             seen = rng.choice(pictures)
             asked = Prompt((*tokens, *seen.token_ids), seen.images)

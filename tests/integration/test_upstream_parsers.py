@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 from typing import Any
 
 import pytest
+from mlx_lm import tool_parsers
 
-from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
-from paceline.conversation.parsing.formats import OutputFormat
+from paceline.conversation.parsing.call_formats import LIBRARY_FORMATS
+from paceline.conversation.parsing.formats import LIBRARY_PARSERS, TOOL_PARSERS, OutputFormat
 from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
 ARGUMENTS: list[dict[str, Any]] = [
@@ -41,10 +43,17 @@ def test_a_call_is_what_mlx_lm_says(name: str, twin: str, before: str, behind: s
     assert named(read(text, case.format)) == [(call["name"], call["arguments"]) for call in theirs]
 
 
-@pytest.mark.parametrize("name", MLX_LM_MARKERS)
+@pytest.mark.parametrize("name", LIBRARY_FORMATS)
 def test_the_markers_of_mlx_lms_parsers_are_as_we_know_them(name: str) -> None:
     module = importlib.import_module(f"mlx_lm.tool_parsers.{name}")
-    assert MLX_LM_MARKERS[name] == (module.tool_call_start, module.tool_call_end)
+    format = LIBRARY_FORMATS[name]
+    assert (format.start, format.end) == (module.tool_call_start, module.tool_call_end)
+
+
+def test_there_is_a_format_for_each_of_mlx_lms_parsers() -> None:
+    names = [module.name for module in pkgutil.iter_modules(tool_parsers.__path__)]
+    assert "kimi_k2" in names
+    assert [name for name in names if LIBRARY_PARSERS.get(name, name) not in TOOL_PARSERS] == []
 
 
 def test_longcats_calls_are_read_with_the_types_of_their_schema() -> None:

@@ -15,7 +15,7 @@ from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits, decode
-from paceline.engine.prefix_manager import prompt_cache_key
+from paceline.engine.prefix_store import prompt_cache_key
 from paceline.errors import InvalidRequest
 from paceline.types import Prompt
 from tests import videos

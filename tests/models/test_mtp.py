@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.models.loader import LoadedModel, load
-from paceline.models.mtp import Head, build
+from paceline.models.mtp import MTPHead, build
 from paceline.types import Speculation
 from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
@@ -118,24 +118,26 @@ def stored(folder: Path, prefix: str = "mtp.") -> dict[str, mx.array]:
 # -- what a head is asked
 
 
-def head_of(model: LoadedModel) -> Head:
-    assert isinstance(model.head, Head), model.head
+def head_of(model: LoadedModel) -> MTPHead:
+    assert isinstance(model.head, MTPHead), model.head
     return model.head
 
 
-def parameters(head: Head) -> dict[str, mx.array]:
+def parameters(head: MTPHead) -> dict[str, mx.array]:
     flat: Any = tree_flatten(head.module.parameters())
     return dict(flat)
 
 
-def pairs(head: Head, rows: int, width: int, seed: int = 0) -> tuple[mx.array, mx.array]:
+def pairs(head: MTPHead, rows: int, width: int, seed: int = 0) -> tuple[mx.array, mx.array]:
     rng = np.random.default_rng(seed)
     tokens = mx.array(rng.integers(0, 400, (rows, width)))
     embeddings = head.language.embed(tokens)
     return embeddings, mx.array(rng.standard_normal(embeddings.shape).astype(np.float32))
 
 
-def in_steps(head: Head, embeddings: mx.array, hidden: mx.array, widths: list[int], layout: str = "padded") -> mx.array:
+def in_steps(
+    head: MTPHead, embeddings: mx.array, hidden: mx.array, widths: list[int], layout: str = "padded"
+) -> mx.array:
     """The head's hidden states, fed in steps of these widths, all rows together."""
     batch = head.batch(LAYOUTS[layout], len(embeddings))
     outputs, start = [], 0

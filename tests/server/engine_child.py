@@ -16,7 +16,7 @@ platform.prepare(exact=True)  # before anything imports MLX
 
 import typer  # noqa: E402
 
-from paceline.engine.runner import InFlightStep  # noqa: E402
+from paceline.engine.in_flight import InFlightStep  # noqa: E402
 from paceline.server.app import run  # noqa: E402
 from paceline.service import Service  # noqa: E402
 from paceline.settings import Settings  # noqa: E402

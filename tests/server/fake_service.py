@@ -121,7 +121,7 @@ SCHEDULING = Stats(  # of sequences, memory and the scheduler
         limit_bytes=1000,
         headroom_bytes=100,
         free_bytes=300,
-        parts={"weights": 400, "pictures of sequences": 200},
+        parts={"weights": 400, "sequence images": 200},
         kv_cache_usage=0.4,
         expected_output_tokens=256,
     ),

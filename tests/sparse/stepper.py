@@ -32,7 +32,7 @@ class Given:
         self.of = scores
         self.begun = 0
 
-    def scorer(self, tokens: Sequence[int], marks: Sequence[int] = (), salt: str | None = "") -> GivenScorer:
+    def scorer(self, tokens: Sequence[int], boundaries: Sequence[int] = (), salt: str | None = "") -> GivenScorer:
         self.begun += 1
         return GivenScorer(self.of, tokens)
 

@@ -22,8 +22,8 @@ Tiny = Callable[..., Path]
 PROMPT = np.random.default_rng(5).integers(3, 250, 300).tolist()
 
 
-def read(draft: Draft, prompt: list[int], chunk: int, marks: tuple[int, ...] = ()) -> np.ndarray:
-    scorer = draft.scorer(prompt, marks)
+def read(draft: Draft, prompt: list[int], chunk: int, boundaries: tuple[int, ...] = ()) -> np.ndarray:
+    scorer = draft.scorer(prompt, boundaries)
     while scorer.left:
         mx.eval(scorer.read(chunk))
     return scorer.scores()
@@ -55,7 +55,7 @@ def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(
     assert np.abs(read(Draft(language, None, window), PROMPT, 37) - alone).max() < 1e-6
     draft = Draft(language, PrefixCache(lambda: 1 << 30), window)
     other = [*PROMPT[:200], *range(3, 90)]
-    read(draft, other, 64, marks=(120, 200))
+    read(draft, other, 64, boundaries=(120, 200))
     scorer = draft.scorer(PROMPT, (120, 200))
     assert scorer.restored == 200, "the system prompt and a turn"
     while scorer.left:

@@ -155,7 +155,7 @@ Part = dict[str, Any]
 
 def write(spec: GrammarSpec, markers: Mapping[str, int]) -> str:
     """`markers` are special tokens by their text. A grammar must name them, because text never contains them."""
-    parts = _WRITERS[spec.kind](spec, markers)
+    parts = _grammars(spec, markers)
     if spec.after is not None:
         parts = [_after_text(spec.after, markers), *parts]
     if _may_spell_a_marker(spec, markers):
@@ -185,41 +185,37 @@ def _unforced(parts: list[Part]) -> list[Part]:
     return [_lark("main", f"{UNFORCED}\nstart: @{first['name']}"), *parts]
 
 
-def _json_object(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
-    return [_schema("answer", {"type": "object"})]
-
-
-def _json_schema(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
-    schema = json.loads(spec.text)
-    if schema is True:
-        schema = {}
-    if not isinstance(schema, dict):
-        raise InvalidRequest("A JSON schema is an object.")
-    limits.check_schema(schema)
-    return [_schema("answer", schema)]
-
-
-def _regex(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
-    limits.check_regex(spec.text)
-    return [_lark("answer", f"start: /{regex_to_lark(spec.text, use_ascii='d')}/")]  # \\d is 0 to 9, as in JSON schemas
-
-
-def _choice(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
-    """One terminal. A rule with thousands of alternatives exceeds the limits of a step."""
-    choices = json.loads(spec.text)
-    some = " | ".join(_quoted(choice) for choice in choices if choice)
-    start = "start: CHOICE" + ("?" if "" in choices else "") if some else 'start: ""'
-    return [_lark("answer", f"{start}\nCHOICE: {some}" if some else start)]
-
-
-def _own_grammar(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
-    limits.check_lark(spec.text)
-    try:
-        text = any_to_lark(spec.text)
-    except Exception as error:  # noqa: BLE001  the converter raises anything
-        raise InvalidRequest(f"The grammar is neither Lark nor GBNF: {one_line(error)}") from error
-    limits.check_lark(text)
-    return [_lark("answer", text)]
+def _grammars(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
+    match spec.kind:
+        case "json_object":
+            return [_schema("answer", {"type": "object"})]
+        case "json_schema":
+            schema = json.loads(spec.text)
+            if schema is True:
+                schema = {}
+            if not isinstance(schema, dict):
+                raise InvalidRequest("A JSON schema is an object.")
+            limits.check_schema(schema)
+            return [_schema("answer", schema)]
+        case "regex":
+            limits.check_regex(spec.text)
+            pattern = regex_to_lark(spec.text, use_ascii="d")  # \\d is 0 to 9, as in JSON schemas
+            return [_lark("answer", f"start: /{pattern}/")]
+        case "choice":  # one terminal: a rule with thousands of alternatives exceeds the limits of a step
+            choices = json.loads(spec.text)
+            some = " | ".join(_quoted(choice) for choice in choices if choice)
+            start = "start: CHOICE" + ("?" if "" in choices else "") if some else 'start: ""'
+            return [_lark("answer", f"{start}\nCHOICE: {some}" if some else start)]
+        case "lark":
+            limits.check_lark(spec.text)
+            try:
+                text = any_to_lark(spec.text)
+            except Exception as error:  # noqa: BLE001  the converter raises anything
+                raise InvalidRequest(f"The grammar is neither Lark nor GBNF: {one_line(error)}") from error
+            limits.check_lark(text)
+            return [_lark("answer", text)]
+        case "tool_calls":
+            return _tool_calls(spec, markers)
 
 
 def _tool_calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
@@ -232,8 +228,8 @@ def _tool_calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     rules.append("tool: " + " | ".join(f"tool_{place}" for place in range(len(parts))))
     call = [*_literal(form["begin"], markers), "tool", *_literal(form["end"], markers)]
     if form["parallel"] and (form["opening"] or not form["free"]):
-        more = _grouped([*_literal(form["between"], markers), *call])
-        call = [*call, f"{more}{{0,{MAX_CALLS - 1}}}"]
+        more = " ".join([*_literal(form["between"], markers), *call])
+        call = [*call, f"({more}){{0,{MAX_CALLS - 1}}}"]
     calls = [*_literal(form["opening"], markers), *call, *_literal(form["closing"], markers)]
     if not form["free"]:
         return [_lark("answer", "\n".join(["start: " + " ".join(calls), *rules])), *parts]
@@ -244,16 +240,6 @@ def _tool_calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     rules.append(f"written[lazy]: {ANYTHING} {_quoted(trigger)}")
     start = f"start: calls{{0,{MAX_CALLS}}} {ANYTHING}" if form["parallel"] else f"start: calls | {ANYTHING}"
     return [_lark("answer", "\n".join([start, *rules])), *parts]
-
-
-_WRITERS = {
-    "json_object": _json_object,
-    "json_schema": _json_schema,
-    "regex": _regex,
-    "choice": _choice,
-    "lark": _own_grammar,
-    "tool_calls": _tool_calls,
-}
 
 
 def _after_text(marker: str, markers: Mapping[str, int]) -> Part:
@@ -302,10 +288,6 @@ def _pieces(text: str, markers: Mapping[str, int]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _grouped(pieces: list[str]) -> str:
-    return f"({' '.join(pieces)})"
 
 
 def _schema(name: str, schema: Mapping[str, Any]) -> Part:

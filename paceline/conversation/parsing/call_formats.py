@@ -282,25 +282,50 @@ class _Lines:
 # -- held calls: mlx-lm's parsers, which take whole text
 
 PYTHON_MARKERS = {"<|tool_call_start|>": "<|tool_call_end|>", "<|python_start|>": "<|python_end|>"}
-# mlx-lm's parser by our format's name, with the markers around the text that it takes.
-MLX_LM_MARKERS = {
-    "kimi_k2": ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    "kimi_k3": ("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
-    "longcat": ("<longcat_tool_call>", "</longcat_tool_call>"),
-    "function_gemma": ("<start_function_call>", "<end_function_call>"),
-    "minicpm5": ("<function name=", "</function>"),
-    "muse_spark": ("<atem:function_calls>", "</atem:function_calls>"),
-}
-# Around the first call's name in that text. A name that is no tool's is not held back, nor left to the parser to guess.
-_AROUND_NAME = {
-    "kimi_k2": (("<|tool_call_begin|>functions.", "<|tool_call_begin|>"), (":",)),
-    "kimi_k3": (('<|open|>call tool="',), ('" ', '"<|sep|>')),
-    "longcat": (("",), ("<longcat_arg_key>", "\n")),
-    "function_gemma": (("call:",), ("{",)),
-    "minicpm5": (('"',), ('">',)),
-    "muse_spark": (('<atem:invoke name="',), ('">',)),
-}
 MAX_HELD = 200_000  # characters of one held call
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFormat:
+    """A format that one of mlx-lm's parsers reads: the markers around its text, and around the first name in it.
+
+    A name that is no tool's is not held back, nor left to the parser to guess.
+    """
+
+    start: str
+    end: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    inner: tuple[str, ...] = ()  # other special tokens in the text
+
+
+# By the name of mlx-lm's parser, which is our name too.
+LIBRARY_FORMATS = {
+    "kimi_k2": LibraryFormat(
+        "<|tool_calls_section_begin|>",
+        "<|tool_calls_section_end|>",
+        ("<|tool_call_begin|>functions.", "<|tool_call_begin|>"),
+        (":",),
+        ("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    ),
+    "kimi_k3": LibraryFormat(
+        "<|open|>tools<|sep|>",
+        "<|close|>tools<|sep|>",
+        ('<|open|>call tool="',),
+        ('" ', '"<|sep|>'),
+        ("<|open|>", "<|close|>", "<|sep|>"),
+    ),
+    "longcat": LibraryFormat(
+        "<longcat_tool_call>",
+        "</longcat_tool_call>",
+        ("",),
+        ("<longcat_arg_key>", "\n"),
+        ("<longcat_arg_key>", "</longcat_arg_key>", "<longcat_arg_value>", "</longcat_arg_value>"),
+    ),
+    "function_gemma": LibraryFormat("<start_function_call>", "<end_function_call>", ("call:",), ("{",), ("<escape>",)),
+    "minicpm5": LibraryFormat("<function name=", "</function>", ('"',), ('">',)),
+    "muse_spark": LibraryFormat("<atem:function_calls>", "</atem:function_calls>", ('<atem:invoke name="',), ('">',)),
+}
 
 _outside = re.compile(r"[^\"'\[\]]+")
 _inside = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
@@ -337,24 +362,18 @@ def read_gemma(calls: Calls) -> Steps[None]:
     yield from calls.trailer("<tool_call|>")
 
 
-def mlx_lm_reader(name: str) -> Callable[[Calls], Steps[None]]:
-    """A reader of everything between the markers of one of mlx-lm's parsers."""
-    start, end = MLX_LM_MARKERS[name]
-    before, after = _AROUND_NAME[name]
-
-    def read(calls: Calls) -> Steps[None]:
-        source = calls.source
-        yield from source.literal(start)
-        yield from source.space()
-        lead = yield from source.one_of(before)
-        if lead is None:
-            raise NotACall
-        tool = yield from calls.name(*after)
-        rest = yield from _to_end(source, start, end)
-        _parse_held(calls, lead + tool + rest, name)
-        yield from calls.trailer(end)
-
-    return read
+def read_by_library(calls: Calls, name: str) -> Steps[None]:
+    """Everything between the markers of one of mlx-lm's parsers."""
+    source, format = calls.source, LIBRARY_FORMATS[name]
+    yield from source.literal(format.start)
+    yield from source.space()
+    before = yield from source.one_of(format.before)
+    if before is None:
+        raise NotACall
+    tool = yield from calls.name(*format.after)
+    rest = yield from _to_end(source, format.start, format.end)
+    _parse_held(calls, before + tool + rest, name)
+    yield from calls.trailer(format.end)
 
 
 def _parse_held(calls: Calls, text: str, parser: str) -> None:

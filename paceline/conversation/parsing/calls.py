@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -129,7 +130,7 @@ class Calls:
             raise NotACall from None
         text = "".join(pieces)
         if text.startswith('"'):
-            text = json_values.container(json_values.string(text)) or ""
+            text = json_values.container(json.loads(text)) or ""
         if text == "null":
             return "{}"
         if not text.startswith("{"):

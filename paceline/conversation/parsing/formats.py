@@ -39,13 +39,6 @@ class ThinkFormat:
     close: str
 
 
-# Special tokens inside the text that mlx-lm's parsers take.
-_inner = {
-    "kimi_k2": ("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
-    "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>"),
-    "longcat": ("<longcat_arg_key>", "</longcat_arg_key>", "<longcat_arg_value>", "</longcat_arg_value>"),
-    "function_gemma": ("<escape>",),
-}
 _hermes = ToolFormat(call_formats.read_hermes, ("<tool_call>",), inner=("</tool_call>",))
 _tool_formats: Mapping[str, ToolFormat] = {
     "qwen": _hermes,
@@ -80,8 +73,10 @@ _tool_formats: Mapping[str, ToolFormat] = {
     ),
     "gemma": ToolFormat(call_formats.read_gemma, ("<|tool_call>",), inner=("<tool_call|>", '<|"|>')),
     **{
-        name: ToolFormat(call_formats.mlx_lm_reader(name), (start,), inner=(end, *_inner.get(name, ())))
-        for name, (start, end) in call_formats.MLX_LM_MARKERS.items()
+        name: ToolFormat(
+            partial(call_formats.read_by_library, name=name), (format.start,), inner=(format.end, *format.inner)
+        )
+        for name, format in call_formats.LIBRARY_FORMATS.items()
     },
     "json": ToolFormat(
         call_formats.read_json, tuple(call_formats.JSON_MARKERS), ("{", "["), tuple(call_formats.JSON_MARKERS.values())
@@ -96,6 +91,11 @@ _think_formats: Mapping[str, ThinkFormat] = {
     "gemma": ThinkFormat("<|channel>thought", "<channel|>"),
 }
 
+# Our names of mlx-lm's tool parsers; the others have the same name.
+LIBRARY_PARSERS = {
+    **{"json_tools": "hermes", "pythonic": "llama3_pythonic", "glm47": "glm", "laguna": "glm"},
+    **{"gemma4": "gemma", "minimax_m2": "minimax"},
+}
 TOOL_PARSERS = (AUTO, NONE, *_tool_formats, HARMONY)
 REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
 
@@ -137,13 +137,17 @@ def choose_format(
     special_tokens: Collection[str] = (),
     tool_parser: str | None = None,
     reasoning_parser: str | None = None,
+    library_parser: str | None = None,
 ) -> OutputFormat:
-    """The format of a model with this chat template. A named parser is taken; None and "auto" go by the template."""
+    """The format of a model with this chat template. A named parser is taken; None and "auto" go by the template.
+
+    `library_parser` is mlx-lm's tool parser, taken for a template without source: one that is code of mlx-lm's.
+    """
     named_tools = _checked("tool-parser", tool_parser, TOOL_PARSERS)
     named_reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
-    chosen = OutputFormat(
-        named_tools or _tools_of(template, special_tokens), named_reasoning or _reasoning_of(template)
-    )
+    theirs = LIBRARY_PARSERS.get(library_parser or "", library_parser or "")
+    tools = theirs if theirs in _tool_formats and not template else _tools_of(template, special_tokens)
+    chosen = OutputFormat(named_tools or tools, named_reasoning or _reasoning_of(template))
     log.info(
         "tool calls are parsed as %s (%s), reasoning as %s (%s)",
         chosen.tools,
@@ -205,7 +209,7 @@ def _tools_of(template: str, special_tokens: Collection[str]) -> str:
     ):
         if all(marker in template for marker in markers):
             return name
-    xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3's template is code of mlx-lm's
+    xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3, by its vocabulary, as in mlx-lm
     return "kimi_k3" if all(token in special_tokens for token in xtml) else "json"
 
 

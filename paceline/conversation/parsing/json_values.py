@@ -266,8 +266,3 @@ def _depth(value: Any) -> int:
         inside = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
         level = [inner for inner in inside if isinstance(inner, dict | list | tuple)]
     return deepest
-
-
-def string(text: str) -> str:
-    value = json.loads(text)
-    return value if isinstance(value, str) else ""

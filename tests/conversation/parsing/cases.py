@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.conversation.parsing.call_formats import MLX_LM_MARKERS
+from paceline.conversation.parsing.call_formats import LIBRARY_FORMATS
 from paceline.conversation.parsing.events import (
     CallArguments,
     CallBroken,
@@ -172,7 +172,7 @@ FORMATS = {
     "json list": Format("json", _object("arguments"), ",\n", "[", "]", first=True),
     "json with marks": Format("json", _object("arguments"), ",", "<|tool_call|>[", "]<|/tool_call|>"),
 }
-HELD = ("llama3_pythonic", "gemma", *MLX_LM_MARKERS)  # formats that do not stream
+HELD = ("llama3_pythonic", "gemma", *LIBRARY_FORMATS)  # formats that do not stream
 THOUGHTS = {
     "think": "<think>\n{}\n</think>\n\n",
     "mistral": "[THINK]{}[/THINK]",

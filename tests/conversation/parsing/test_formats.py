@@ -56,6 +56,14 @@ def test_a_vocabulary_of_kimi_k3_says_so_without_a_template() -> None:
     assert choose_format("", tokens - {"<|sep|>"}).tools == "json"
 
 
+def test_mlx_lms_parser_counts_where_the_template_is_its_code() -> None:
+    assert choose_format("", library_parser="muse_spark").tools == "muse_spark"
+    assert choose_format("", library_parser="glm47").tools == "glm"
+    assert choose_format("", library_parser="new").tools == "json"
+    assert choose_format("<|im_start|>", library_parser="glm47").tools == "json"
+    assert choose_format("", (), "mistral", library_parser="glm47").tools == "mistral"
+
+
 @pytest.mark.parametrize(
     ("template", "parser", "why"),
     [

@@ -1,0 +1,69 @@
+"""A step that was submitted: its sequences, its results, and the work beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from paceline.engine.sampler import Sampled
+from paceline.engine.sequence import Sequence
+from paceline.types import TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    seq: Sequence
+    token_id: int
+    logprob: TokenLogprob | None
+    drafted: bool = False  # by the draft, and accepted
+
+
+class PromptWork:
+    """Work of a step for a sequence that does not decode yet, and the arrays to wait for."""
+
+    __slots__ = ("_preemptions", "arrays", "seq")
+
+    def __init__(self, seq: Sequence, arrays: list[mx.array]) -> None:
+        self.seq, self.arrays, self._preemptions = seq, arrays, seq.preemptions
+
+    @property
+    def is_current(self) -> bool:
+        """False for a sequence that was preempted meanwhile: it is recomputed without this."""
+        return self.seq.finished is None and self.seq.preemptions == self._preemptions
+
+
+@dataclass(slots=True)
+class InFlightStep:
+    """A submitted step. `prefills` must be evaluated before the step is complete."""
+
+    seqs: list[Sequence] = field(default_factory=list)
+    sampled: Sampled | None = None
+    prefills: list[PromptWork] = field(default_factory=list)
+    draft_length: int = 0  # of a speculative step: the most draft tokens of any sequence
+    draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per sequence
+    kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per sequence
+    decode_only: bool = True  # nothing but decoding ran in this step
+    steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
+    prompt_tokens: int = 0  # prefilled in this step
+    pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
+    sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
+    scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
+
+    @property
+    def needs_sync(self) -> bool:
+        """Must its tokens be known before the next decode step? Grammars depend on them."""
+        return any(seq.grammar for seq in self.seqs)
+
+    @property
+    def result_pending(self) -> bool:
+        """A speculative step whose lengths the host has not read yet."""
+        return self.draft_length > 0 and not self.kept
+
+
+class StepLost(Exception):
+    """A step failed after its state was committed: its tokens are lost, and its sequences must be recomputed."""
+
+    def __init__(self, step: InFlightStep) -> None:
+        super().__init__("a step was lost")
+        self.step = step
