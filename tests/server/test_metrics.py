@@ -194,7 +194,7 @@ def test_scheduling_and_memory_are_read_off_the_engine() -> None:
         "failed_steps_total": 2,
         "out_of_memory_total": 1,
         "memory_budget_bytes weights": 400,
-        "memory_budget_bytes pictures_of_sequences": 200,
+        "memory_budget_bytes sequence_images": 200,
         "memory_limit_bytes": 1000,
         "memory_headroom_bytes": 100,
         "memory_free_bytes": 300,
