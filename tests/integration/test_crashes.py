@@ -111,19 +111,24 @@ def test_whatever_fails_while_the_engine_closes_the_rest_is_still_done(
     closed = []
 
     def close() -> None:
-        closed.append("reuse")
+        closed.append("prefix")
         raise OSError("the disk is gone")
 
     nothing: Callable[..., None] = lambda *arguments: None  # noqa: E731
-    reuse = SimpleNamespace(
-        close=close, end=raises(KeyError("no such entry")), poll=nothing, give_way=nothing, pause=None, forgiven=None
+    prefix = SimpleNamespace(
+        close=close,
+        on_finish=raises(KeyError("no such entry")),
+        poll=nothing,
+        enforce_budget=nothing,
+        pause=None,
+        tolerated_error=None,
     )
-    sparse = SimpleNamespace(clear=lambda: closed.append("sparse"), give_way=nothing, enter=nothing)
-    parts.engine.call(lambda: vars(parts.engine.core).update(reuse=reuse, sparse=sparse)).result(WAIT)
+    sparse = SimpleNamespace(clear=lambda: closed.append("sparse"), enforce_budget=nothing, on_admit=nothing)
+    parts.engine.call(lambda: vars(parts.engine.core).update(prefix=prefix, sparse=sparse)).result(WAIT)
     parts.engine.stop()
     reasons = [last(each).finish_reason for each in heard]
     assert reasons[0] == "abort" and set(reasons[1:]) <= {"abort", "error"}  # the first one's end has failed
-    assert closed == ["reuse", "sparse"]
+    assert closed == ["prefix", "sparse"]
     assert parts.engine.failure is not None and "no such entry" in parts.engine.failure
     assert not hasattr(parts.engine.core, "runner")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paceline.engine.sequence import Sequence
+from paceline.engine.sequence import ComputedState, DraftState, Sequence
 from paceline.errors import QueueFull, RequestFailed
 from paceline.requests import GenerateRequest
 from paceline.service import Service
@@ -43,18 +43,26 @@ class Watched:
         self.made: list[weakref.ref[Any]] = []
         made = self.made
 
-        class Noted(Sequence):
+        class Computed(ComputedState):
             def __setattr__(self, name: str, value: Any) -> None:
-                if name in ("batch", "head") and value is not None:
+                if name == "batch" and value is not None:
                     made.append(weakref.ref(value))
                 super().__setattr__(name, value)
 
+        class Draft(DraftState):
+            def __setattr__(self, name: str, value: Any) -> None:
+                if name == "batch" and value is not None:
+                    made.append(weakref.ref(value))
+                super().__setattr__(name, value)
+
+        class Noted(Sequence):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
                 made.append(weakref.ref(self))
 
         monkeypatch.setattr("paceline.engine.sequence.Sequence", Noted)
-        monkeypatch.setattr("tests.engine.stepper.Row", Noted)
+        monkeypatch.setattr("paceline.engine.sequence.ComputedState", Computed)
+        monkeypatch.setattr("paceline.engine.sequence.DraftState", Draft)
 
     def left(self) -> list[str]:
         return [f"{thing!r}, held by {gc.get_referrers(thing)}" for made in self.made if (thing := made()) is not None]
