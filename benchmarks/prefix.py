@@ -34,7 +34,7 @@ from paceline.types import Delta, Prompt, Sampling, Speculation
 
 TAIL = 32  # tokens of a prompt that are its own
 GIGABYTES = 8.0  # that prefixes may take, in memory and on disk
-PATIENCE = 120.0  # seconds for all that waits to be written
+TRACE_AFTER = 120.0  # seconds for all that waits to be written
 RESTORES = 3  # of which the median is a turn's figure: one takes milliseconds
 
 
@@ -135,19 +135,19 @@ class PrefixBench(Bench):
         """Forget everything, here and on disk."""
         self.between(self.reuse.clear)
         self.between(mx.clear_cache)
-        if not self.disk.flush(PATIENCE):
+        if not self.disk.flush(TRACE_AFTER):
             raise PrefixBenchError("The disk did not get done with deleting.")
 
     def write_all(self) -> None:
         """Return when all that is in memory is on disk too."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TRACE_AFTER
         while time.monotonic() < end:
-            if not self.disk.flush(PATIENCE):
+            if not self.disk.flush(TRACE_AFTER):
                 break
             if self.between(self._settled):
                 return
             time.sleep(0.005)
-        raise PrefixBenchError(f"Not all prefixes were written to disk within {PATIENCE:g} s.")
+        raise PrefixBenchError(f"Not all prefixes were written to disk within {TRACE_AFTER:g} s.")
 
     def _settled(self) -> bool:
         """On the engine's thread: take in what was written, give out what is not."""

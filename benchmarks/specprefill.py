@@ -40,7 +40,7 @@ from paceline.types import Prompt, RequestId, Sampling
 EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")  # of which a prompt's tokens use a sequence each, or none
 CHARACTERS = 8  # a token of text has fewer, on average
 WARM_UP = 2048  # tokens of the prompts before the first turn
-PATIENCE = 1800.0  # seconds for one prompt
+TRACE_AFTER = 1800.0  # seconds for one prompt
 STREAM_PROMPT = 32  # tokens of a stream's own prompt
 STREAM_WARM = 16  # tokens of each stream before anything is measured
 SETTLED = 1.0  # seconds for which streams run by themselves before the prompt comes
@@ -213,8 +213,8 @@ def first_token(bench: SparseBench, prompt: tuple[int, ...], keep: float | None)
 
 def wait(trace: Trace) -> None:
     """Until all its sequences have ended; raises where one went wrong."""
-    if not trace.done.wait(PATIENCE):
-        raise SparseBenchError(f"There was no answer in {PATIENCE:.0f} s.")
+    if not trace.done.wait(TRACE_AFTER):
+        raise SparseBenchError(f"There was no answer in {TRACE_AFTER:.0f} s.")
     if trace.failures:
         raise SparseBenchError(f"A request failed: {trace.failures[0]}")
 
@@ -401,7 +401,7 @@ def _streams(bench: SparseBench, count: int) -> Iterator[Trace]:
 
 
 def _until(done: Callable[[], bool]) -> None:
-    deadline = time.perf_counter() + PATIENCE
+    deadline = time.perf_counter() + TRACE_AFTER
     while not done():
         if time.perf_counter() > deadline:
             raise SparseBenchError("The streams did not start.")

@@ -123,7 +123,7 @@ def paceline(
 ) -> None:
     """Serve language and vision-language models on MLX to many users at once.
 
-    One engine, one continuous batch: every request, with or without pictures, rides in it.
+    One engine, one continuous batch: every request, with or without images, runs in it.
 
     [bold]paceline serve[/bold]   starts an OpenAI-compatible server
 

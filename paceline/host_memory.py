@@ -1,4 +1,4 @@
-"""Memory that requests take before they are sequences: bodies, decoded pictures, patches, long texts. No MLX.
+"""Memory that requests take before they are sequences: bodies, decoded images, patches, long texts. No MLX.
 
 The engine's budget (cache/budget) counts arrays on the device; this counts bytes in the process. Where both lie in the
 same memory (CPU, Apple silicon), what is held here is written into the budget, and nothing is granted that sequences
@@ -122,7 +122,7 @@ def _megabytes(nbytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestMemory:
-    """`media`: patches of pictures, for as long as anybody holds them. `work`: decoding and tokenizing, while it runs.
+    """`media`: patches of images, for as long as anybody holds them. `work`: decoding and tokenizing, while it runs.
 
     Work never waits for media, so what holds media and waits for work always gets on.
     """

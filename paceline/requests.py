@@ -18,7 +18,7 @@ from paceline.types import Delta, FinishReason, PromptInfo, RequestId, Sampling,
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A conversation to continue. `messages` are OpenAI's, pictures as `image_url` parts with data: URLs."""
+    """A conversation to continue. `messages` are OpenAI's, images as `image_url` parts with data: URLs."""
 
     messages: Sequence[Mapping[str, Any]]
     sampling: Sampling = field(default_factory=Sampling)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 PROMPT_THREADS = 16  # threads that build prompts and compile grammars
-MEDIA_THREADS = 4  # threads for prompts with pictures or very long texts
+MEDIA_THREADS = 4  # threads for prompts with images or very long texts
 
 
 class Runtime:

@@ -148,7 +148,7 @@ class Service:
                 runtime.engine.abort(_choice_id(request_id, index))
 
     async def clear_cache(self) -> dict[str, int]:
-        """Forget all cached prefixes and picture features, in memory and on disk; returns what was freed."""
+        """Forget all cached prefixes and image features, in memory and on disk; returns what was freed."""
         engine = self._get_runtime().engine
         freed: dict[str, int] = await asyncio.wrap_future(engine.call(lambda: clear_caches(engine.core)))
         return freed

@@ -270,7 +270,7 @@ class Settings(BaseModel):
     )
     cache_dir: Folder = setting("FOLDER", None, "Folder where prefixes are kept across restarts. Default: memory only.")
     cache_disk_gb: float = setting("GB", 20.0, "Most that the folder may hold.", gt=0, allow_inf_nan=False)
-    vision_cache_mb: int = setting("MB", 256, "Memory for features of pictures seen before; 0: none.", ge=0)
+    vision_cache_mb: int = setting("MB", 256, "Memory for features of images seen before; 0: none.", ge=0)
 
     specprefill: SparsePrefill = setting(
         "MODE",
@@ -330,7 +330,7 @@ class Settings(BaseModel):
     )
 
     allow_remote_media: bool = setting(
-        "", False, "Fetch pictures from http(s) addresses; never from private networks.", panel="Pictures by address"
+        "", False, "Fetch images from http(s) addresses; never from private networks.", panel="Images by address"
     )
     media_allowed_host: Hosts = setting(
         "HOST",
@@ -339,10 +339,10 @@ class Settings(BaseModel):
         "Default: any public host, ports 80 and 443.",
     )
     media_timeout_seconds: Seconds = setting(
-        "SECONDS", 10.0, "How long fetching the pictures of one request may take in all."
+        "SECONDS", 10.0, "How long fetching the images of one request may take in all."
     )
     media_dir: Folder = setting(
-        "FOLDER", None, "Read pictures from file: addresses under this folder. Default: from none."
+        "FOLDER", None, "Read images from file: addresses under this folder. Default: from none."
     )
 
     @classmethod

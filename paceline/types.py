@@ -47,10 +47,10 @@ class Sampling:
 class Grammar(Protocol):
     """What a row may say. Used on the engine's thread only."""
 
-    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
-        """(guesses + 1, vocabulary): what may follow the tokens accepted so far, and then each of the guesses.
+    def allowed(self, draft_tokens: Sequence[int]) -> NDArray[np.bool_]:
+        """(draft tokens + 1, vocabulary): what may follow the tokens accepted so far, and then each draft token.
 
-        Guesses may break the grammar: what follows such a one is of no account.
+        Draft tokens may break the grammar: what is returned after such a one is ignored.
         """
         ...
 
@@ -61,7 +61,7 @@ class Grammar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One picture, preprocessed on the caller's thread; `digest` identifies its pixels."""
+    """One image, preprocessed on the caller's thread; `digest` identifies its pixels."""
 
     patches: NDArray[np.float32]
     grid: tuple[int, int, int]  # patches in time, height, width, before merging
@@ -70,7 +70,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Token ids with every picture's placeholder already expanded to its number of tokens."""
+    """Token ids with every image's placeholder already expanded to its number of tokens."""
 
     token_ids: tuple[int, ...]
     images: tuple[Image, ...] = ()

@@ -169,7 +169,7 @@ async def test_choices_are_numbered_differ_and_are_the_same_every_time(service: 
     assert alone.choices[0] == completion.choices[0]
 
 
-async def test_more_choices_than_rows_wait_their_turn(service: Service) -> None:
+async def test_more_choices_than_sequences_wait_their_turn(service: Service) -> None:
     request = GenerateRequest("go", Sampling(temperature=0, max_tokens=5, ignore_eos=True), n=9)
     completion = await service.generate(request)
     assert len({choice.token_ids for choice in completion.choices}) == 1
@@ -203,7 +203,7 @@ async def test_one_callers_bad_request_is_nobody_elses_trouble(service: Service)
 # -- ending early
 
 
-async def test_an_aborted_stream_ends_and_frees_its_row(service: Service) -> None:
+async def test_an_aborted_stream_ends_and_frees_its_sequence(service: Service) -> None:
     name = RequestId("mine")
     deltas = []
     async for delta in service.stream_generate(endless(request_id=name)):
@@ -234,14 +234,14 @@ async def test_an_unknown_request_may_be_aborted(service: Service) -> None:
     assert (await service.generate(GenerateRequest("x", GREEDY))).choices[0].finish_reason == "length"
 
 
-async def test_a_stream_that_is_closed_frees_its_rows(service: Service) -> None:
+async def test_a_stream_that_is_closed_frees_its_sequences(service: Service) -> None:
     async with aclosing(service.stream_generate(endless(n=3))) as stream:
         await anext(stream)
         await until_running(service, 3)
     await until_idle(service)
 
 
-async def test_a_caller_that_is_cancelled_frees_its_row_even_while_it_waits(service: Service) -> None:
+async def test_a_caller_that_is_cancelled_frees_its_sequence_even_while_it_waits(service: Service) -> None:
     tasks = [asyncio.create_task(service.generate(endless())) for _ in range(6)]  # of which four fit
     await until_running(service, 4)
     for task in reversed(tasks):
@@ -378,7 +378,7 @@ async def test_calls_that_are_cancelled_while_chats_run_harm_no_chat(service: Se
     assert service.failure is None
 
 
-def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_row_with_it(service: Service) -> None:
+def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_sequence_with_it(service: Service) -> None:
     async def leave() -> None:
         stream = service.stream_generate(endless())
         await anext(stream)

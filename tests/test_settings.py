@@ -195,12 +195,12 @@ def test_every_setting_has_a_description() -> None:
     assert [flag_name(k) for k, field in Settings.model_fields.items() if not field.description] == []
 
 
-def test_a_depth_beyond_max_draft_is_refused() -> None:
+def test_a_draft_length_beyond_max_draft_is_refused() -> None:
     with pytest.raises(SettingsError, match="speculation 6 is more than max_draft 4"):
         Settings(speculation=6, max_draft=4)
 
 
-def test_a_depth_and_a_max_draft_from_two_sources_must_fit() -> None:
+def test_a_draft_length_and_a_max_draft_from_two_sources_must_fit() -> None:
     with pytest.raises(SettingsError, match="speculation 3 is more than max_draft 2"):
         Settings.load({"max_draft": 2}, None, {"PACELINE_SPECULATION": "3"})
 

@@ -162,8 +162,8 @@ class Bench:
             for place, prompt in enumerate(prompts)
         ]
         for seq in seqs:
-            if (reuse := self.engine.core.prefix) is not None:
-                seq.prefix.key = reuse.cache_key(seq.prompt)
+            if (prefix := self.engine.core.prefix) is not None:
+                seq.prefix.key = prefix.cache_key(seq.prompt)
             self.engine.submit(seq)
         trace.done.wait(timeout=3600)
         return trace, time.perf_counter() - begun

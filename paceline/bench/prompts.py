@@ -1,7 +1,7 @@
 """Requests of a wanted length, drawn from a seed: the same seed and name give the same bytes.
 
 Text is random words of four to six letters, near enough to each other in tokens that a length in words, by
-`Calibration`, is a length in tokens to within a few per cent. A picture's own tokens come on top.
+`Calibration`, is a length in tokens to within a few per cent. A image's own tokens come on top.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Workload:
     prompt_tokens: Lengths = Lengths(256, 256)
     output_tokens: Lengths = Lengths(64, 64)
     shared_prefix: float = 0.0  # share of each prompt that all have in common; chat: as the system message
-    image_share: float = 0.0  # share of requests that carry a picture
+    image_share: float = 0.0  # share of requests that carry an image
     image_size: int = 128
     temperature: float = 0.0  # sent always: servers' defaults differ
     ignore_eos: bool = True

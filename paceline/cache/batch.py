@@ -6,7 +6,7 @@ Attention rolls back by length; a state layer applies only the accepted tokens. 
 behind, and only a step of fixed shape can follow: it adds what is `unsynced` on the device.
 
 Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. The position of
-a row's next token is its length plus its delta: 0 for plain text, negative after pictures under M-RoPE.
+a row's next token is its length plus its delta: 0 for plain text, negative after images under M-RoPE.
 """
 
 from __future__ import annotations

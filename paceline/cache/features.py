@@ -1,4 +1,4 @@
-"""The vision cache: features of pictures by their content, bounded by bytes, least recently used evicted first."""
+"""The vision cache: features of images by their content, bounded by bytes, least recently used evicted first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Features:
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
     def get(self, key: str) -> Any:
-        """The features of the picture with this content hash, or None."""
+        """The features of the image with this content hash, or None."""
         features = self._kept.get(key)
         if features is None:
             self.misses += 1

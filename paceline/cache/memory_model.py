@@ -1,4 +1,4 @@
-"""The memory model: bytes that rows, chunks, steps and pictures take. For admission, chunk sizing, preemption, status.
+"""The memory model: bytes that rows, chunks, steps and images take. For admission, chunk sizing, preemption, status.
 
 No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
 buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
@@ -29,8 +29,8 @@ class MemoryModel:
     chunk_token: float = 0.0  # activations, per token of a prefill chunk
     chunk_pair: float = 0.0  # and per pair of such a token and a token before it
     decode_token: float = 0.0  # activations, per token of a decode step
-    patch: float = 0.0  # features that a row keeps until prefill has read them, per patch of its pictures
-    tower_patch: float = 0.0  # the vision tower's activations, per patch of the picture that it encodes
+    patch: float = 0.0  # features that a row keeps until prefill has read them, per patch of its images
+    tower_patch: float = 0.0  # the vision tower's activations, per patch of the image that it encodes
     tower_pair: float = 0.0  # and per pair of its patches
     grouping: Grouping = ROWS
 
@@ -108,8 +108,8 @@ class MemoryModel:
         """Activations of a decode step."""
         return int(rows * width * self.decode_token)
 
-    def pictures(self, sizes: Sequence[int]) -> int:
-        """Pictures of so many patches, encoded one after another."""
+    def images(self, sizes: Sequence[int]) -> int:
+        """Images of so many patches, encoded one after another."""
         largest = max(sizes, default=0)
         return int(sum(sizes) * self.patch + largest * (self.tower_patch + self.tower_pair * largest))
 

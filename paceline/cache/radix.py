@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-PrefixKey = NDArray[np.int64]  # one number a token: its id, or a hash of the picture that it is a part of
+PrefixKey = NDArray[np.int64]  # one number a token: its id, or a hash of the image that it is a part of
 EMPTY: PrefixKey = np.empty(0, dtype=np.int64)
 
 

@@ -52,7 +52,7 @@ class Admission:
         activations = memory_model.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * self.width
         held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
-        return self.budget.holding("weights") + held + activations + memory_model.pictures(list(patches))
+        return self.budget.holding("weights") + held + activations + memory_model.images(list(patches))
 
     # -- on the engine's thread
 
@@ -122,7 +122,7 @@ class Admission:
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
-        self.budget.hold("sequence images", self._pictures(seqs))
+        self.budget.hold("sequence images", self._images(seqs))
         self.budget.hold("draft", self._scoring(seqs))
 
     @property
@@ -139,12 +139,12 @@ class Admission:
         memory_model = self.memory_model
         together = memory_model.batch([seq.length for seq in seqs if not seq.remaining])
         apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
-        pictures = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
+        images = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
         return (
             self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "images")
             + together
             + apart
-            + int(pictures)
+            + int(images)
         )
 
     def stats(self) -> MemoryBudgetStats:
@@ -166,7 +166,7 @@ class Admission:
         return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
     def _base(self, seqs: Collection[Sequence]) -> int:
-        return self.budget.holding("weights") + self._pictures(seqs) + self._scoring(seqs)
+        return self.budget.holding("weights") + self._images(seqs) + self._scoring(seqs)
 
     def _scoring(self, seqs: Collection[Sequence]) -> int:
         """One prompt is scored at a time."""
@@ -175,9 +175,9 @@ class Admission:
         prompts = [len(seq.prompt.token_ids) for seq in seqs if not seq.sparse.decided]
         return self.scoring(max(prompts)) if prompts else 0
 
-    def _pictures(self, seqs: Collection[Sequence]) -> int:
+    def _images(self, seqs: Collection[Sequence]) -> int:
         sizes = [size for seq in seqs if seq.patches and seq.remaining for size in seq.patches]
-        return self.memory_model.pictures(sizes) if sizes else 0
+        return self.memory_model.images(sizes) if sizes else 0
 
     def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
         """A decode step of all sequences, and a prefill chunk."""

@@ -102,9 +102,9 @@ class EngineCore:
         if self.prefix is not None:
             for seq in seqs:
                 self.prefix.on_preempt(seq, keep=keep)
-        riding = [seq for seq in seqs if seq in self.runner.seqs]
-        if riding:  # or the sampler would be rearranged for nothing
-            self.runner.remove(riding)
+        members = [seq for seq in seqs if seq in self.runner.seqs]
+        if members:  # or the sampler would be rearranged for nothing
+            self.runner.remove(members)
         for seq in seqs:
             seq.reset_for_recompute()
             self.scheduler.preempt(seq, cause)

@@ -63,7 +63,7 @@ class _BatchSize:
         self.wait = FIRST_WAIT
         self.due = 0
         self.fruitless = 0  # probes in a row without any time
-        self.patience = 0  # no probe before this
+        self.next_probe = 0  # no probe before this
 
     def add(self, length: int, seconds: float) -> None:
         self.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
@@ -150,7 +150,7 @@ class DraftLengths:
         here = self._sizes[probe.size]
         if here.cost(probe.length) is None:
             here.fruitless += 1
-            here.patience = self._clock + FIRST_WAIT if here.fruitless % FRUITLESS == 0 else 0
+            here.next_probe = self._clock + FIRST_WAIT if here.fruitless % FRUITLESS == 0 else 0
         else:
             here.fruitless = 0
         self._probe = None
@@ -176,7 +176,7 @@ class DraftLengths:
     def _worth_a_probe(self, here: _BatchSize, gains: list[float]) -> int | None:
         """Unknown lengths that may be better at once; known ones that may have changed now and then."""
         best, costs = here.best, here.costs
-        if self._clock < here.patience:
+        if self._clock < here.next_probe:
             return None
         if best not in costs:
             return best
@@ -256,7 +256,7 @@ class DraftLengths:
             num_steps_per_draft_length=tuple(self.steps),
             cost_model=DraftCostModel(
                 step_ms={
-                    str(size): {str(depth): round(1e3 * cost, 3) for depth, cost in here.costs.items()}
+                    str(size): {str(length): round(1e3 * cost, 3) for length, cost in here.costs.items()}
                     for size, here in sizes
                 },
                 acceptance_per_pos=tuple(round(rate, 3) for rate in self.rates()[: self.most]),

@@ -192,5 +192,5 @@ class Drafter:
 
 def _known(counts: list[int] | mx.array) -> list[int]:
     if isinstance(counts, mx.array):
-        raise RuntimeError("rows cannot change before the host has read the last round")
+        raise RuntimeError("rows cannot change before the host has read the last step")
     return counts

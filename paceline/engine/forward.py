@@ -17,7 +17,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
-PATIENCE = 4  # steps of one shape before it is traced
+TRACE_AFTER = 4  # steps of one shape before it is traced
 MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
 
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
@@ -31,9 +31,9 @@ class Forward:
     step. Lengths are the caller's, through `Batch.advance`.
     """
 
-    def __init__(self, function: Function, *, traces: bool = False, patience: int = PATIENCE) -> None:
+    def __init__(self, function: Function, *, traces: bool = False, trace_after: int = TRACE_AFTER) -> None:
         self._function = function
-        self._patience = patience
+        self._trace_after = trace_after
         self.traces = traces
         self.traced_calls = 0
         self.steady = True  # is the time of the last pass representative?
@@ -70,7 +70,7 @@ class Forward:
         if len(self._seen) >= MOST_SHAPES:
             self._seen.clear()
         self._seen[shape] = self._seen.get(shape, 0) + 1
-        if self._seen[shape] < self._patience or not _filled(batch):
+        if self._seen[shape] < self._trace_after or not _filled(batch):
             return False
         del self._seen[shape]
         if len(self._known) >= MOST_SHAPES:

@@ -72,7 +72,7 @@ def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None])
     return RequestMemory.of(budget, wake, settings.queue_timeout)
 
 
-def build_reuse(
+def build_prefix_manager(
     settings: Settings,
     runner: Runner,
     budget: Budget,
@@ -92,15 +92,15 @@ def build_reuse(
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
     feeds_head = settings.speculation != "off"
-    reuse = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
+    manager = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
         try:
             log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
         except BaseException:
-            reuse.close()  # or the folder would stay locked
+            manager.close()  # or the folder would stay locked
             raise
     log.info("prefix cache on: up to %.2f GB of memory", cache.limit() / 1e9)
-    return reuse
+    return manager
 
 
 def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
@@ -123,7 +123,7 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
 CHUNK = 128  # tokens of each chunk that is measured
 CHUNKS = 4
 LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
-PICTURES = (224, 448)  # sides of the images that are measured, in pixels
+IMAGE_SIDES = (224, 448)  # sides of the images that are measured, in pixels
 
 
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
@@ -142,7 +142,7 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     assert seq.computed.batch is not None
     held = [seq.computed.batch] if seq.draft.batch is None else [seq.computed.batch, seq.draft.batch]
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
-    patch, tower_patch, tower_pair = _pictures(runner)
+    patch, tower_patch, tower_pair = _profile_images(runner)
     return MemoryModel(
         attention=_attention(held),
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
@@ -171,13 +171,13 @@ def _bytes(cache: AttentionCache | StateCache) -> int:
     return sum(array.nbytes for array in cache.arrays())
 
 
-def _pictures(runner: Runner) -> tuple[float, float, float]:
+def _profile_images(runner: Runner) -> tuple[float, float, float]:
     """Bytes per patch of features; and that the tower needs, per patch and per pair of patches."""
     vision = runner.model.vision
     if vision is None:
         return 0.0, 0.0, 0.0
     points, kept = [], 0.0
-    for side in PICTURES:
+    for side in IMAGE_SIDES:
         image = vision.preprocess(PictureFile.new("RGB", (side, side)))
         size = image.grid[0] * image.grid[1] * image.grid[2]
         features: list[mx.array] = []

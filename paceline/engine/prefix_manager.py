@@ -281,13 +281,13 @@ class PrefixManager:
             seq.draft.batch.deltas[0] = delta + hit.length - 1 - count  # positions stay right where the head has gaps
             seq.draft.last_hidden = checkpoint.carry
             waits += seq.draft.batch.arrays()
-        self._skip_pictures(seq, hit.length)
+        self._skip_images(seq, hit.length)
         mx.async_eval(waits)
         seq.computed.tokens = hit.length
         if not seq.preemptions:
             seq.prefix.cached_tokens = hit.length
 
-    def _skip_pictures(self, seq: Sequence, length: int) -> None:
+    def _skip_images(self, seq: Sequence, length: int) -> None:
         """Images inside the restored prefix need no features."""
         if not seq.prompt.images or self.runner.model.vision is None:
             return

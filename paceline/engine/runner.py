@@ -71,7 +71,7 @@ class Runner:
     def encode(self, seq: Sequence) -> None:
         """Encode the sequence's next image."""
         if self.model.vision is None:
-            raise RuntimeError("a picture reached a model without a vision tower")
+            raise RuntimeError("an image reached a model without a vision tower")
         image = seq.prompt.images[seq.computed.images]
         key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
         features = self.features.get(key) if seq.prompt.cached else None
@@ -166,7 +166,7 @@ class Runner:
     def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
         """Token embeddings, with image features at their placeholders."""
         if self.model.vision is None:
-            raise RuntimeError("a picture reached a model without a vision tower")
+            raise RuntimeError("an image reached a model without a vision tower")
         embedded = self.language.embed(tokens)
         is_image = np.asarray(seq.context) == self.model.vision.image_token
         is_image[len(seq.context) - seq.recomputed :] = False
@@ -178,8 +178,8 @@ class Runner:
             else mx.concatenate(seq.computed.image_features)
         )
         place = np.maximum(np.cumsum(is_image) - 1 - seq.computed.skipped_image_tokens, 0)[start:stop]
-        pictured = features[mx.array(place)][None].astype(embedded.dtype)
-        return mx.where(mx.array(is_image[start:stop])[None, :, None], pictured, embedded)
+        image_embeddings = features[mx.array(place)][None].astype(embedded.dtype)
+        return mx.where(mx.array(is_image[start:stop])[None, :, None], image_embeddings, embedded)
 
     def _prompt_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
         if seq.computed.position_ids is not None:

@@ -43,13 +43,14 @@ class Sampled:
 class Sampler:
     """`arrange` when sequences join or leave; then call it with each step's logits (rows, vocabulary).
 
-    A step that drafts calls `propose` for every guess and `verify` for all of them at once. What `verify` keeps:
-    - greedy sequences: guesses that are the target's own choice, so the text is what plain decoding gives;
-    - sequences with a seed: the same, where target and draft choose with the same noise, so that a seed's text depends
-      neither on company nor on how deep was drafted, and is again what plain decoding gives;
-    - other sequences: rejection sampling. A guess d is kept with probability p(d) / q(d), and replaced by a sample of
-      what p has more than q. The text is distributed as the target's, and more guesses are kept than by equality. In
-      all three a guess is kept exactly when the token chosen in its place is the guess.
+    A speculative step calls `propose` for every draft token and `verify` for all of them at once. What `verify` keeps:
+    - greedy sequences: draft tokens that are the target's own choice, so the text is what plain decoding gives;
+    - sequences with a seed: the same, with target and draft sampling from the same noise: a seed's text depends neither
+      on the batch nor on the draft length, and is what plain decoding gives;
+    - other sequences: rejection sampling. A draft token d is accepted with probability p(d) / q(d), and otherwise
+      replaced by a sample of what p has more than q. The text has the target's distribution, and more draft tokens are
+      accepted than by equality. In all three a draft token is accepted exactly when the token sampled in its place
+      equals it.
     """
 
     def __init__(self, vocab_size: int) -> None:
@@ -92,11 +93,11 @@ class Sampler:
         scores = self._adjusted.apply(logits.astype(mx.float32), place, before)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
-            tokens = self._drawn.guess(scores, tokens, place)
+            tokens = self._drawn.draft_token(scores, tokens, place)
         return tokens.astype(mx.int32)
 
     def verify(
-        self, logits: mx.array, inputs: mx.array, guesses: list[mx.array], allowed: mx.array | None = None
+        self, logits: mx.array, inputs: mx.array, draft_tokens: list[mx.array], allowed: mx.array | None = None
     ) -> Sampled:
         """Logits (rows, draft tokens + 1, vocabulary). A sequence has `seq.draft.length` draft tokens; the rest is
         ignored.
@@ -107,12 +108,12 @@ class Sampler:
         logits = logits.astype(mx.float32)
         if self.counts_tokens:
             masks = [None if allowed is None else allowed[:, place] for place in range(logits.shape[1])]
-            columns = [self._verified(logits[:, place], place, guesses, mask) for place, mask in enumerate(masks)]
+            columns = [self._verified(logits[:, place], place, draft_tokens, mask) for place, mask in enumerate(masks)]
             tokens = mx.stack(columns, axis=1)
         else:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
-        depths = mx.array([seq.draft.length for seq in self.seqs])[:, None]
-        right = (mx.stack(list(guesses), axis=1) == tokens[:, :-1]) & (mx.arange(len(guesses)) < depths)
+        lengths = mx.array([seq.draft.length for seq in self.seqs])[:, None]
+        right = (mx.stack(list(draft_tokens), axis=1) == tokens[:, :-1]) & (mx.arange(len(draft_tokens)) < lengths)
         if self._ends is not None:
             before = mx.concatenate([inputs[:, None], tokens[:, :-1]], axis=1)
             over = (before[..., None] == self._ends[:, None]).any(axis=-1)
@@ -127,12 +128,14 @@ class Sampler:
         scored = Sampled(chosen, *(part.reshape(*tokens.shape, *part.shape[1:]) for part in flat))
         return replace(scored, kept=kept, last=last)
 
-    def _verified(self, logits: mx.array, place: int, guesses: list[mx.array], allowed: mx.array | None) -> mx.array:
+    def _verified(
+        self, logits: mx.array, place: int, draft_tokens: list[mx.array], allowed: mx.array | None
+    ) -> mx.array:
         """The token of each row at `place`, if all draft tokens before it were accepted."""
-        scores = _masked(self._adjusted.apply(logits, place, guesses[:place]), allowed)
+        scores = _masked(self._adjusted.apply(logits, place, draft_tokens[:place]), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
-            tokens = self._drawn.verify(scores, tokens, place, guesses)
+            tokens = self._drawn.verify(scores, tokens, place, draft_tokens)
         return tokens.astype(mx.int32)
 
     @property
@@ -248,7 +251,7 @@ class _Adjusted:
 
 # Noise has three streams of random keys: for the target's choice, for the draft tokens of sequences without a seed, and
 # for accepting or rejecting these.
-TARGET, GUESS, KEEP = 0, 1, 2
+TARGET, DRAFT, KEEP = 0, 1, 2
 
 
 class _Drawn:
@@ -275,30 +278,30 @@ class _Drawn:
         chosen = mx.argmax(self._shaped(scores) + self._gumbel(place, TARGET), axis=-1)
         return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
 
-    def guess(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
+    def draft_token(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
         """The draft's sample; its distribution is remembered for `verify`."""
         mine = self._shaped(scores)
         if any(self.rejects):
             self.drafts[place] = mx.softmax(mine, axis=-1)
-        noise = self._gumbel(place, GUESS)  # with a seed: the target's own
+        noise = self._gumbel(place, DRAFT)  # with a seed: the target's own
         return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
 
-    def verify(self, scores: mx.array, tokens: mx.array, place: int, guesses: list[mx.array]) -> mx.array:
+    def verify(self, scores: mx.array, tokens: mx.array, place: int, draft_tokens: list[mx.array]) -> mx.array:
         """The target's token after `place` accepted draft tokens: the next draft token, or its replacement."""
         mine = self._shaped(scores)
         noise = self._gumbel(place, TARGET)
         chosen = mx.argmax(mine + noise, axis=-1)
-        if any(self.rejects) and place < len(guesses):
-            guess = guesses[place][self.index][:, None]
-            guessed = mx.array([place < seq.draft.length for seq in self.seqs])[:, None]
-            target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * guessed
-            chances = [mx.take_along_axis(part, guess, axis=-1) for part in (target, draft)]
+        if any(self.rejects) and place < len(draft_tokens):
+            draft_token = draft_tokens[place][self.index][:, None]
+            is_drafted = mx.array([place < seq.draft.length for seq in self.seqs])[:, None]
+            target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * is_drafted
+            chances = [mx.take_along_axis(part, draft_token, axis=-1) for part in (target, draft)]
             luck = self._uniform(place)
-            right = (luck * chances[1] < chances[0]) & guessed
+            right = (luck * chances[1] < chances[0]) & is_drafted
             rest = mx.maximum(target - draft, 0)
             rest = mx.where(rest.sum(axis=-1, keepdims=True) > 0, rest, target)
             instead = mx.argmax(mx.log(rest) + noise, axis=-1, keepdims=True)
-            sampled = mx.where(right, guess, instead)[:, 0]
+            sampled = mx.where(right, draft_token, instead)[:, 0]
             chosen = mx.where(mx.array(self.rejects), sampled, chosen)
         return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
 

@@ -65,7 +65,7 @@ class SparsePrefill:
             if outcome != "sparse":
                 self._decide(seq, outcome)
 
-    def price(self, prompt: int) -> int:
+    def scoring_bytes(self, prompt: int) -> int:
         """Bytes that the draft needs to score a prompt."""
         return self.memory_model.row(prompt + LOOK_AHEAD) + self.memory_model.chunk(min(self.chunk, prompt), prompt)
 
@@ -73,20 +73,20 @@ class SparsePrefill:
         """The next part of scoring an undecided sequence: start, read a chunk, or choose. Returns arrays to wait
         for."""
         begun = time.perf_counter()
-        scout: PromptScorer | None = seq.sparse.scorer
-        if scout is None:
+        scorer: PromptScorer | None = seq.sparse.scorer
+        if scorer is None:
             outcome = self._outcome(seq)
             if outcome != "sparse":
                 self._decide(seq, outcome)
                 return []
             salt = seq.prompt.salt if seq.prompt.cached else None
-            seq.sparse.scorer = scout = self.draft.scorer(seq.prompt.token_ids, seq.prompt.boundaries, salt)
-            self.counts.restored += scout.restored
-        if scout.left:
-            waits = scout.read(self.chunk)
+            seq.sparse.scorer = scorer = self.draft.scorer(seq.prompt.token_ids, seq.prompt.boundaries, salt)
+            self.counts.restored += scorer.restored
+        if scorer.left:
+            waits = scorer.read(self.chunk)
             self.counts.draft_seconds += time.perf_counter() - begun
             return waits
-        self._choose(seq, scout)
+        self._choose(seq, scorer)
         return []
 
     def wait(self, arrays: list[mx.array]) -> None:
@@ -102,14 +102,14 @@ class SparsePrefill:
         if outcome == "sparse" and self.budget is not None:
             others = sum(held for name, held in self.budget.held().items() if not name.endswith("prefixes"))
             scoring = self.budget.holding("draft")  # what is reserved for this very sequence
-            if self.budget.usable - others + scoring < self.price(len(seq.prompt.token_ids)):
+            if self.budget.usable - others + scoring < self.scoring_bytes(len(seq.prompt.token_ids)):
                 log.warning("request %s is read whole: there is no memory for the draft", seq.id)
                 return "failed"
         return outcome
 
-    def _choose(self, seq: Sequence, scout: PromptScorer) -> None:
+    def _choose(self, seq: Sequence, scorer: PromptScorer) -> None:
         begun = time.perf_counter()
-        scores = scout.scores()
+        scores = scorer.scores()
         read = time.perf_counter()
         self.counts.draft_seconds += read - begun
         if not np.isfinite(scores).all():

@@ -16,7 +16,7 @@ from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
-from paceline.engine.memory import budget_for, build_reuse, limit_mlx, profile_memory, request_memory
+from paceline.engine.memory import budget_for, build_prefix_manager, limit_mlx, profile_memory, request_memory
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
@@ -66,7 +66,7 @@ class Startup:
         each step."""
         self.settings = settings
         self._on_step = on_step
-        self._reuse: PrefixManager | None = None  # until the core has it
+        self._prefix: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
         self._progress = progress
         self._unwired: int | None = None
@@ -78,15 +78,15 @@ class Startup:
         try:
             return self._build(wake)
         except BaseException:
-            if self._reuse is not None:
-                self._reuse.close()
+            if self._prefix is not None:
+                self._prefix.close()
             self.close()
             gc.collect()
             mx.clear_cache()
             mx.clear_streams()  # this thread ends
             raise
         finally:
-            self._reuse = None
+            self._prefix = None
 
     def progress(self, what: str, done: int, total: int) -> None:
         self._check_wanted()
@@ -160,15 +160,15 @@ class Startup:
         self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        reuse = self._reuse = build_reuse(settings, runner, budget, info.name, wake)
+        prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, wake)
         sparse = None
         if draft is not None and self.no_sparse is None:
-            sparse = self._sparse(draft, runner, budget, reuse)
+            sparse = self._sparse(draft, runner, budget, prefix)
         self._rehearse(runner, drafts, sparse)
         return EngineCore(
             runner,
             self._scheduler(chunk),
-            prefix=reuse,
+            prefix=prefix,
             sparse=sparse,
             timeouts=Timeouts(
                 settings.max_queue, settings.queue_timeout, settings.first_token_timeout, settings.request_timeout
@@ -189,9 +189,9 @@ class Startup:
     def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
         if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
-        depths = sorted({0, min(drafts, 1), drafts})
-        seconds = warm_up(runner, draft_lengths=depths, draft=None if sparse is None else sparse.draft)
-        log.info("rehearsed every kind of step in %.0f s: their kernels are there", seconds)
+        draft_lengths = sorted({0, min(drafts, 1), drafts})
+        seconds = warm_up(runner, draft_lengths=draft_lengths, draft=None if sparse is None else sparse.draft)
+        log.info("warmed up every kind of step in %.0f s", seconds)
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
         """The draft model that scores prompts, if one is named and this model supports sparse prefill."""
@@ -205,7 +205,9 @@ class Startup:
             return None
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
 
-    def _sparse(self, draft: LoadedModel, runner: Runner, budget: Budget, reuse: PrefixManager | None) -> SparsePrefill:
+    def _sparse(
+        self, draft: LoadedModel, runner: Runner, budget: Budget, prefix: PrefixManager | None
+    ) -> SparsePrefill:
         settings = self.settings
         rules = Rules(
             settings.specprefill,
@@ -224,10 +226,10 @@ class Startup:
             caches=settings.prefix_cache,
             name=settings.specprefill_draft_model,
         )
-        if reuse is not None:
-            sparse.on_kept = reuse.on_kept
-        self.admission.scoring = sparse.price
-        how = "every long prompt" if rules.setting == "auto" else "whoever asks"
+        if prefix is not None:
+            sparse.on_kept = prefix.on_kept
+        self.admission.scoring = sparse.scoring_bytes
+        how = "every long prompt" if rules.setting == "auto" else "requests that ask for it"
         log.info(
             "sparse prefill for %s: %s scores, %d tokens a step, looking back %s",
             how,

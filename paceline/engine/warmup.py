@@ -22,7 +22,7 @@ from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import Grouping
 from paceline.conversation.text import ByteDetokenizer, TextStream
-from paceline.engine.forward import DEVICES, PATIENCE, Forward
+from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.models import check
@@ -33,8 +33,8 @@ from paceline.types import Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
-TURNS = PATIENCE + 2  # steps of one shape: plain, and traced
-PIXELS = 224  # a picture's side
+TURNS = TRACE_AFTER + 2  # steps of one shape: plain, and traced
+PIXELS = 224  # an image's side
 MAX_TOKENS = 1 << 20
 
 GREEDY = Sampling(temperature=0.0)
@@ -167,24 +167,26 @@ class _WarmUp:
 
 
 def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
-    """Check rounds and traced steps against plain decoding on this machine, and drop what disagrees.
+    """Check speculative and traced steps against plain decoding on this machine, and drop what disagrees.
 
-    Returns whether steps are traced; a model whose rounds disagree loses its head.
+    Returns whether steps are traced; a model whose speculative steps disagree loses its head.
     """
     language = model.language
-    if not isinstance(model.head, str) and not _rounds_agree(language, grouping):
+    if not isinstance(model.head, str) and not _speculation_agrees(language, grouping):
         with_kernels = language.use_kernels(False)
-        if with_kernels and _rounds_agree(language, grouping):
-            log.warning("our kernels disagree with their plain forms in rounds, and are not used")
+        if with_kernels and _speculation_agrees(language, grouping):
+            log.warning("our kernels disagree with their plain forms in speculative steps, and are not used")
         else:
-            model.head = "rounds do not give what plain decoding gives on this machine"
+            model.head = "speculative steps do not give what plain decoding gives on this machine"
             if with_kernels:  # in plain steps they were right
                 language.use_kernels(True)
     if not isinstance(model.head, str):
         model.head.use_kernels(language.uses_kernels)
     if platform.device_kind() not in DEVICES or language.dynamic_rope:
         return False
-    forward = Forward(lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, patience=1)
+    forward = Forward(
+        lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, trace_after=1
+    )
 
     def step(tokens: mx.array, batch: Batch, tentative: bool) -> tuple[mx.array, Callable[[], None]]:
         (logits,), close = forward(batch, tokens.shape[1], [tokens], tentative=tentative)
@@ -202,9 +204,9 @@ def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
     return False
 
 
-def _rounds_agree(language: Adapted, grouping: Grouping) -> bool:
+def _speculation_agrees(language: Adapted, grouping: Grouping) -> bool:
     try:
         return check.rolls_back(language, grouping, check.plain_step(language))
-    except Exception as error:  # noqa: BLE001  any failure means: no rounds
-        log.warning("a round failed at start-up: %s", error)
+    except Exception as error:  # noqa: BLE001  any failure means: no speculation
+        log.warning("a speculative step failed at start-up: %s", error)
         return False

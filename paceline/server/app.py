@@ -143,7 +143,7 @@ def run(backend: Backend, settings: Settings) -> None:
     config = configured(create_app(backend, settings, gate=gate, started=started), settings)
     limits.allow_files_for(settings.max_connections)
     if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):
-        logger.warning("%s is open to whoever can reach it: --api-key asks for a key", settings.host)
+        logger.warning("%s is open to everybody who can reach it: --api-key asks for a key", settings.host)
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
     logging.getLogger("uvicorn.access").addFilter(access_line)

@@ -70,7 +70,7 @@ def test_even_a_wholly_shared_prompt_ends_with_a_word_of_its_own() -> None:
     assert [len(message["content"].split()) for message in messages] == [44, 1]
 
 
-def test_the_share_of_pictures_is_kept_and_no_two_are_alike() -> None:
+def test_the_share_of_images_is_kept_and_no_two_are_alike() -> None:
     workload = replace(CHAT, image_share=0.5, image_size=32)
     with_images = [name for name in map(str, range(100)) if workload.request(name).has_image]
     assert 30 < len(with_images) < 70
@@ -78,7 +78,7 @@ def test_the_share_of_pictures_is_kept_and_no_two_are_alike() -> None:
     assert len(set(urls)) == len(urls)
 
 
-def test_a_picture_is_a_small_png() -> None:
+def test_an_image_is_a_small_png() -> None:
     url = draw_image(random.Random(1), 48)
     kind, _, data = url.partition(",")
     assert kind == "data:image/png;base64"

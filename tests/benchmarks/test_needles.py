@@ -27,7 +27,7 @@ def test_prompts_have_the_wanted_length_and_tell_the_fact_that_they_ask_for(
         assert f"{fact.attribute} of {fact.key} is {fact.value}." in body
 
 
-def test_a_fact_stands_where_its_depth_says() -> None:
+def test_a_fact_stands_where_its_draft_length_says() -> None:
     for kind in KINDS:
         for needle in draw(kind, 4000, words, 5):
             place = needle.text.index(f"{needle.fact.attribute} of {needle.fact.key} is ")

@@ -169,7 +169,7 @@ def test_a_second_batch_that_is_told_where_rows_go_keeps_the_same_rows_in_the_sa
 @pytest.mark.parametrize("model", ["full", "windows", *FOLDABLE])
 @settings(max_examples=examples(10), deadline=None)
 @given(script=SCRIPTS, widths=st.lists(st.integers(1, 9), min_size=2, max_size=6), data=st.data())
-def test_rounds_that_run_ahead_of_the_host_are_rounds_that_it_has_read(
+def test_speculative_steps_that_run_ahead_of_the_host_are_speculative_steps_that_it_has_read(
     layout: str, model: str, script: list[tuple[Any, ...]], widths: list[int], data: st.DataObject
 ) -> None:
     """Masks and states are checked in every step; lengths when the host has read them, oldest first."""

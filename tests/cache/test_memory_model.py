@@ -91,10 +91,10 @@ def test_a_step_pays_for_each_token_of_each_row() -> None:
     assert MemoryModel(decode_token=3.0).step(4, 2) == 24
 
 
-def test_pictures_keep_their_features_and_the_largest_needs_the_tower() -> None:
+def test_images_keep_their_features_and_the_largest_needs_the_tower() -> None:
     memory_model = MemoryModel(patch=2.0, tower_patch=10.0, tower_pair=1.0)
-    assert memory_model.pictures([]) == 0
-    assert memory_model.pictures([3, 5]) == 8 * 2 + 5 * (10 + 5)
+    assert memory_model.images([]) == 0
+    assert memory_model.images([3, 5]) == 8 * 2 + 5 * (10 + 5)
 
 
 def test_rows_are_priced_alone_unless_the_layout_says_otherwise() -> None:

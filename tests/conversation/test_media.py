@@ -94,7 +94,7 @@ def test_a_photograph_is_turned_upright() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data:UserWarning")
-def test_a_broken_note_about_the_camera_does_not_cost_the_picture() -> None:
+def test_a_broken_note_about_the_camera_does_not_cost_the_image() -> None:
     image = decode(saved(Image.new("RGB", (4, 4), RED), "JPEG", exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff"))
     assert image.size == (4, 4)
 
@@ -265,7 +265,7 @@ def complaint(loader: Loader, address: str) -> str:
     return str(caught.value)
 
 
-def test_the_settings_say_where_pictures_come_from(tmp_path: Path) -> None:
+def test_the_settings_say_where_images_come_from(tmp_path: Path) -> None:
     closed = Loader.of(Settings())
     assert (closed.fetcher, closed.folder) == (None, None)
     assert (closed.max_pixels, closed.max_bytes) == (64_000_000, 32 << 20)
@@ -276,13 +276,13 @@ def test_the_settings_say_where_pictures_come_from(tmp_path: Path) -> None:
     assert "no public address" in complaint(opened, "http://127.0.0.1/a.png")
 
 
-def test_a_picture_is_fetched_and_decoded() -> None:
+def test_an_image_is_fetched_and_decoded() -> None:
     with serving(cat=answer(PNG), dog=to("/cat")) as server:
         remote = loader(fetcher=fetcher(server))
         assert remote.request().load(f" http://pictures.example:{server.server_port}/dog", FIELD).size == (4, 3)
 
 
-def test_what_was_fetched_is_judged_like_any_picture() -> None:
+def test_what_was_fetched_is_judged_like_any_image() -> None:
     with serving(a=answer(b"<svg/>"), b=answer(claimed_png(30_000, 30_000)), c=answer(b"")) as server:
         remote, base = loader(fetcher=fetcher(server)), f"http://pictures.example:{server.server_port}"
         assert "not an image in a format" in complaint(remote, f"{base}/a")
@@ -290,7 +290,7 @@ def test_what_was_fetched_is_judged_like_any_picture() -> None:
         assert "empty" in complaint(remote, f"{base}/c")
 
 
-def test_the_pictures_of_a_request_share_its_bytes_and_its_time() -> None:
+def test_the_images_of_a_request_share_its_bytes_and_its_time() -> None:
     with serving(a=answer(PNG)) as server:
         address = f"http://pictures.example:{server.server_port}/a"
         small = Loader(max_pixels=PIXELS, max_bytes=len(PNG) * 2, fetcher=fetcher(server))
@@ -369,7 +369,7 @@ def test_nothing_else_is_read_and_nobody_learns_what_there_is(folder: Path, tmp_
     assert len(said) == 1 and "under the server's media folder" in said.pop()
 
 
-def test_a_file_that_is_too_large_or_no_picture_is_refused(folder: Path) -> None:
+def test_a_file_that_is_too_large_or_no_image_is_refused(folder: Path) -> None:
     (folder / "big.png").write_bytes(b"x" * (BYTES + 1))
     (folder / "text.png").write_text("hello")
     (folder / "empty.png").touch()
@@ -383,7 +383,7 @@ def test_a_file_that_is_too_large_or_no_picture_is_refused(folder: Path) -> None
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16", "CMYK", "F", "I"])
-def test_a_picture_larger_than_any_processor_takes_comes_back_smaller(
+def test_an_image_larger_than_any_processor_takes_comes_back_smaller(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grey = Image.linear_gradient("L").resize((300, 200))
@@ -400,7 +400,7 @@ def test_a_picture_larger_than_any_processor_takes_comes_back_smaller(
     assert np.abs(np.asarray(smaller).astype(int) - expected).max() <= (130 if mode == "1" else 2)
 
 
-def test_a_large_picture_is_still_turned_upright(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_image_is_still_turned_upright(monkeypatch: pytest.MonkeyPatch) -> None:
     picture = Image.new("RGB", (40, 20), WHITE)
     picture.paste(RED, (0, 0, 20, 20))
     exif = Image.Exif()

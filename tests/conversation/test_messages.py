@@ -117,13 +117,13 @@ def test_text_parts_go_by_several_names(kind: str) -> None:
         {"type": "input_image", "image_url": "data:,x"},
     ],
 )
-def test_a_picture_is_found_however_it_is_written(part: dict[str, Any]) -> None:
+def test_an_image_is_found_however_it_is_written(part: dict[str, Any]) -> None:
     conversation, images = checked([user([text("what is"), part, text("this?")])], takes_images=True)
     assert conversation[0]["content"] == [text("what is"), {"type": "image"}, text("this?")]
     assert images == [ImagePart("data:,x", "messages[0].content[1].image_url")]
 
 
-def test_pictures_of_several_messages_come_in_their_order() -> None:
+def test_images_of_several_messages_come_in_their_order() -> None:
     def picture(name: str) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": name}}
 
@@ -138,7 +138,7 @@ def test_pictures_of_several_messages_come_in_their_order() -> None:
     assert conversation[1]["content"] == "nice"
 
 
-def test_a_model_without_eyes_refuses_pictures() -> None:
+def test_a_model_without_eyes_refuses_images() -> None:
     error = refused([user([text("x"), PICTURE])], takes_images=False)
     assert "no images" in str(error)
     assert error.field == "messages[0].content[1]"
@@ -331,12 +331,12 @@ def test_what_others_say_is_never_touched(role: str) -> None:
     assert said([text(HEADER), text("hello")], role) == [f"{HEADER}\nhello"]
 
 
-def test_a_picture_behind_a_header_stays_and_ends_the_front() -> None:
+def test_an_image_behind_a_header_stays_and_ends_the_front() -> None:
     (content,) = said([text(HEADER), PICTURE, text(HEADER)])
     assert content == [{"type": "image"}, text(HEADER)]
 
 
-def test_places_in_errors_and_of_pictures_are_the_clients() -> None:
+def test_places_in_errors_and_of_images_are_the_clients() -> None:
     headers = {"role": "system", "content": [text(HEADER)]}
     with pytest.raises(InvalidRequest) as caught:
         checked([headers, {"role": "user", "content": 5}], takes_images=True)

@@ -187,7 +187,7 @@ CONTENTS = st.lists(st.booleans(), max_size=3)  # pictures among texts
 
 @settings(deadline=None)
 @given(messages=st.lists(st.tuples(st.sampled_from(["system", "developer", "user", "assistant", "tool"]), CONTENTS)))
-def test_every_picture_keeps_the_words_before_it(messages: list[tuple[str, list[bool]]]) -> None:
+def test_every_image_keeps_the_words_before_it(messages: list[tuple[str, list[bool]]]) -> None:
     count = 0
     sent = [says("user", "x")]
     for role, kinds in messages:

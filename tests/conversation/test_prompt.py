@@ -100,20 +100,20 @@ def test_a_text_becomes_its_tokens_and_tokens_stay_themselves(
     assert blind.text(prompt.token_ids) == blind.text(list(prompt.token_ids)) == prompt
 
 
-def test_each_picture_takes_the_place_of_its_placeholder_and_as_many_tokens_as_it_has(seeing: PromptBuilder) -> None:
+def test_each_image_takes_the_place_of_its_placeholder_and_as_many_tokens_as_it_has(seeing: PromptBuilder) -> None:
     prompt = seeing.chat([user(picture(2, 3), text("and"), picture(1, 4)), user(picture(5, 2))], {})
     assert seeing.image_processor is not None
     assert runs(prompt.token_ids, seeing.image_processor.image_token) == [6, 4, 10]
     assert [image.digest for image in prompt.images] == ["2x3", "1x4", "5x2"]
 
 
-def test_what_stands_around_a_picture_stays(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+def test_what_stands_around_an_image_stays(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
     prompt = seeing.chat([user(text("before"), picture(1, 2), text("after"))], {})
     written = tokenizer.decode(prompt.token_ids, skip_special_tokens=False)
     assert f"before<|vision_start|>{PLACEHOLDER * 2}<|vision_end|>after" in written
 
 
-def test_marks_count_the_tokens_of_the_pictures_before_them(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+def test_marks_count_the_tokens_of_the_images_before_them(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
     said = {"role": "assistant", "content": [text("two"), picture(1, 4)]}
     prompt = seeing.chat([user(picture(2, 3), text("one")), said, user(text("three"))], {})
     turns = [
@@ -127,7 +127,7 @@ def test_marks_count_the_tokens_of_the_pictures_before_them(seeing: PromptBuilde
     assert marked == ["<|im_start|>user", turns[0], turns[0] + turns[1], "".join(turns)]
 
 
-def test_a_picture_in_the_system_prompt_lies_before_its_mark(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
+def test_an_image_in_the_system_prompt_lies_before_its_mark(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
     opening = {"role": "system", "content": [text("logo"), picture(2, 5)]}
     for question in (user(text("one")), user(picture(1, 2))):
         prompt = seeing.chat([opening, question], {})
@@ -169,7 +169,7 @@ def test_to_a_model_without_eyes_the_placeholder_is_a_token_like_any_other(
     assert list(blind.text(PLACEHOLDER).token_ids) == tokenizer.encode(PLACEHOLDER)
 
 
-def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(
+def test_an_image_that_the_template_leaves_out_is_refused_and_not_forgotten(
     seeing: PromptBuilder, tokenizer: Tokenizer
 ) -> None:
     forgetful = Tokenizer(tokenizer._wrapped, tokenizer.eos_ids, Templates.of("{{ messages[0].role }}"))
@@ -180,7 +180,7 @@ def test_a_picture_that_the_template_leaves_out_is_refused_and_not_forgotten(
         builder.chat([user(picture(1, 1))], {})
 
 
-def test_pictures_of_a_late_system_message_come_first(seeing: PromptBuilder) -> None:
+def test_images_of_a_late_system_message_come_first(seeing: PromptBuilder) -> None:
     late = {"role": "developer", "content": [text("logo"), picture(5, 2)]}
     prompt = seeing.chat([user(picture(2, 3)), late, user(picture(1, 4))], {})
     assert [image.digest for image in prompt.images] == ["5x2", "2x3", "1x4"]
@@ -239,20 +239,20 @@ def test_a_call_that_cannot_be_read_is_named_by_its_place(blind: PromptBuilder) 
     assert caught.value.field == "messages[1].tool_calls[0].function"
 
 
-def test_too_many_pictures_are_refused_before_any_is_decoded(seeing: PromptBuilder) -> None:
+def test_too_many_images_are_refused_before_any_is_decoded(seeing: PromptBuilder) -> None:
     broken = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     with pytest.raises(InvalidRequest, match="4 images; at most 3"):
         seeing.chat([user(*[broken] * 4)], {})
 
 
-def test_a_picture_that_is_too_large_or_broken_is_named_by_its_place(seeing: PromptBuilder) -> None:
+def test_an_image_that_is_too_large_or_broken_is_named_by_its_place(seeing: PromptBuilder) -> None:
     for bad in (picture(50, 50), {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}):
         with pytest.raises(InvalidRequest) as caught:
             seeing.chat([user(picture(1, 1)), user(text("x"), bad)], {})
         assert caught.value.field == "messages[1].content[1].image_url"
 
 
-def test_a_model_without_eyes_refuses_a_picture(blind: PromptBuilder) -> None:
+def test_a_model_without_eyes_refuses_an_image(blind: PromptBuilder) -> None:
     with pytest.raises(InvalidRequest, match="no images"):
         blind.chat([user(picture(1, 1))], {})
 
@@ -325,7 +325,7 @@ def test_a_long_text_waits_for_memory_and_gives_it_back(tokenizer: Tokenizer) ->
     assert memory.work.held == 0
 
 
-def test_pictures_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer: Tokenizer) -> None:
+def test_images_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer: Tokenizer) -> None:
     image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
     builder = PromptBuilder(tokenizer, image_processor, max_images=99, loader=Loader(max_pixels=100, max_bytes=10_000))
     assert len(builder.chat([user(*[picture(10, 10)] * 10)], {}).images) == 10
@@ -334,7 +334,7 @@ def test_pictures_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer
     assert raised.value.field == "messages"
 
 
-def test_pictures_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer: Tokenizer) -> None:
+def test_images_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer: Tokenizer) -> None:
     memory = RequestMemory(HostMemory(10_000), HostMemory(100_000))
     image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
     loader = Loader(max_pixels=100, max_bytes=10_000)

@@ -124,7 +124,7 @@ def refused(fetcher: Fetcher, url: str, words: str, **limits: Any) -> str:
     return str(caught.value)
 
 
-def test_a_picture_is_fetched_by_the_hosts_name_and_nothing_is_compressed_on_the_way() -> None:
+def test_an_image_is_fetched_by_the_hosts_name_and_nothing_is_compressed_on_the_way() -> None:
     with serving(cat=answer(b"miaow")) as server:
         url = f"http://PICTURES.example.:{server.server_port}/cat?size=5&b=%20#part"
         assert fetch(fetcher(server), url) == b"miaow"
@@ -383,7 +383,7 @@ def test_a_compressed_answer_is_refused_unread() -> None:
         (lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000), "connection failed"),
     ],
 )
-def test_an_answer_that_is_no_picture_is_refused(
+def test_an_answer_that_is_no_image_is_refused(
     send: Callable[[http.server.BaseHTTPRequestHandler], None], words: str
 ) -> None:
     with serving(a=send) as server:
@@ -391,7 +391,7 @@ def test_an_answer_that_is_no_picture_is_refused(
 
 
 @pytest.mark.parametrize("kind", [None, "image/webp", "application/octet-stream", "IMAGE/PNG;x=y"])
-def test_a_type_that_may_be_a_picture_is_read(kind: str | None) -> None:
+def test_a_type_that_may_be_an_image_is_read(kind: str | None) -> None:
     with serving(a=answer(b"x", kind=kind)) as server:
         assert fetch(fetcher(server), f"http://pictures.example:{server.server_port}/a") == b"x"
 

@@ -109,7 +109,7 @@ def test_each_of_several_calls_is_answered_before_the_next_where_only_one_is_tak
     assert swapped.index("second") < swapped.index("first")
 
 
-def test_pictures_of_the_system_message_are_shown_by_the_user() -> None:
+def test_images_of_the_system_message_are_shown_by_the_user() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:,x"}}
     system = says("system", [{"type": "text", "text": "a logo:"}, picture, {"type": "text", "text": "be brief"}])
     text = fuzz.render("qwen35", [says("user", [picture]), system])

@@ -49,7 +49,7 @@ def test_the_headroom_is_not_for_requests() -> None:
         full.check(1000)
 
 
-def test_the_least_chunk_and_the_pictures_count_too() -> None:
+def test_the_least_chunk_and_the_images_count_too() -> None:
     admission(1024).check(1000)
     with pytest.raises(NeverFits):
         admission(1024, chunk_token=1.0).check(1000)
@@ -91,7 +91,7 @@ def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, wi
 # -- how long sequences become
 
 
-def test_a_row_is_priced_by_what_it_is_expected_to_say_and_never_by_max_tokens_alone() -> None:
+def test_a_sequence_is_priced_by_what_it_is_expected_to_say_and_never_by_max_tokens_alone() -> None:
     rules = admission(1)
     assert rules.expected_length(seq(100, limit=100_000)) == 100 + DEFAULT_OUTPUT
     assert rules.expected_length(seq(100, limit=5)) == 105
@@ -104,7 +104,7 @@ def test_what_is_expected_is_learnt() -> None:
     assert rules.expected_length(seq(100, limit=100_000)) == 800
 
 
-def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
+def test_a_sequence_that_says_more_than_expected_is_expected_to_go_on() -> None:
     rules = admission(1)
     assert rules.expected_length(say(seq(100, limit=100_000), 1000)) == 100 + 1000 + GROWTH
     assert rules.expected_length(say(seq(100, limit=1010), 1000)) == 100 + 1010
@@ -113,7 +113,7 @@ def test_a_row_that_says_more_than_expected_is_expected_to_go_on() -> None:
 # -- now
 
 
-def test_a_row_fits_beside_others_if_all_can_become_as_long_as_expected() -> None:
+def test_a_sequence_fits_beside_others_if_all_can_become_as_long_as_expected() -> None:
     rules = admission(3 * 512)
     running = [seq(100), seq(100)]  # each will have 356 tokens: 512 slots
     assert rules.fits(running, seq(100))
@@ -127,7 +127,7 @@ def test_prefixes_count_as_free() -> None:
     assert rules.fits([], seq(100))
 
 
-def test_alone_a_row_may_begin_even_if_it_may_outgrow_the_memory() -> None:
+def test_alone_a_sequence_may_begin_even_if_it_may_exceed_the_memory() -> None:
     rules = admission(512)
     assert rules.fits([], seq(500))
     assert not rules.fits([], seq(520))
@@ -145,7 +145,7 @@ def test_padding_is_paid_for() -> None:
     assert rules.fits([long, seq(10)], seq(10))
 
 
-def test_rows_that_share_a_buffer_pay_for_its_longest_though_their_lengths_differ_by_now() -> None:
+def test_sequences_that_share_a_buffer_pay_for_its_longest_though_their_lengths_differ_by_now() -> None:
     rules = admission(10_000)
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), grouping=SIMILAR)
     short, long = say(seq(10), 20), say(seq(500), 1000)
@@ -162,7 +162,7 @@ def test_what_is_still_to_be_read_is_counted_before_it_is_read() -> None:
     assert rules.left([seq(100), reading]) < rules.left([reading])
 
 
-def test_no_row_is_taken_to_become_longer_than_it_may() -> None:
+def test_no_sequence_is_taken_to_become_longer_than_it_may() -> None:
     rules = admission(256)
     assert rules.left([say(seq(250, limit=6), 1)]) == 0
     assert rules.left([say(seq(250, limit=1000), 1)]) < 0
@@ -191,7 +191,7 @@ def test_the_chunk_shrinks_by_halves_until_it_fits_but_not_below_the_least() -> 
     assert rules.chunk(reading, 8, 0) == 8
 
 
-def test_rows_that_only_decode_do_not_shrink_the_chunk() -> None:
+def test_sequences_that_only_decode_do_not_shrink_the_chunk() -> None:
     rules = admission(10, chunk_token=10.0)
     assert rules.chunk([say(seq(10), 1)], 512, 0) == 512
 
@@ -199,7 +199,7 @@ def test_rows_that_only_decode_do_not_shrink_the_chunk() -> None:
 # -- the account
 
 
-def test_the_account_says_what_rows_hold_what_they_were_promised_and_what_steps_take() -> None:
+def test_the_account_says_what_sequences_hold_what_they_were_promised_and_what_steps_take() -> None:
     rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
     rules.account([say(seq(100), 200), seq(50, patches=[9])], 64)
     parts = rules.budget.held()
@@ -226,7 +226,7 @@ def test_the_status_has_every_part() -> None:
     assert stats.expected_output_tokens == DEFAULT_OUTPUT
 
 
-def test_between_two_steps_a_row_that_reads_holds_its_own_buffers_and_the_features_of_its_pictures() -> None:
+def test_between_two_steps_a_sequence_that_reads_holds_its_own_buffers_and_the_features_of_its_images() -> None:
     rules = admission(100_000, weights=24, patch=1.5)
     rules.memory_model = MemoryModel((AttentionCost(None, 1),), state=7, patch=1.5, grouping=PADDED)
     for name, size in {"prefixes": 1000, "draft prefixes": 2000, "images": 4000, "reserved": 50_000}.items():

@@ -28,7 +28,7 @@ def resident_bytes() -> int:
 
 @pytest.mark.slow
 @pytest.mark.own_process
-def test_thousands_of_steps_with_rows_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
+def test_thousands_of_steps_with_sequences_that_come_and_go_grow_nothing(tiny: Tiny) -> None:
     folder = tiny("hybrid", layers=4)
     stepper = Stepper(folder, "similar", chunk=32)
 

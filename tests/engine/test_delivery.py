@@ -87,7 +87,7 @@ def test_what_it_held_back_is_lost_where_it_did_not_end_by_itself(reason: Any) -
     assert told.text == "a" and (told[-1].error, told[-1].refusal) == ("why", refusal)
 
 
-def test_guesses_that_were_right_move_from_one_count_to_the_other() -> None:
+def test_draft_tokens_that_were_right_move_from_one_count_to_the_other() -> None:
     told = Told()
     seq = told.seq()
     seq.rejected = 2

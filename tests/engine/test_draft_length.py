@@ -117,7 +117,7 @@ NEVER_PAYS: dict[str, tuple[Cost, list[float]]] = {
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("count", [1, 5, 16])
 @pytest.mark.parametrize("name", PAYS)
-def test_it_comes_to_the_depth_that_brings_the_most_tokens_a_second(name: str, count: int) -> None:
+def test_it_comes_to_the_draft_length_that_brings_the_most_tokens_a_second(name: str, count: int) -> None:
     cost, rates, depth = PAYS[name]
     machine, seqs = Machine(cost, rates), [seq() for _ in range(count)]
     assert best(cost, rates, count)[0] == depth
@@ -149,7 +149,7 @@ def test_where_drafting_does_not_pay_twenty_thousand_steps_spend_three_percent_o
     assert machine.speed > 0.97 * best(cost, rates, count)[1]
 
 
-def test_the_depth_follows_the_number_of_rows() -> None:
+def test_the_draft_length_follows_the_number_of_sequences() -> None:
     def busy(seqs: int, depth: int) -> float:
         return 1 + 0.1 * depth if seqs < 8 else 1 + depth  # few sequences leave the machine idle, many do not
 
@@ -165,7 +165,7 @@ def test_the_depth_follows_the_number_of_rows() -> None:
     assert machine.share(0) > 0.9
 
 
-def test_a_number_of_rows_that_is_new_starts_where_its_neighbour_is() -> None:
+def test_a_number_of_sequences_that_is_new_starts_where_its_neighbour_is() -> None:
     cost, rates, depth = PAYS["three guesses"]
     machine, seqs = Machine(cost, rates), [seq() for _ in range(4)]
     machine.run(1000, seqs[:3])
@@ -173,7 +173,7 @@ def test_a_number_of_rows_that_is_new_starts_where_its_neighbour_is() -> None:
 
 
 @pytest.mark.parametrize("steps", [100, 3000])
-def test_guesses_that_become_worthless_are_given_up_within_a_hundred_steps(steps: int) -> None:
+def test_draft_tokens_that_become_worthless_are_given_up_within_a_hundred_steps(steps: int) -> None:
     machine, seqs = Machine(linear(0.1, 0.15), FALLING), [seq(), seq()]
     machine.run(steps, seqs)
     machine.rates = [0.02] * 8
@@ -184,7 +184,7 @@ def test_guesses_that_become_worthless_are_given_up_within_a_hundred_steps(steps
 
 
 @pytest.mark.parametrize("steps", [200, 2000])
-def test_guesses_that_become_good_are_noticed_in_about_the_time_they_were_bad(steps: int) -> None:
+def test_draft_tokens_that_become_good_are_noticed_in_about_the_time_they_were_bad(steps: int) -> None:
     machine, seqs = Machine(linear(0.1, 0.15), [0.02] * 8), [seq(), seq()]
     machine.run(steps, seqs)
     machine.rates = [0.9] * 8
@@ -195,7 +195,7 @@ def test_guesses_that_become_good_are_noticed_in_about_the_time_they_were_bad(st
 
 
 @pytest.mark.parametrize("name", PAYS)
-def test_answers_of_fifty_tokens_one_after_another_are_nearly_as_fast_as_the_best_fixed_depth(name: str) -> None:
+def test_answers_of_fifty_tokens_one_after_another_are_nearly_as_fast_as_the_best_fixed_draft_length(name: str) -> None:
     cost, rates, depth = PAYS[name]
     choices: tuple[Speculation, ...] = ("auto", depth)
     speeds = []
@@ -236,27 +236,27 @@ def test_a_single_slow_step_does_not_change_the_choice() -> None:
 # -- sequences
 
 
-def test_no_rows_no_depth() -> None:
+def test_no_sequences_no_draft_length() -> None:
     depths = DraftLengths()
     assert depths.choose([]) == ()
     assert sum(depths.steps) == 0
 
 
 @pytest.mark.parametrize("speculation", [1, 3, 8])
-def test_a_fixed_depth_is_drafted_at_every_step_whatever_it_costs(speculation: int) -> None:
+def test_a_fixed_draft_length_is_drafted_at_every_step_whatever_it_costs(speculation: int) -> None:
     cost, rates = NEVER_PAYS["no guess is ever right"]
     machine, seqs = Machine(cost, rates), [seq(speculation), seq(speculation)]
     assert set(machine.run(300, seqs)) == {speculation}
     assert machine.depths.steps[speculation] == 300
 
 
-def test_a_row_that_may_not_draft_never_does() -> None:
+def test_a_sequence_that_may_not_draft_never_does() -> None:
     cost, rates, _ = PAYS["three guesses"]
     machine, seqs = Machine(cost, rates), [seq("off"), seq("off")]
     assert set(machine.run(100, seqs)) == {0}
 
 
-def test_each_row_of_a_step_drafts_by_its_own_route() -> None:
+def test_each_sequence_of_a_step_drafts_by_its_own_route() -> None:
     cost, rates, depth = PAYS["three guesses"]
     machine = Machine(cost, rates)
     off, auto, five, one = seqs = [seq("off"), seq("auto"), seq(5), seq(1)]
@@ -269,7 +269,7 @@ def test_each_row_of_a_step_drafts_by_its_own_route() -> None:
     assert max(seen) <= MOST_DRAFTED
 
 
-def test_a_row_drafts_no_more_than_it_has_room_for() -> None:
+def test_a_sequence_drafts_no_more_than_it_has_room_for() -> None:
     depths = DraftLengths()
     seqs = [seq(2), seq(6, limit=4), seq("off")]
     assert depths.choose(seqs) == (2, 3, 0)
@@ -278,7 +278,7 @@ def test_a_row_drafts_no_more_than_it_has_room_for() -> None:
 
 
 @pytest.mark.parametrize("speculation", ["auto", 8])
-def test_a_row_never_drafts_beyond_its_last_token(speculation: Speculation) -> None:
+def test_a_sequence_never_drafts_beyond_its_last_token(speculation: Speculation) -> None:
     cost, rates, _ = PAYS["as many as there may be"]
     machine, company = Machine(cost, rates), seq("auto")
     machine.run(500, [company])
@@ -318,7 +318,7 @@ def test_nobody_drafts_more_than_the_server_allows(most: int) -> None:
     assert machine.step([seq(8), seq("auto")]) == most
 
 
-def test_rows_that_guess_well_are_not_held_back_by_one_that_does_not() -> None:
+def test_sequences_that_draft_token_well_are_not_held_back_by_one_that_does_not() -> None:
     """The step's depth is for all: what counts is the sum."""
     cost = linear(0.1, 0.1)
     depths = DraftLengths()
@@ -337,7 +337,7 @@ def test_rows_that_guess_well_are_not_held_back_by_one_that_does_not() -> None:
 # -- records
 
 
-def test_guesses_after_a_wrong_one_are_not_counted_as_tried() -> None:
+def test_draft_tokens_after_a_wrong_one_are_not_counted_as_tried() -> None:
     record = AcceptanceRecord()
     record.add(4, 1, 1.0)
     assert record.trials[:4] == [1, 1, 0, 0]
@@ -347,7 +347,7 @@ def test_guesses_after_a_wrong_one_are_not_counted_as_tried() -> None:
     assert record.hits[:4] == [2, 1, 0, 0]
 
 
-def test_a_row_that_nobody_knows_guesses_as_all_others_do() -> None:
+def test_a_sequence_that_nobody_knows_draft_tokens_as_all_others_do() -> None:
     assert AcceptanceRecord().rates([0.1 * place for place in range(8)]) == pytest.approx(
         [0.1 * place for place in range(8)]
     )
@@ -376,7 +376,7 @@ def test_what_was_drafted_is_counted() -> None:
     assert depths.stats().cost_model.step_ms == {"2": {"3": 40.0}}
 
 
-def test_row_counts_that_cost_about_the_same_are_learnt_together() -> None:
+def test_sequence_counts_that_cost_about_the_same_are_learnt_together() -> None:
     assert [bucket(seqs) for seqs in range(1, 18)] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
     assert all(seqs <= bucket(seqs) <= 1.5 * seqs for seqs in range(1, 300))
 

@@ -57,14 +57,14 @@ def test_nobody_new_rides_before_the_others_have_shown_that_they_can_do_without(
     assert all(suspects.may_run(each) for each in new)
 
 
-def test_who_has_just_come_is_not_blamed_for_an_old_rows_fault() -> None:
+def test_who_has_just_come_is_not_blamed_for_an_old_sequences_fault() -> None:
     suspects = FaultIsolation()
     old, new = seqs(3), seqs(1, proven=False)
     blamed, _ = search(suspects, [*old, *new], [old[1]])
     assert blamed == [old[1]]
 
 
-def test_a_step_of_old_rows_is_tried_again_as_it_is() -> None:
+def test_a_step_of_old_sequences_is_tried_again_as_it_is() -> None:
     suspects = FaultIsolation()
     everyone = seqs(4)
     assert suspects.failed(everyone) == Verdict()
@@ -83,7 +83,7 @@ def test_a_fault_that_does_not_come_back_clears_everybody() -> None:
     assert all(each.proven for each in new)
 
 
-def test_rows_are_tried_in_halves() -> None:
+def test_sequences_are_tried_in_halves() -> None:
     suspects = FaultIsolation()
     everyone = seqs(5)
     suspects.failed(everyone)
@@ -136,7 +136,7 @@ def test_a_suspect_that_ends_meanwhile_is_suspected_no_more() -> None:
     assert all(suspects.may_run(each) for each in everyone[2:])
 
 
-def test_the_trial_does_not_wait_for_rows_that_have_ended() -> None:
+def test_the_trial_does_not_wait_for_sequences_that_have_ended() -> None:
     suspects = FaultIsolation()
     (old,), (new,) = seqs(1), seqs(1, proven=False)
     suspects.failed([old, new])
@@ -145,7 +145,7 @@ def test_the_trial_does_not_wait_for_rows_that_have_ended() -> None:
     assert suspects.may_run(new)
 
 
-def test_a_row_that_has_ended_is_never_set_apart() -> None:
+def test_a_sequence_that_has_ended_is_never_set_apart() -> None:
     suspects = FaultIsolation()
     everyone = seqs(3)
     everyone[0].finished = "stop"

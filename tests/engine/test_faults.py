@@ -26,7 +26,7 @@ def held(stepper: Stepper) -> tuple[int, int, int, int]:
     return len(engine.scheduler.running), len(engine.scheduler.waiting), len(engine.seqs), len(stepper.runner.seqs)
 
 
-def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid, "similar")
     good = stepper.greedy("good", prompt(40), 12)
     stepper.step(3)
@@ -47,7 +47,7 @@ def test_a_row_whose_prefill_fails_ends_alone(hybrid: Path, monkeypatch: pytest.
     assert held(stepper) == (0, 0, 0, 0)
 
 
-def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid, "similar")
     good = stepper.greedy("good", prompt(40), 20)
     bad = stepper.greedy("bad", prompt(41), 20)
@@ -70,7 +70,7 @@ def test_a_row_whose_logits_are_not_numbers_ends_alone(hybrid: Path, monkeypatch
     assert good.tokens == greedy_text(hybrid, prompt(40), 20)
 
 
-def test_a_row_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_whose_text_fails_ends_alone(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = Stepper(hybrid)
     good = stepper.greedy("good", prompt(10), 8)
     bad = stepper.greedy("bad", prompt(11), 8)

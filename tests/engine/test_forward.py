@@ -188,7 +188,7 @@ def script(pair: Pair) -> int:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout: str) -> None:
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS[model], layout, forward)
     first = forward.traced_calls  # a sequence's very first step allocates, and cannot be traced
     steps = script(pair)
@@ -205,7 +205,7 @@ def test_a_real_models_traced_pass_is_its_plain_pass(tiny: Tiny, family: str, la
     def function(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
         return [language.module(inputs[0], cache=batch.layers)]
 
-    forward = Forward(function, traces=True, patience=1)
+    forward = Forward(function, traces=True, trace_after=1)
     pair = Pair(language.plans, layout, forward, function)
     assert script(pair) == forward.traced_calls
 
@@ -221,7 +221,7 @@ def test_a_pass_that_is_not_traced_is_the_plain_pass() -> None:
 
 
 def test_a_shape_is_traced_when_it_has_been_seen_for_a_while() -> None:
-    forward = Forward(toy, traces=True, patience=3)
+    forward = Forward(toy, traces=True, trace_after=3)
     pair = Pair(MODELS["attention"], "padded", forward)
     counts = []
     for width in (1, 1, 2, 1, 1, 2, 2, 1):  # in a buffer that need not grow
@@ -236,7 +236,7 @@ def test_a_shape_is_traced_when_it_has_been_seen_for_a_while() -> None:
 
 def test_shapes_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward_module, "MOST_SHAPES", 4)
-    forward = Forward(toy, traces=True, patience=3)
+    forward = Forward(toy, traces=True, trace_after=3)
     pair = Pair(MODELS["attention"], "padded", forward)
     for width in (1, 2, 4, 5, 6, 7, 8, 9):
         pair.step(width)
@@ -244,8 +244,8 @@ def test_shapes_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPat
     assert forward.traced_calls == 0
 
 
-def test_a_round_and_a_plain_step_of_one_width_are_two_shapes() -> None:
-    forward = Forward(toy, traces=True, patience=2)
+def test_a_speculative_step_and_a_plain_step_of_one_width_are_two_shapes() -> None:
+    forward = Forward(toy, traces=True, trace_after=2)
     pair = Pair(MODELS["attention"], "padded", forward)
     counts = []
     for kept in (None, [2], None, [2]):
@@ -262,7 +262,7 @@ def test_explicit_positions_are_never_traced() -> None:
         seen.append(batch.offset)
         return list(inputs)
 
-    forward = Forward(looks, traces=True, patience=1)
+    forward = Forward(looks, traces=True, trace_after=1)
     batch = Batch((), PADDED)
     for _ in range(3):
         _, close = forward(batch, 1, [mx.array([[1]])], positions=positions)
@@ -273,7 +273,7 @@ def test_explicit_positions_are_never_traced() -> None:
 
 def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward_module, "MOST_SHAPES", 3)
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS["folding"], "padded", forward)
     for width in (1, 2, 3, 4, 1, 2, 5, 1):
         pair.step(width)
@@ -286,11 +286,11 @@ def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
-def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
+def test_traced_speculative_steps_that_run_ahead_are_speculative_steps_that_are_read_one_by_one(
     model: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slot_plan, "STEP", 64)  # a buffer that grows is another shape
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS[model], layout, forward)
     pair.join(20, delta=-3)
     pair.join(4)
@@ -310,7 +310,7 @@ def test_traced_rounds_that_run_ahead_are_rounds_that_are_read_one_by_one(
 
 
 def test_a_shape_that_is_not_traced_waits_for_the_host() -> None:
-    forward = Forward(toy, traces=True, patience=2)
+    forward = Forward(toy, traces=True, trace_after=2)
     pair = Pair(MODELS["folding"], "padded", forward)
     pair.round_ahead(3, [2])
     assert not forward.is_traced(pair.other, 3, tentative=True)
@@ -321,7 +321,7 @@ def test_a_shape_that_is_not_traced_waits_for_the_host() -> None:
 
 
 def test_without_traces_nothing_is_ever_traced() -> None:
-    forward = Forward(toy, patience=1)
+    forward = Forward(toy, trace_after=1)
     pair = Pair(MODELS["folding"], "padded", forward)
     pair.step(1)
     assert not forward.is_traced(pair.other, 1)
@@ -343,13 +343,13 @@ def refuses(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
 @pytest.mark.parametrize("tentative", [False, True])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_traced_pass_that_fails_leaves_the_batch_as_it_was(model: str, tentative: bool) -> None:
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS[model], "padded", forward)
     pair.join(5)
     pair.step(3, [1, 3])
     pair.other.reserve(4)
     before = held(pair.other)
-    broken = Forward(refuses, traces=True, patience=1)
+    broken = Forward(refuses, traces=True, trace_after=1)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="half way"):
             broken(pair.other, 4, [mx.ones((2, 4), dtype=mx.int32)], tentative=tentative)
@@ -362,7 +362,7 @@ def test_a_traced_pass_that_fails_leaves_the_batch_as_it_was(model: str, tentati
 
 @pytest.mark.parametrize("tentative", [False, True])
 def test_a_traced_pass_changes_nothing_before_it_is_closed(tentative: bool) -> None:
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS["deferring"], "padded", forward)
     pair.step(3, [2])
     pair.other.reserve(2)
@@ -374,7 +374,7 @@ def test_a_traced_pass_changes_nothing_before_it_is_closed(tentative: bool) -> N
 
 
 def test_traces_do_not_hold_the_batch_they_were_made_with() -> None:
-    forward = Forward(toy, traces=True, patience=1)
+    forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS["deferring"], "padded", forward)
     pair.step(1)
     gone = weakref.ref(pair.other)
@@ -384,7 +384,7 @@ def test_traces_do_not_hold_the_batch_they_were_made_with() -> None:
 
 def test_a_pass_is_steady_when_it_will_go_on_costing_what_it_cost() -> None:
     """Neither one that waits to be traced nor the one that is traced; those after it, until another shape comes."""
-    forward = Forward(toy, traces=True, patience=3)
+    forward = Forward(toy, traces=True, trace_after=3)
     pair = Pair(MODELS["attention"], "padded", forward)
     steady = []
     for width in (1, 1, 1, 1, 1, 2, 1):

@@ -77,7 +77,7 @@ def errors(watched: Watched, seed: int, steps: int) -> list[float]:
 @pytest.mark.thin(12)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_rows_hold_is_known_within_a_tenth(tiny: Tiny, family: str, layout: str) -> None:
+def test_what_sequences_hold_is_known_within_a_tenth(tiny: Tiny, family: str, layout: str) -> None:
     overrides, speculation = FAMILIES[family]
     found = errors(Watched(tiny(family, **overrides), layout, speculation), 1, 50)
     print(f"{family} in {layout}: {len(found)} looks, errors from {min(found):+.1%} to {max(found):+.1%}")
@@ -87,7 +87,7 @@ def test_what_rows_hold_is_known_within_a_tenth(tiny: Tiny, family: str, layout:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_row(tiny: Tiny, family: str) -> None:
+def test_a_chunk_takes_no_more_than_its_price_and_a_copy_of_its_sequence(tiny: Tiny, family: str) -> None:
     """The copy: buffers that grow are there twice for a moment."""
     overrides, speculation = FAMILIES[family]
     watched = Watched(tiny(family, **overrides), "rows", speculation)

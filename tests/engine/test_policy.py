@@ -66,7 +66,7 @@ def test_priority_goes_by_the_lowest_number_and_then_by_arrival() -> None:
     assert Priority().order([second, first, urgent]) == [urgent, first, second]
 
 
-def test_a_lower_priority_gives_way_the_newest_of_the_lowest_first() -> None:
+def test_a_lower_priority_is_preempted_the_newest_of_the_lowest_first() -> None:
     old, new, middle, urgent = seqs(1, 2, 3, 4)
     old.request = replace(old.request, priority=5)
     new.request = replace(new.request, priority=5)
@@ -106,7 +106,7 @@ def test_fair_takes_first_who_was_served_least() -> None:
     assert policy.order([a, b]) == [a, b]
 
 
-def test_fair_counts_what_a_waiting_row_will_cost_before_its_users_next_one() -> None:
+def test_fair_counts_what_a_waiting_sequence_will_cost_before_its_users_next_one() -> None:
     policy = Fair()
     long, again, other, third = tenants(policy, "a", "a", "b", "b")
     (
@@ -208,7 +208,7 @@ def test_accounts_of_users_long_gone_are_forgotten() -> None:
     assert policy.accounts["here"] == 10_000
 
 
-def test_who_holds_more_than_another_gives_way_its_latest() -> None:
+def test_who_holds_more_than_another_is_preempted_its_latest() -> None:
     policy = Fair()
     first, second, third, mine = tenants(policy, "a", "a", "a", "b")
     assert policy.preemption_candidate(mine, [first, second, third], one) is third
@@ -216,14 +216,14 @@ def test_who_holds_more_than_another_gives_way_its_latest() -> None:
     assert policy.preemption_candidate(mine, [first], one) is None  # an exchange would change nothing
 
 
-def test_nobody_gives_way_to_a_user_who_was_served_more() -> None:
+def test_nobody_is_preempted_to_a_user_who_was_served_more() -> None:
     policy = Fair()
     first, second, third, mine = tenants(policy, "a", "a", "a", "b")
     policy.served(mine, 1)
     assert policy.preemption_candidate(mine, [first, second, third], one) is None
 
 
-def test_a_user_who_was_served_much_more_gives_way_whatever_the_two_hold() -> None:
+def test_a_user_who_was_served_much_more_is_preempted_whatever_the_two_hold() -> None:
     policy = Fair()
     first, mine = tenants(policy, "a", "b")
     assert policy.preemption_candidate(mine, [first], one) is None
@@ -234,7 +234,7 @@ def test_a_user_who_was_served_much_more_gives_way_whatever_the_two_hold() -> No
     assert policy.preemption_candidate(first, [mine], one) is None
 
 
-def test_nobody_gives_way_to_a_user_who_holds_as_much() -> None:
+def test_nobody_is_preempted_to_a_user_who_holds_as_much() -> None:
     policy = Fair()
     first, second, own, mine = tenants(policy, "a", "a", "b", "b")
     assert policy.preemption_candidate(mine, [first, second, own], one) is None

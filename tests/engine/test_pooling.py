@@ -69,7 +69,7 @@ def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: 
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
-def test_rows_that_decode_and_rows_that_are_pooled_do_not_change_each_other(
+def test_sequences_that_decode_and_sequences_that_are_pooled_do_not_change_each_other(
     tiny: Tiny, family: str, layout: str
 ) -> None:
     folder = tiny(family)
@@ -101,7 +101,7 @@ def test_decoding_goes_on_in_every_step_beside_a_long_text(llama: Path) -> None:
 
 @settings(max_examples=examples(25))
 @given(length=st.integers(1, 90), chunk=st.integers(1, 100), company=st.lists(st.integers(1, 60), max_size=3))
-def test_the_chunks_and_the_company_do_not_matter(hybrid: Path, length: int, chunk: int, company: list[int]) -> None:
+def test_the_chunks_and_the_batch_do_not_matter(hybrid: Path, length: int, chunk: int, company: list[int]) -> None:
     stepper = Stepper(hybrid, "similar", chunk=chunk)
     for place, other in enumerate(company):
         embed(stepper, f"pooled {place}", text(other)) if place % 2 else stepper.greedy(f"{place}", text(other), 5)
@@ -110,7 +110,7 @@ def test_the_chunks_and_the_company_do_not_matter(hybrid: Path, length: int, chu
     np.testing.assert_allclose(vector(heard), reference(hybrid, text(length)), atol=EXACT)
 
 
-def test_a_row_that_is_given_up_leaves_nothing(llama: Path) -> None:
+def test_a_sequence_that_is_given_up_leaves_nothing(llama: Path) -> None:
     stepper = Stepper(llama, chunk=8, cache=1 << 24)
     waiting = embed(stepper, "waiting", text(100))
     stepper.step(3)
@@ -217,7 +217,7 @@ def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch:
     assert [seq.tokens for seq in (talking, late)] == [greedy_text(llama, text(n), 12) for n in (5, 80)]
 
 
-def test_a_row_that_is_set_back_begins_again(llama: Path) -> None:
+def test_a_sequence_that_is_preempted_begins_again(llama: Path) -> None:
     stepper = Stepper(llama, chunk=8)
     heard = embed(stepper, "row", text(40))
     stepper.step(3)

@@ -140,7 +140,7 @@ RULES = st.builds(
     seed=st.integers(0, 10_000),
     keep=st.integers(0, 127),
 )
-def test_rows_with_any_rules_mixed_in_a_batch_choose_as_numpy_chooses_for_each_alone(
+def test_sequences_with_any_rules_mixed_in_a_batch_choose_as_numpy_chooses_for_each_alone(
     rules: list[Sampling], prompts: list[list[int]], seed: int, keep: int
 ) -> None:
     seqs = [seq(rule, prompt) for rule, prompt in zip(rules, prompts, strict=False)]
@@ -191,7 +191,7 @@ def test_no_end_token_comes_before_min_tokens_and_it_may_come_right_after() -> N
         assert [steps([[1.0, 9.0, 2.0, 8.0, 1.5]])[0] for _ in range(5)] == [2, 2, 2, 1, 1]
 
 
-def test_a_ban_ends_for_each_row_in_its_own_step() -> None:
+def test_a_ban_ends_for_each_sequence_in_its_own_step() -> None:
     seqs = [greedy(min_tokens=n) for n in (0, 1, 2, 4)]
     steps = Steps(seqs, 4, ENDS)
     logits = [[1.0, 9.0, 2.0, 8.0]] * 4
@@ -284,7 +284,7 @@ def test_what_is_drawn_follows_the_distribution(rules: dict[str, Any]) -> None:
 
 @settings(max_examples=examples(25), deadline=None)
 @given(rule=RULES, others=st.lists(RULES, min_size=1, max_size=6), place=st.integers(0, 6), seed=st.integers(0, 999))
-def test_a_seeded_row_draws_the_same_alone_and_in_any_place_beside_others(
+def test_a_seeded_sequence_draws_the_same_alone_and_in_any_place_beside_others(
     rule: Sampling, others: list[Sampling], place: int, seed: int
 ) -> None:
     def tokens(company: Sequence[Sampling], place: int) -> list[list[int]]:
@@ -303,7 +303,7 @@ def test_a_seeded_row_draws_the_same_alone_and_in_any_place_beside_others(
     assert tokens(others, place % (len(others) + 1)) == alone
 
 
-def test_without_a_seed_two_rows_differ() -> None:
+def test_without_a_seed_two_sequences_differ() -> None:
     seqs = [seq(Sampling()) for _ in range(2)]
     steps = Steps(seqs, 1000)
     first, second = zip(*[steps(np.zeros((2, 1000))) for _ in range(8)], strict=True)
@@ -315,7 +315,7 @@ def test_the_places_of_an_answer_have_noise_of_their_own() -> None:
     assert len({steps(np.zeros((1, 1000)))[0] for _ in range(8)}) > 6
 
 
-def test_counts_follow_their_rows_when_others_leave_and_join() -> None:
+def test_counts_follow_their_sequences_when_others_leave_and_join() -> None:
     logits = [3.0, 2.5, 2.2, 2.1]
     rules = {"frequency_penalty": 1.0}
     alone = Steps([greedy(**rules)], 4)
@@ -334,7 +334,7 @@ def test_counts_follow_their_rows_when_others_leave_and_join() -> None:
     assert heard == tokens
 
 
-def test_a_row_that_rejoins_as_another_request_starts_with_counts_of_its_own() -> None:
+def test_a_sequence_that_rejoins_as_another_request_starts_with_counts_of_its_own() -> None:
     logits = [[3.0, 2.5, 2.2]]
     steps = Steps([greedy(presence_penalty=2.0)], 3)
     assert [steps(logits)[0] for _ in range(2)] == [0, 1]
@@ -382,7 +382,7 @@ def test_half_precision_logits_are_scored_in_single() -> None:
     assert np.exp(np.array(sampled.top_logprobs)).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_logits_that_are_not_numbers_break_their_own_row_only() -> None:
+def test_logits_that_are_not_numbers_break_their_own_sequence_only() -> None:
     seqs = [
         greedy(),
         seq(Sampling(seed=1, top_p=0.9)),

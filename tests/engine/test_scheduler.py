@@ -59,12 +59,12 @@ def test_planning_needs_no_mlx() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_rows_the_plan_is_empty() -> None:
+def test_without_sequences_the_plan_is_empty() -> None:
     assert planned(scheduler()).empty
     assert planned(scheduler()) == Planned()
 
 
-def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_count() -> None:
+def test_the_plan_is_as_deep_as_its_deepest_sequence_and_sequences_that_prefill_do_not_count() -> None:
     plain, two, prefilling = seq(1), seq(2), seq(9)
     two.computed.tokens, two.speculation = 1, SpeculationMode(2, "")
     prefilling.speculation = SpeculationMode(5, "")
@@ -73,7 +73,7 @@ def test_the_plan_is_as_deep_as_its_deepest_row_and_rows_that_prefill_do_not_cou
     assert (plain.draft.length, two.draft.length, prefilling.draft.length) == (0, 2, 0)
 
 
-def test_rows_enter_in_order_of_arrival_up_to_the_limit() -> None:
+def test_sequences_enter_in_order_of_arrival_up_to_the_limit() -> None:
     seqs = [seq(1) for _ in range(5)]
     queue = scheduler(*seqs, max_rows=2)
     assert planned(queue).decode == tuple(seqs[:2])
@@ -110,7 +110,7 @@ def test_decoding_is_never_skipped_for_a_prompt() -> None:
         ride(plan)
 
 
-def test_a_row_decodes_in_the_step_after_its_prompt_is_done() -> None:
+def test_a_sequence_decodes_in_the_step_after_its_prompt_is_done() -> None:
     only = seq(11)
     queue = scheduler(only, budget=10)
     plan = planned(queue)
@@ -161,7 +161,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_ones_many_chunks() -> None:
     assert late in planned(queue).decode
 
 
-def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() -> None:
+def test_one_image_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() -> None:
     pictured, other, text = seq(9, images=2), seq(9, images=1), seq(1)
     queue = scheduler(pictured, other, text)
     steps = []
@@ -174,7 +174,7 @@ def test_one_picture_is_encoded_a_step_and_its_prompt_waits_for_all_of_them() ->
     assert planned(queue).decode == (pictured, other, text)
 
 
-def test_pictures_whose_features_are_used_up_are_not_encoded_again() -> None:
+def test_images_whose_features_are_used_up_are_not_encoded_again() -> None:
     pictured = seq(9, images=2)
     queue = scheduler(pictured)
     for _ in range(3):
@@ -184,7 +184,7 @@ def test_pictures_whose_features_are_used_up_are_not_encoded_again() -> None:
     assert (plan.encode, plan.prefill, plan.decode) == (None, (), (pictured,))
 
 
-def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
+def test_a_sequence_whose_last_token_is_under_way_rides_no_further() -> None:
     short = seq(1, limit=2)
     queue = scheduler(short)
     for _ in range(2):
@@ -195,7 +195,7 @@ def test_a_row_whose_last_token_is_under_way_rides_no_further() -> None:
     assert queue.running == [short]  # until its tokens have been delivered
 
 
-def test_a_row_can_be_removed_in_any_phase() -> None:
+def test_a_sequence_can_be_removed_in_any_phase() -> None:
     pictured, prefilling, decoding, waiting = seq(9, images=1), seq(100), seq(1), seq(1)
     everyone = [pictured, prefilling, decoding, waiting]
     for gone in everyone:
@@ -210,13 +210,13 @@ def test_a_row_can_be_removed_in_any_phase() -> None:
         assert all(chunk.seq is not gone for chunk in plan.prefill)
 
 
-def test_to_remove_a_row_that_is_not_there_does_nothing() -> None:
+def test_to_remove_a_sequence_that_is_not_there_does_nothing() -> None:
     queue = scheduler(seq(1))
     queue.remove(seq(1))
     assert len(queue.waiting) == 1
 
 
-def test_a_finished_row_is_not_planned_even_before_it_is_removed() -> None:
+def test_a_finished_sequence_is_not_planned_even_before_it_is_removed() -> None:
     prefilling, decoding = seq(100), seq(1)
     queue = scheduler(prefilling, decoding)
     planned(queue)
@@ -238,7 +238,7 @@ ARRIVALS = st.lists(
 
 @settings(deadline=None)
 @given(arrivals=ARRIVALS, max_rows=st.integers(1, 5), budget=st.integers(1, 40))
-def test_every_row_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_rows: int, budget: int) -> None:
+def test_every_sequence_comes_to_its_end_and_none_is_lost(arrivals: list[Any], max_rows: int, budget: int) -> None:
     queue = Scheduler(max_rows, budget)
     coming = list(arrivals)
     entered: list[Sequence] = []

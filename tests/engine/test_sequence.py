@@ -30,7 +30,7 @@ def test_without_a_seed_each_has_one_of_its_own() -> None:
     assert len({wanted(Sampling()).seed for _ in range(10)}) == 10
 
 
-def test_a_picture_has_the_patches_of_its_whole_grid() -> None:
+def test_an_image_has_the_patches_of_its_whole_grid() -> None:
     nothing = np.zeros((0,), dtype=np.float32)
     assert wanted(Sampling(), Image(nothing, (2, 3, 5), "film"), Image(nothing, (1, 7, 4), "picture")).patches == (
         30,
@@ -38,7 +38,7 @@ def test_a_picture_has_the_patches_of_its_whole_grid() -> None:
     )
 
 
-def test_a_new_row_has_used_nothing_but_its_prompt() -> None:
+def test_a_new_sequence_has_used_nothing_but_its_prompt() -> None:
     asked = seq(10)
     assert asked.usage == Usage(prompt_tokens=10)
     assert (asked.rejected, asked.preemptions, asked.oom_retries, asked.queue.seconds) == (0, 0, 0, 0.0)
@@ -53,7 +53,7 @@ def test_the_last_token_of_its_prompt_is_not_prefilled() -> None:
     assert asked.length == 12
 
 
-def test_its_last_token_is_never_a_guess() -> None:
+def test_its_last_token_is_never_a_draft_token() -> None:
     asked = seq(10, limit=4)
     assert asked.max_draft_length == 3
     asked.scheduled = 3
@@ -133,7 +133,7 @@ def test_beginning_again_it_is_decided_anew_only_where_it_wants_fewer_tokens_and
     assert asked.sparse.decided is decided
 
 
-def test_guesses_that_were_counted_before_they_were_made_are_not_less_than_none() -> None:
+def test_draft_tokens_that_were_counted_before_they_were_made_are_not_less_than_none() -> None:
     asked = seq(10)
     asked.rejected = -2
     asked.reset_for_recompute()

@@ -31,7 +31,7 @@ def outcomes(stepper: SparseStepper) -> dict[str, int]:
 # -- on the way
 
 
-def test_sparse_rows_do_not_draft_and_others_beside_them_do(hybrid: Path) -> None:
+def test_sparse_sequences_do_not_draft_and_others_beside_them_do(hybrid: Path) -> None:
     stepper = SparseStepper(hybrid, speculation=2)
     text = stepper.scored("text", prompt(40, 2), 30)
     stepper.step(6)
@@ -45,7 +45,7 @@ def test_sparse_rows_do_not_draft_and_others_beside_them_do(hybrid: Path) -> Non
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 6, 7, 9, 12])
-def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: int) -> None:
+def test_a_sequence_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: int) -> None:
     stepper = SparseStepper(hybrid, draft=hybrid, cache=PLENTY, draft_cache=PLENTY, chunk=40)
     stepper.finish()
     heard = stepper.scored("row", prompt(), TOKENS)
@@ -64,7 +64,7 @@ def test_a_row_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: 
 @pytest.mark.thin(12, first=1)
 @pytest.mark.parametrize("steps", [2, 5, 8, 11, 14])
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
-def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
+def test_a_sequence_that_is_preempted_goes_on_with_the_tokens_that_were_chosen(
     family: str, steps: int, request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(family)
@@ -84,7 +84,7 @@ def test_a_row_that_is_set_back_goes_on_with_the_tokens_that_were_chosen(
     compare(heard, folder, tokens, chosen(tokens, whole=seq.sparse.dense_prefix))
 
 
-def test_what_a_sparse_row_computes_is_nobodys_prefix(hybrid: Path) -> None:
+def test_what_a_sparse_sequence_computes_is_nobodys_prefix(hybrid: Path) -> None:
     stepper = SparseStepper(hybrid, cache=PLENTY, chunk=64)
     before = stepper.reuse.cache.memory
     sparse = stepper.scored("sparse", prompt(), 20)
@@ -97,7 +97,7 @@ def test_what_a_sparse_row_computes_is_nobodys_prefix(hybrid: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_waits_for_a_row_that_turns_sparse_goes_on_by_itself(hybrid: Path) -> None:
+def test_whoever_waits_for_a_sequence_that_turns_sparse_goes_on_by_itself(hybrid: Path) -> None:
     stepper = SparseStepper(hybrid, cache=PLENTY, chunk=64, read=32)
     first = stepper.scored("first", prompt(), TOKENS)
     stepper.step(2)
@@ -111,7 +111,7 @@ def test_whoever_waits_for_a_row_that_turns_sparse_goes_on_by_itself(hybrid: Pat
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("when", ["begin", "read", "scores", "nan"])
-def test_where_scoring_fails_the_row_reads_all_and_nobody_notices(
+def test_where_scoring_fails_the_sequence_reads_all_and_nobody_notices(
     hybrid: Path, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def scores(tokens: Sequence[int]) -> NDArray[np.float32]:

@@ -25,7 +25,7 @@ from paceline.types import Delta, Image, Prompt, Sampling, Speculation
 Tiny = Callable[..., Path]
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
 TEXT, PICTURED = Prompt((1, 2, 3)), Prompt((1, 2, 3), (PICTURE,))
-KINDS = {"text only": TEXT, "media, the head reads the pictures too": PICTURED}
+KINDS = {"text only": TEXT, "images, which the head reads too": PICTURED}
 SETTINGS: list[Speculation] = ["off", "auto", 3]
 
 
@@ -44,14 +44,14 @@ def test_routing_needs_no_mlx() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_and_pictures_draft_as_deep_as_it_pays_and_say_what_they_are(kind: str) -> None:
+def test_text_and_images_draft_as_deep_as_it_pays_and_say_what_they_are(kind: str) -> None:
     assert SpeculationPolicy("auto").route(KINDS[kind], asks()) == SpeculationMode(
         None, f"drafts as deep as it pays: {kind}"
     )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fixed_depth_says_who_fixed_it(kind: str) -> None:
+def test_a_fixed_draft_length_says_who_fixed_it(kind: str) -> None:
     prompt = KINDS[kind]
     assert SpeculationPolicy(3).route(prompt, asks()) == SpeculationMode(
         3, f"drafts 3 a step, as the server says: {kind}"
@@ -90,7 +90,7 @@ def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -
     assert route == SpeculationMode(0, "plain: nothing is generated")
 
 
-def test_a_route_drafts_unless_its_depth_is_zero() -> None:
+def test_a_route_drafts_unless_its_draft_length_is_zero() -> None:
     assert SpeculationMode(None, "").drafts and SpeculationMode(2, "").drafts
     assert not SpeculationMode(0, "").drafts
 
@@ -166,7 +166,7 @@ async def test_every_choice_has_the_reason(served: tuple[Service, SpeculationPol
 
 
 @pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
-async def test_for_pictures_chat_and_stream_chat_have_the_same_reason(
+async def test_for_images_chat_and_stream_chat_have_the_same_reason(
     served: tuple[Service, SpeculationPolicy], asked: Speculation | None
 ) -> None:
     service, router = served

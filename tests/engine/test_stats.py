@@ -25,7 +25,7 @@ def test_statistics_need_no_mlx() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_row_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
+def test_a_sequence_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
     one = seq(10, name="chatcmpl-1/2")
     one.request = replace(one.request, tenant="key-1", priority=3)
     one.queue.arrived, one.preemptions, one.prefix.cached_tokens = 5.0, 1, 4

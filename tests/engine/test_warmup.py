@@ -51,7 +51,7 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
 
 
 @pytest.mark.slow
-def test_rounds_after_it_are_what_they_were(tiny: Tiny) -> None:
+def test_speculative_steps_after_it_are_what_they_were(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LISTENING)
     stepper = Watched(folder, "padded", traces=True)
     warm_up(stepper.runner, draft_lengths=(0, 1, 3))
@@ -131,7 +131,7 @@ def test_a_traced_step_that_disagrees_or_cannot_be_traced_is_not_used(
 
 
 @pytest.mark.usefixtures("on_cuda")
-def test_a_traced_round_that_disagrees_leaves_the_head_its_plain_rounds(
+def test_a_traced_speculative_step_that_disagrees_leaves_the_head_its_plain_speculative_steps(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = loaded(hybrid)
@@ -142,16 +142,16 @@ def test_a_traced_round_that_disagrees_leaves_the_head_its_plain_rounds(
     assert isinstance(model.head, MTPHead)
 
 
-def test_a_model_whose_rounds_disagree_loses_its_head_and_is_served(
+def test_a_model_whose_speculative_steps_disagree_loses_its_head_and_is_served(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load(str(hybrid))
     monkeypatch.setattr(check, "rolls_back", never)
     check_steps(model, PADDED)
-    assert model.head == "rounds do not give what plain decoding gives on this machine"
+    assert model.head == "speculative steps do not give what plain decoding gives on this machine"
 
 
-def test_kernels_that_disagree_in_rounds_are_switched_off_before_the_head_is_lost(
+def test_kernels_that_disagree_in_speculative_steps_are_switched_off_before_the_head_is_lost(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = loaded(hybrid)

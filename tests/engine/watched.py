@@ -147,8 +147,8 @@ class Watched(Stepper):
         self.runner = WatchedRunner(self.model, LAYOUTS[layout])
         if traces:
             drafter = self.runner.drafter
-            self.runner.forward = Forward(self.runner._states_and_logits, traces=True, patience=1)
-            drafter.forward = Forward(drafter._draft, traces=True, patience=1)
+            self.runner.forward = Forward(self.runner._states_and_logits, traces=True, trace_after=1)
+            drafter.forward = Forward(drafter._draft, traces=True, trace_after=1)
         self.engine.scheduler.draft_lengths = Told().knowing()
 
     def finish(self, limit: int = 20_000) -> None:

@@ -112,13 +112,13 @@ ATTACKS: dict[str, Attack] = {
 
 
 @pytest.mark.parametrize("attack", cases(ATTACKS))
-def test_a_picture_that_grows_keeps_to_the_memory_limit_and_holds_up_nobody(server: Server, attack: Attack) -> None:
+def test_an_image_that_grows_keeps_to_the_memory_limit_and_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
-def test_other_apis_take_pictures_apart_no_worse(server: Server, path: str) -> None:
+def test_other_apis_take_images_apart_no_worse(server: Server, path: str) -> None:
     data = url(png(kind=RGBA))
     source = {"type": "base64", "media_type": "image/png", "data": data.partition(",")[2]}
     said = {

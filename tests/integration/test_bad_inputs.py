@@ -253,7 +253,7 @@ def shown(server: Attacked, address: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("size", [(60_000, 1), (1, 60_000), (201, 1)])
-def test_a_picture_thin_as_a_thread(server: Attacked, size: tuple[int, int]) -> None:
+def test_an_image_thin_as_a_thread(server: Attacked, size: tuple[int, int]) -> None:
     refused(shown(server, url(png(*size))), 400, IMAGE, "aspect ratio")
 
 

@@ -98,7 +98,7 @@ def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same() -> None:
 
 
 @pytest.mark.slow
-def test_the_draft_model_gives_mlx_lms_tokens_in_company() -> None:
+def test_the_draft_model_gives_mlx_lms_tokens_in_batch() -> None:
     """It has the same tokens, no pictures and no head."""
     stepper = Stepper(DRAFT, "similar", chunk=40)
     heard = {}
@@ -114,7 +114,7 @@ def test_the_draft_model_gives_mlx_lms_tokens_in_company() -> None:
 
 
 @pytest.mark.slow
-def test_a_row_beside_others_accepts_what_it_accepts_alone() -> None:
+def test_a_sequence_beside_others_accepts_what_it_accepts_alone() -> None:
     names = ("hello", "a turn", "a form", "a tool")
     texts = [Prompt(chat(name)) for name in names] + [built(MINI, TWO)]
     company: list[Speculation] = ["off", 1, 5, "auto"]
@@ -133,7 +133,7 @@ def test_a_row_beside_others_accepts_what_it_accepts_alone() -> None:
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["a tool", "three pictures in three turns"])
-def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answer(name: str) -> None:
+def test_the_first_draft_token_of_every_speculative_step_is_that_of_one_pass_over_prompt_and_answer(name: str) -> None:
     text = Prompt(chat(name)) if name in CHATS else built(MINI, CONVERSATIONS[name])
     stepper = Watched(MINI, chunk=20, speculation=2)
     heard = stepper.greedy("row", text, TOKENS)
@@ -183,7 +183,7 @@ def test_a_conversation_goes_on_where_it_was(depth: Speculation) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", ["off", 3])
-def test_a_picture_is_known_and_another_in_its_place_is_not(depth: Speculation) -> None:
+def test_an_image_is_known_and_another_in_its_place_is_not(depth: Speculation) -> None:
     stepper = Stepper(MINI, "padded", 16, speculation=depth, cache=PLENTY)
     _, prompt = ask(stepper, "first", ONE)
     assert ask(stepper, "again", ONE)[0].cached == len(prompt.token_ids) - 1
@@ -223,7 +223,7 @@ def test_no_script_of_conversations_changes_a_token(
 @pytest.mark.parametrize(
     ("layout", "chunk", "depth"), [("rows", 9, "off"), ("similar", 48, 2), ("padded", 200, "auto")]
 )
-def test_conversations_with_and_without_pictures_ride_together(layout: str, chunk: int, depth: Speculation) -> None:
+def test_conversations_with_and_without_images_ride_together(layout: str, chunk: int, depth: Speculation) -> None:
     stepper = Watched(MINI, layout, chunk=chunk, speculation=depth)
     heard = {}
     for turn, (name, messages) in enumerate([("text", TEXT), *CONVERSATIONS.items()]):

@@ -28,7 +28,7 @@ def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
 @pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
+def test_four_sequences_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, layout, chunk=48)
     prompts = [prompt(n) for n in (1, 9, 70, 180)]
@@ -39,7 +39,7 @@ def test_four_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str
 
 @pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sixteen_rows_that_join_late_and_leave_early_equal_each_alone(tiny: Tiny, family: str) -> None:
+def test_sixteen_sequences_that_join_late_and_leave_early_equal_each_alone(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, chunk=64)
     heard = []
@@ -66,7 +66,7 @@ def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None
 
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_row_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str) -> None:
+def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     prompts = [prompt(n) for n in (3000, 1, 17, 700)]
     stepper = Stepper(folder, chunk=512)

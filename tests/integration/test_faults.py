@@ -205,7 +205,9 @@ def test_faults_that_pass_change_nobodys_tokens(tiny: Tiny, place: str, kind: st
 @pytest.mark.thin(12, first=1)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("place", ["forward", "sampler", "read", "prefill", "text", "logits"])
-def test_a_row_that_breaks_every_step_it_is_in_ends_alone(tiny: Tiny, place: str, speculation: Speculation) -> None:
+def test_a_sequence_that_breaks_every_step_it_is_in_ends_alone(
+    tiny: Tiny, place: str, speculation: Speculation
+) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, speculation)
     for seed, culprit in enumerate([*LENGTHS] * turns(2, 2, 1)):
@@ -272,7 +274,7 @@ def test_a_device_that_is_gone_stops_the_engine_after_some_failing_steps(tiny: T
     assert stepper.engine.counters.failed_steps == MAX_FAILING_STEPS
 
 
-def test_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
+def test_images_that_cannot_be_encoded_end_their_own_sequences(tiny: Tiny) -> None:
     folder = tiny("hybrid")
     pictured = built(folder, (user(1, "What is this?"),))
     text = prompt(40)
@@ -305,7 +307,7 @@ def test_pictures_that_cannot_be_encoded_end_their_own_rows(tiny: Tiny) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_that_finds_no_memory_is_encoded_again(tiny: Tiny) -> None:
+def test_an_image_that_finds_no_memory_is_encoded_again(tiny: Tiny) -> None:
     folder = tiny("hybrid")
     pictured = built(folder, (user(1, "What is this?"),))
     stepper = Stepper(folder, "similar", chunk=16, cache=PLENTY)
@@ -321,7 +323,7 @@ def test_a_picture_that_finds_no_memory_is_encoded_again(tiny: Tiny) -> None:
     assert stepper.engine.counters.out_of_memory == 2
 
 
-def test_texts_that_fail_end_their_own_rows(tiny: Tiny) -> None:
+def test_texts_that_fail_end_their_own_sequences(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, "off")
     for seed in range(turns(50, 20, 6)):

@@ -41,7 +41,7 @@ def told(
     stepper = Stepper(folder)
     if traces:
         stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
-        stepper.runner.forward._patience = 1
+        stepper.runner.forward._trace_after = 1
     grammar = InTurns(stepper.model.language.vocab_size)
     sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})  # type: ignore[arg-type]
     heard = stepper.submit("ruled", PROMPT, sampling, grammar)
@@ -69,33 +69,33 @@ def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Spe
     assert tokens == told(tiny("hybrid"), "off")[0]
 
 
-def test_a_seed_gives_the_same_text_at_every_depth(tiny: Tiny) -> None:
+def test_a_seed_gives_the_same_text_at_every_draft_length(tiny: Tiny) -> None:
     folder = tiny("hybrid")
     texts = [told(folder, depth, temperature=1.0, seed=5)[0] for depth in ("off", 1, 4)]
     assert texts[0] == texts[1] == texts[2]
     assert [token % 3 for token in texts[0]] == [place % 3 for place in range(24)]
 
 
-def test_without_a_seed_guesses_that_break_it_are_never_kept(tiny: Tiny) -> None:
+def test_without_a_seed_draft_tokens_that_break_it_are_never_kept(tiny: Tiny) -> None:
     tokens, _ = told(tiny("hybrid"), 4, temperature=1.3)
     assert [token % 3 for token in tokens] == [place % 3 for place in range(24)]
 
 
-def test_traced_rounds_wait_for_it_too(tiny: Tiny) -> None:
+def test_traced_speculative_steps_wait_for_it_too(tiny: Tiny) -> None:
     folder = tiny("hybrid")
     assert told(folder, 3, neighbours=2, traces=True)[0] == told(folder, "off")[0]
 
 
 @pytest.mark.slow
-def test_a_fault_between_two_rounds_changes_nobodys_text(tiny: Tiny) -> None:
+def test_a_fault_between_two_speculative_steps_changes_nobodys_text(tiny: Tiny) -> None:
     """Guessing fails now and then, while rounds run ahead of what the host knows."""
     folder = tiny("hybrid")
     stepper = Stepper(folder, "padded", speculation=3)
     stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
     drafter = stepper.runner.drafter
     assert drafter is not None
-    stepper.runner.forward = Forward(stepper.runner._states_and_logits, traces=True, patience=1)
-    drafter.forward = Forward(drafter._draft, traces=True, patience=1)
+    stepper.runner.forward = Forward(stepper.runner._states_and_logits, traces=True, trace_after=1)
+    drafter.forward = Forward(drafter._draft, traces=True, trace_after=1)
     propose, calls = stepper.runner.sampler.propose, [0]
 
     def failing(*args: object) -> object:

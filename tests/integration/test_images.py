@@ -73,7 +73,7 @@ def random_text(length: int) -> tuple[int, ...]:
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name: str) -> None:
+def test_a_sequence_with_images_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, "similar", chunk=24)
     heard = ask(stepper, folder, CONVERSATIONS[name])
@@ -85,7 +85,7 @@ def test_a_row_with_pictures_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name
 @pytest.mark.parametrize(
     ("family", "layout"), [("hybrid", "rows"), ("hybrid", "similar"), ("hybrid", "padded"), ("hybrid_moe", "similar")]
 )
-def test_rows_with_four_pictures_ride_beside_rows_of_text(tiny: Tiny, family: str, layout: str) -> None:
+def test_sequences_with_four_images_ride_beside_sequences_of_text(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, layout, chunk=40)
     pictured = [ask(stepper, folder, (user(place, "What is this?"),), f"picture {place}") for place in range(4)]
@@ -103,7 +103,7 @@ def test_rows_with_four_pictures_ride_beside_rows_of_text(tiny: Tiny, family: st
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_row_with_two_pictures_rides_beside_a_long_row_of_text(hybrid: Path, layout: str) -> None:
+def test_a_sequence_with_two_images_rides_beside_a_long_sequence_of_text(hybrid: Path, layout: str) -> None:
     """So far apart in length that "similar" keeps them in groups of their own."""
     stepper = Stepper(hybrid, layout, chunk=256)
     long = stepper.greedy("long", random_text(600), TOKENS)
@@ -115,7 +115,7 @@ def test_a_row_with_two_pictures_rides_beside_a_long_row_of_text(hybrid: Path, l
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("chunk", [1, 5, 9, 16, 33, 100])
-def test_a_chunk_may_end_anywhere_in_a_picture(hybrid: Path, chunk: int) -> None:
+def test_a_chunk_may_end_anywhere_in_an_image(hybrid: Path, chunk: int) -> None:
     stepper = Stepper(hybrid, "padded", chunk=chunk)
     stepper.greedy("before", random_text(3), 40)
     stepper.step(2)
@@ -126,7 +126,7 @@ def test_a_chunk_may_end_anywhere_in_a_picture(hybrid: Path, chunk: int) -> None
 
 @pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
-def test_rows_with_pictures_join_late_and_leave_early(tiny: Tiny, family: str) -> None:
+def test_sequences_with_images_join_late_and_leave_early(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, "similar", chunk=20, max_rows=4)
     asked: dict[str, tuple[Conversation, int]] = {}
@@ -139,7 +139,7 @@ def test_rows_with_pictures_join_late_and_leave_early(tiny: Tiny, family: str) -
         assert stepper.heard[name].tokens == expected(folder, messages).tokens[:tokens]
 
 
-def test_a_row_that_is_aborted_among_its_pictures_changes_nobody(hybrid: Path) -> None:
+def test_a_sequence_that_is_aborted_among_its_images_changes_nobody(hybrid: Path) -> None:
     for steps in range(5):
         stepper = Stepper(hybrid, "similar", chunk=12)
         kept = ask(stepper, hybrid, ONE, "kept")
@@ -151,7 +151,7 @@ def test_a_row_that_is_aborted_among_its_pictures_changes_nobody(hybrid: Path) -
         assert leaver.finish_reason == "abort"
 
 
-def test_a_running_row_gets_a_token_in_every_step_in_which_a_picture_is_encoded(
+def test_a_running_sequence_gets_a_token_in_every_step_in_which_an_image_is_encoded(
     hybrid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepper = Stepper(hybrid, "similar", chunk=50)
@@ -175,7 +175,7 @@ def test_a_running_row_gets_a_token_in_every_step_in_which_a_picture_is_encoded(
     assert pictured.tokens == expected(hybrid, LATER).tokens
 
 
-def test_a_model_with_yarn_takes_pictures_beside_text(hybrid: Path, tmp_path: Path) -> None:
+def test_a_model_with_yarn_takes_images_beside_text(hybrid: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(hybrid, tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
@@ -212,7 +212,7 @@ def broken(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Prompt, i
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_picture_that_fails_ends_its_own_row_only(
+def test_an_image_that_fails_ends_its_own_sequence_only(
     hybrid: Path, broken: Callable[[Prompt, int], None], place: int
 ) -> None:
     prompt = built(hybrid, TWO)
@@ -230,7 +230,7 @@ def test_a_picture_that_fails_ends_its_own_row_only(
     assert stepper.engine.failure is None
 
 
-def test_features_that_do_not_fit_end_their_own_row_only(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_that_do_not_fit_end_their_own_sequence_only(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vision = vision_of(hybrid)
     encode = vision.encode
     bad = built(hybrid, TWO).images[0].digest
@@ -248,7 +248,7 @@ def test_features_that_do_not_fit_end_their_own_row_only(hybrid: Path, monkeypat
     assert other.tokens == expected(hybrid, ONE).tokens
 
 
-def test_a_finished_row_keeps_no_features(hybrid: Path) -> None:
+def test_a_finished_sequence_keeps_no_features(hybrid: Path) -> None:
     stepper = Stepper(hybrid, "similar", chunk=64)
 
     def memory_after(name: str) -> int:

@@ -102,7 +102,7 @@ def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(
         check_rest(stepper)
 
 
-def test_a_row_alone_is_to_blame_at_once(tiny: Tiny) -> None:
+def test_a_sequence_alone_is_to_blame_at_once(tiny: Tiny) -> None:
     stepper = stepper_of(tiny("hybrid", **SMALL), "similar", "off")
     device = LateDevice(stepper, 0)
     device.bad = lambda seq: True
@@ -124,7 +124,7 @@ def test_an_embedding_that_goes_wrong_late_ends_alone_and_the_search_is_over(tin
     check_rest(stepper)
 
 
-def test_an_error_of_the_hosts_own_is_its_rows_alone(tiny: Tiny) -> None:
+def test_an_error_of_the_hosts_own_is_its_sequences_alone(tiny: Tiny) -> None:
     """Nobody begins again for a prompt that Python could not handle."""
     folder = tiny("hybrid", **SMALL)
     stepper = stepper_of(folder, "similar", "off")

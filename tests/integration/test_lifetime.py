@@ -130,7 +130,7 @@ def loses_a_step(stepper: Stepper) -> None:
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("ends", [finishes, is_aborted, fails_in_its_prompt, fails_in_its_step, loses_a_step])
 @pytest.mark.parametrize("cache", [None, 1 << 30])
-def test_rows_are_freed_by_counting_references_alone(
+def test_sequences_are_freed_by_counting_references_alone(
     hybrid: Path, watched: Watched, ends: Callable[[Stepper], None], cache: int | None
 ) -> None:
     stepper = Stepper(hybrid, "similar", chunk=16, cache=cache, max_rows=3, speculation="auto")

@@ -88,7 +88,7 @@ def asks(stepper: Stepper, seed: int, length: int, tokens: int, shared: int = 0,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["similar", "padded"])
-def test_long_rows_that_join_and_end_together_keep_the_limit(llama: Path, layout: str) -> None:
+def test_long_sequences_that_join_and_end_together_keep_the_limit(llama: Path, layout: str) -> None:
     stepper, calm = Limited(llama, layout, 20), Stepper(llama, layout, chunk=256)
     for each in (stepper, calm):
         for seed in range(1, 9):

@@ -59,7 +59,7 @@ def disturb(stepper: Stepper, seed: int, share: float) -> None:
     ("family", "speculation"),
     [*((family, "off") for family in FAMILIES), ("hybrid", 3), ("hybrid", "auto"), ("hybrid_moe", 2)],
 )
-def test_rows_that_are_set_back_say_what_they_would_have_said(
+def test_sequences_that_are_preempted_say_what_they_would_have_said(
     tiny: Tiny, family: str, cache: int | None, speculation: Speculation
 ) -> None:
     folder = tiny(family, **FAMILIES[family])
@@ -127,7 +127,7 @@ def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cache", [None, PLENTY])
 @pytest.mark.parametrize("speculation", ["off", 2])
-def test_rows_with_pictures_are_not_disturbed(hybrid: Path, speculation: Speculation, cache: int | None) -> None:
+def test_sequences_with_images_are_not_disturbed(hybrid: Path, speculation: Speculation, cache: int | None) -> None:
     conversations = {"one": ONE, "two": TWO, "turns": TURNS, "after": AFTER}
     for seed in range(2):
         stepper = Stepper(hybrid, "similar", chunk=16, speculation=speculation, cache=cache, features=PLENTY)

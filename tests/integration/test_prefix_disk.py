@@ -139,7 +139,7 @@ def test_damaged_files_cost_time_and_change_no_token(
         check_rest(stepper.reuse)
 
 
-def test_a_row_that_is_cancelled_while_the_disk_is_read_leaves_nothing(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_sequence_that_is_cancelled_while_the_disk_is_read_leaves_nothing(tiny: Tiny, tmp_path: Path) -> None:
     folder = tiny("hybrid", **SMALL)
     prompt = SYSTEM + words(1, 30)
     stepper = restarted(folder, PLAIN, tmp_path)

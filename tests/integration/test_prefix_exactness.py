@@ -137,7 +137,7 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
 
 @pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize(("family", "mode"), MODES)
-def test_rows_that_come_together_compute_what_they_share_once(
+def test_sequences_that_come_together_compute_what_they_share_once(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
 ) -> None:
     """The second shares the system prompt with the first, the third more than that with the second."""
@@ -171,7 +171,7 @@ def test_salts_and_uncached_prompts_share_nothing(tiny: Tiny, family: str) -> No
 
 
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
-def test_a_row_whose_source_is_cancelled_goes_on_alone(tiny: Tiny, family: str) -> None:
+def test_a_sequence_whose_source_is_cancelled_goes_on_alone(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **FAMILIES[family])
     prompt = SYSTEM + words(1, 30)
     for steps in range(1, 6):
@@ -238,7 +238,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
-def test_what_a_row_that_failed_has_made_is_not_used_again(tiny: Tiny, family: str) -> None:
+def test_what_a_sequence_that_failed_has_made_is_not_used_again(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **FAMILIES[family])
     stepper = Stepper(folder, cache=PLENTY)
     known, prompt = SYSTEM + words(1, 5), SYSTEM + words(2, 20)
@@ -264,7 +264,7 @@ def foresee(stepper: Stepper, said: Sequence[int]) -> None:
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize(("family", "mode"), [MODES[0], MODES[3], ("hybrid", (5,))])
-def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
+def test_a_stop_string_inside_a_speculative_step_leaves_nothing_behind_it(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
 ) -> None:
     folder = tiny(family, **FAMILIES[family])
@@ -290,7 +290,7 @@ def test_a_stop_string_inside_a_round_leaves_nothing_behind_it(
         check_rest(stepper.reuse)
 
 
-def test_what_the_head_has_not_read_is_no_prefix_for_a_row_that_drafts(tiny: Tiny) -> None:
+def test_what_the_head_has_not_read_is_no_prefix_for_a_sequence_that_drafts(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     stepper = Stepper(folder, cache=PLENTY)  # set to "off": the head reads nothing unasked
     prompt = SYSTEM + words(1, 20)
@@ -326,7 +326,7 @@ def watch_places(stepper: Stepper) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["padded"])
-def test_the_head_guesses_the_same_warm_as_cold(tiny: Tiny, layout: str) -> None:
+def test_the_head_draft_tokens_the_same_warm_as_cold(tiny: Tiny, layout: str) -> None:
     """Its guesses depend on all that it has read, and where: nothing of that may be lost on the way."""
     folder = tiny("hybrid", **LISTENING)
     prompt, other = SYSTEM + words(1, 30), SYSTEM + words(2, 30)
@@ -363,14 +363,14 @@ def test_every_pair_of_the_head_is_kept_with_its_own_token(tiny: Tiny) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2])
-def test_traced_rounds_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
+def test_traced_speculative_steps_that_run_ahead_leave_what_is_true(tiny: Tiny, depth: int) -> None:
     """A sequence may end while the round after its end is under way and unread."""
     folder = tiny("hybrid", **SMALL)
     stepper = stepped(folder, (depth,), "padded", cache=PLENTY)
     runner = stepper.runner
     assert runner.drafter is not None
-    runner.forward = Forward(runner._states_and_logits, traces=True, patience=1)
-    runner.drafter.forward = Forward(runner.drafter._draft, traces=True, patience=1)
+    runner.forward = Forward(runner._states_and_logits, traces=True, trace_after=1)
+    runner.drafter.forward = Forward(runner.drafter._draft, traces=True, trace_after=1)
     for place in range(6):
         prompt = SYSTEM + words(place % 4, 10 + place)
         said = greedy_text(folder, prompt, 24)

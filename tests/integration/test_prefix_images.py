@@ -72,7 +72,7 @@ def image_tokens(folder: Path, messages: Sequence[Message]) -> list[int]:
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "depth"), MODES)
-def test_a_picture_seen_before_is_not_encoded_again(
+def test_an_image_seen_before_is_not_encoded_again(
     tiny: Tiny, encoded: Callable[[Path], list[str]], family: str, depth: Speculation
 ) -> None:
     folder = tiny(family, **SMALL)
@@ -93,7 +93,7 @@ def test_a_picture_seen_before_is_not_encoded_again(
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
-def test_another_picture_in_the_same_place_never_matches(tiny: Tiny, depth: Speculation) -> None:
+def test_another_image_in_the_same_place_never_matches(tiny: Tiny, depth: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
     stepper = Stepper(folder, "padded", 16, speculation=depth, cache=PLENTY)
     ask(stepper, folder, ASKED, "first")
@@ -106,7 +106,7 @@ def test_another_picture_in_the_same_place_never_matches(tiny: Tiny, depth: Spec
     assert ask(stepper, folder, PAIR_CHANGED, "changed again").cached > places[-1]
 
 
-def test_pictures_of_the_same_shape_have_keys_of_their_own(tiny: Tiny) -> None:
+def test_images_of_the_same_shape_have_keys_of_their_own(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
     prompt, token = built(folder, PAIR), vision_of(folder).image_token
     other = replace(prompt, images=(replace(prompt.images[0], digest="0" * 64), prompt.images[1]))
@@ -119,7 +119,7 @@ def test_pictures_of_the_same_shape_have_keys_of_their_own(tiny: Tiny) -> None:
     assert [int(keys[place]) for place in text] == [prompt.token_ids[place] for place in text]
 
 
-def test_a_picture_in_another_conversation_comes_from_the_feature_cache(
+def test_an_image_in_another_conversation_comes_from_the_feature_cache(
     tiny: Tiny, encoded: Callable[[Path], list[str]]
 ) -> None:
     folder = tiny("hybrid", **SMALL)
@@ -138,7 +138,7 @@ def test_a_picture_in_another_conversation_comes_from_the_feature_cache(
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("depth", ["off", 3])
-def test_a_prefix_may_end_in_the_middle_of_a_picture(tiny: Tiny, depth: Speculation) -> None:
+def test_a_prefix_may_end_in_the_middle_of_an_image(tiny: Tiny, depth: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
     prompt, want = built(folder, SHOWN), expected(folder, SHOWN).tokens
     places = image_tokens(folder, SHOWN)
@@ -167,7 +167,7 @@ def test_a_prefix_may_end_in_the_middle_of_a_picture(tiny: Tiny, depth: Speculat
     assert heard.tokens == want and heard.cached >= places[-4]
 
 
-def test_the_head_guesses_the_same_about_pictures_warm_as_cold(tiny: Tiny) -> None:
+def test_the_head_draft_tokens_the_same_about_images_warm_as_cold(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LISTENING)
 
     def told(stepper: Stepper, name: str) -> tuple[int, int]:
@@ -183,7 +183,7 @@ def test_the_head_guesses_the_same_about_pictures_warm_as_cold(tiny: Tiny) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "depth"), MODES)
-def test_pictures_are_known_after_a_restart(
+def test_images_are_known_after_a_restart(
     tiny: Tiny, encoded: Callable[[Path], list[str]], tmp_path: Path, family: str, depth: Speculation
 ) -> None:
     folder = tiny(family, **SMALL)
@@ -214,7 +214,7 @@ def test_pictures_are_known_after_a_restart(
     layout=st.sampled_from(["rows", "padded", "similar"]),
     chunk=st.sampled_from([7, 24, 200]),
 )
-def test_no_script_with_pictures_changes_a_token(
+def test_no_script_with_images_changes_a_token(
     tiny: Tiny,
     family: str,
     depth: Speculation,

@@ -63,7 +63,7 @@ def in_company(folder: Path, text: Sequence[int], sampling: Sampling, *, after: 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded"])
-def test_a_greedy_row_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str, layout: str) -> None:
+def test_a_greedy_sequence_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, layout)
     heard = stepper.greedy("greedy", prompt(12), TOKENS)
@@ -76,7 +76,7 @@ def test_a_greedy_row_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str, lay
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", RULES)
-def test_a_seeded_row_gives_the_same_tokens_alone_and_in_company_whenever_it_joins(
+def test_a_seeded_sequence_gives_the_same_tokens_alone_and_in_batch_whenever_it_joins(
     tiny: Tiny, family: str, rules: str
 ) -> None:
     folder = tiny(family)
@@ -90,7 +90,7 @@ def test_a_seeded_row_gives_the_same_tokens_alone_and_in_company_whenever_it_joi
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", PENALTIES)
-def test_a_penalised_row_gives_the_same_tokens_alone_and_in_company(tiny: Tiny, family: str, rules: str) -> None:
+def test_a_penalised_sequence_gives_the_same_tokens_alone_and_in_batch(tiny: Tiny, family: str, rules: str) -> None:
     folder = tiny(family)
     few = {token: 50.0 for token in range(20)}  # a choice among these, so that penalties decide
     free = Sampling(temperature=0, max_tokens=TOKENS, ignore_eos=True, logit_bias=few)
@@ -125,7 +125,7 @@ def test_the_choices_of_one_prompt_ride_together(tiny: Tiny, family: str) -> Non
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_row_ends_before_its_own_min_tokens(tiny: Tiny, family: str) -> None:
+def test_no_sequence_ends_before_its_own_min_tokens(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     natural = greedy_text(folder, prompt(12), TOKENS)
     ends = frozenset({natural[2]})
@@ -145,7 +145,7 @@ def test_no_row_ends_before_its_own_min_tokens(tiny: Tiny, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_log_probabilities_are_the_same_alone_and_in_company(tiny: Tiny, family: str) -> None:
+def test_log_probabilities_are_the_same_alone_and_in_batch(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
     sampling = Sampling(temperature=0, max_tokens=8, ignore_eos=True, logprobs=4)
 

@@ -56,7 +56,7 @@ def giant(**rules: Any) -> Sequence:
     return simulator.seq(1700, **rules)  # 2048 bytes
 
 
-def test_a_row_waits_until_the_memory_is_there_and_comes_in_then() -> None:
+def test_a_sequence_waits_until_the_memory_is_there_and_comes_in_then() -> None:
     queue = limited(1024)
     first, second, third = small(), small(), small()
     for each in (first, second, third):
@@ -98,7 +98,7 @@ def test_shortest_first_lets_in_who_has_least_to_compute() -> None:
     assert queue.running == [cached]
 
 
-def test_a_lower_priority_is_set_back_for_a_higher_one_and_comes_again_later() -> None:
+def test_a_lower_priority_is_preempted_for_a_higher_one_and_comes_again_later() -> None:
     queue = Scheduler(2, 512, policy=Priority())
     first, second = simulator.seq(10, priority=5), simulator.seq(10, priority=5)
     queue.add(first, 0.0)
@@ -133,7 +133,7 @@ def test_as_many_lower_ones_go_as_a_higher_one_needs_and_no_more() -> None:
     assert queue.running == [*seqs[:2], urgent]
 
 
-def test_nobody_is_set_back_where_that_would_not_be_enough() -> None:
+def test_nobody_is_preempted_where_that_would_not_be_enough() -> None:
     queue = limited(2048, policy="priority")
     peers, lower = [small() for _ in range(3)], small(priority=5)
     for each in (*peers, lower):
@@ -160,7 +160,7 @@ def test_one_users_fifty_do_not_starve_anothers_one() -> None:
     assert one in queue.running and len(queue.running) == 4
 
 
-def test_fair_shares_bytes_not_rows_when_memory_is_short() -> None:
+def test_fair_shares_bytes_not_sequences_when_memory_is_short() -> None:
     queue = limited(2048 + 512, policy="fair")
     large, other = giant(tenant="large"), small(tenant="large")
     queue.add(large)
@@ -187,7 +187,7 @@ def test_whoever_is_made_room_for_comes_in_even_if_others_are_before_it_in_the_o
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_under_every_policy_a_row_that_waits_too_long_comes_next(policy: PolicyName) -> None:
+def test_under_every_policy_a_sequence_that_waits_too_long_comes_next(policy: PolicyName) -> None:
     queue = Scheduler(1, 512, policy=POLICIES[policy](), starvation=10.0)
     running, last = seq(10), seq(5000)
     last.request = replace(last.request, priority=9, tenant="busy")
@@ -210,7 +210,7 @@ def test_under_every_policy_a_row_that_waits_too_long_comes_next(policy: PolicyN
     assert queue.running == [last] or before is last
 
 
-def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long() -> None:
+def test_a_sequence_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
     long, waiting = seq(10), seq(10)
     queue.add(long, 0.0)
@@ -228,7 +228,7 @@ def test_a_row_that_has_had_its_time_makes_room_for_one_that_has_waited_too_long
     assert queue.running == [long]
 
 
-def test_a_row_that_came_in_late_has_its_time_too() -> None:
+def test_a_sequence_that_came_in_late_has_its_time_too() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
     first, second, third = seq(10), seq(10), seq(10)
     queue.add(first, 1000.0)
@@ -247,7 +247,7 @@ def test_a_row_that_came_in_late_has_its_time_too() -> None:
     assert queue.running == [third]
 
 
-def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None:
+def test_a_sequence_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None:
     queue = Scheduler(1, 512, starvation=10.0)
     reading, waiting = seq(100_000), seq(10)
     queue.add(reading, 0.0)
@@ -260,7 +260,7 @@ def test_a_row_that_has_said_nothing_since_it_came_in_is_not_displaced() -> None
     assert queue.running == [waiting]
 
 
-def test_a_row_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
+def test_a_sequence_that_came_in_by_its_age_has_its_time_whoever_comes() -> None:
     queue = Scheduler(1, 512, policy=Priority(), starvation=10.0)
     urgent, last = simulator.seq(10), simulator.seq(10, priority=9)
     queue.add(urgent, 0.0)
@@ -320,7 +320,7 @@ def test_who_waits_says_why() -> None:
 # -- when memory runs short
 
 
-def test_the_chunk_shrinks_before_anybody_is_set_back() -> None:
+def test_the_chunk_shrinks_before_anybody_is_preempted() -> None:
     queue = limited(2048 + 512 + 5120)
     assert queue.admission is not None
     queue.admission.memory_model = simulator.admission(0, chunk_token=10.0).memory_model
@@ -351,7 +351,7 @@ def test_the_first_chunk_after_idling_fits_the_memory_too() -> None:
     assert sum(chunk.tokens for chunk in asked(queue).prefill) <= 100
 
 
-def test_when_rows_outgrow_what_was_expected_the_newest_is_set_back_and_comes_again() -> None:
+def test_when_sequences_exceed_what_was_expected_the_newest_is_preempted_and_comes_again() -> None:
     queue = limited(1024)
     old, new = small(), small()
     queue.add(old, 0.0)
@@ -371,7 +371,7 @@ def test_when_rows_outgrow_what_was_expected_the_newest_is_set_back_and_comes_ag
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_row_alone_that_outgrows_the_memory_ends_and_not_before(policy: PolicyName) -> None:
+def test_a_sequence_alone_that_exceeds_the_memory_ends_and_not_before(policy: PolicyName) -> None:
     queue = limited(1024, policy=policy)
     only = small(limit=100_000)
     queue.add(only)
@@ -432,7 +432,7 @@ def test_after_memory_ran_out_fewer_run_and_more_are_tried_little_by_little() ->
     assert counts == [2, 3, 4, 5, 6, 6] and queue.max_running is None
 
 
-def test_nothing_stays_reserved_when_the_last_row_goes() -> None:
+def test_nothing_stays_reserved_when_the_last_sequence_goes() -> None:
     for leave in (Scheduler.remove, lambda queue, each: queue.preempt(each, "fault")):
         queue = limited(4096)
         only = small()

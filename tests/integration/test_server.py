@@ -75,7 +75,7 @@ def test_a_stream_adds_up_to_the_whole_answer(http: httpx.Client) -> None:
         assert usages[0] == usages[1]
 
 
-def test_requests_in_company_answer_as_alone(http: httpx.Client) -> None:
+def test_requests_in_batch_answer_as_alone(http: httpx.Client) -> None:
     def ask(place: int) -> str:
         response = post_chat(http, f"Question {place}", max_tokens=10 + place, temperature=0, stream=place % 2 == 0)
         if place % 2 == 0:
@@ -110,14 +110,14 @@ def test_lm_eval_finds_the_likeliest_token_greedy_and_another_not(http: httpx.Cl
         assert choice["logprobs"]["token_logprobs"][0] is None
 
 
-def test_a_picture_is_answered(http: httpx.Client) -> None:
+def test_an_image_is_answered(http: httpx.Client) -> None:
     parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url(png(64, 64))}}]
     with_picture = post_chat(http, parts, max_tokens=5, temperature=0).json()
     without = post_chat(http, "What?", max_tokens=5, temperature=0).json()
     assert with_picture["usage"]["prompt_tokens"] > without["usage"]["prompt_tokens"]
 
 
-def test_a_bad_picture_is_refused_and_named(http: httpx.Client) -> None:
+def test_a_bad_image_is_refused_and_named(http: httpx.Client) -> None:
     parts = [{"type": "image_url", "image_url": {"url": url(b"no picture")}}]
     refused(post_chat(http, parts), 400, "messages[0].content[0].image_url", "messages[0].content[0].image_url")
 
@@ -133,7 +133,7 @@ def test_sound_and_film_are_refused_and_named(request: pytest.FixtureRequest, se
     refused(response, 400, "messages[0].content[1]", "messages[0].content[1]", f"takes no {word}")
 
 
-def test_a_model_without_eyes_refuses_pictures(blind: httpx.Client) -> None:
+def test_a_model_without_eyes_refuses_images(blind: httpx.Client) -> None:
     parts = [{"type": "image_url", "image_url": {"url": url(png())}}]
     refused(post_chat(blind, parts), 400, "messages[0].content[0]", "takes no images")
 
@@ -151,7 +151,7 @@ def test_limits_hold(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_goes_away_frees_its_row(http: httpx.Client, stream: bool) -> None:
+def test_a_client_that_goes_away_frees_its_sequence(http: httpx.Client, stream: bool) -> None:
     body = {"messages": user("Go on"), "stream": stream, "ignore_eos": True}
     before = http.get("/v1/status").json()["requests_finished"].get("abort", 0)
     with open_request(str(http.base_url), "/v1/chat/completions", body):

@@ -42,7 +42,7 @@ def ask(http: httpx.Client, picture: Any) -> httpx.Response:
     return post_chat(http, parts)
 
 
-def test_a_picture_is_accepted(http: httpx.Client) -> None:
+def test_an_image_is_accepted(http: httpx.Client) -> None:
     assert ask(http, {"url": url(png()), "detail": "auto"}).status_code == 200
     assert ask(http, url(png())).status_code == 200
 
@@ -61,12 +61,12 @@ def test_a_picture_is_accepted(http: httpx.Client) -> None:
         ("/etc/passwd", "data: URL"),
     ],
 )
-def test_a_bad_picture_is_refused_and_named(http: httpx.Client, picture: str, word: str) -> None:
+def test_a_bad_image_is_refused_and_named(http: httpx.Client, picture: str, word: str) -> None:
     refused(ask(http, {"url": picture}), 400, FIELD, FIELD, word)
 
 
 @pytest.mark.parametrize("picture", [None, 5, {}, {"url": 5}, ""])
-def test_a_picture_needs_an_address(http: httpx.Client, picture: Any) -> None:
+def test_an_image_needs_an_address(http: httpx.Client, picture: Any) -> None:
     refused(ask(http, picture), 400, FIELD)
 
 
@@ -81,7 +81,7 @@ def test_other_media_are_refused_with_and_without_eyes(
     refused(post_chat(http, parts), 400, PART, PART, f"takes no {word}")
 
 
-def test_a_model_without_eyes_refuses_a_picture(
+def test_a_model_without_eyes_refuses_an_image(
     http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "takes_images", False)

@@ -107,7 +107,7 @@ def test_a_stop_sequence_ends_the_answer(http: httpx.Client) -> None:
     assert said == block.text.partition(stop)[0]
 
 
-def test_pictures_count_also_in_a_tools_result(http: httpx.Client) -> None:
+def test_images_count_also_in_a_tools_result(http: httpx.Client) -> None:
     def counted(*blocks: dict[str, Any]) -> int:
         response = http.post("/v1/messages/count_tokens", json={"messages": user(list(blocks))})
         return int(response.json()["input_tokens"])

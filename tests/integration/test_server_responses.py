@@ -116,7 +116,7 @@ def test_the_openai_client_parses_an_answer(client: openai.OpenAI) -> None:
     assert parsed is not None and 1 <= parsed.digit <= 3
 
 
-def test_a_picture_is_answered(http: httpx.Client) -> None:
+def test_an_image_is_answered(http: httpx.Client) -> None:
     parts = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": url(png(64, 64))}]
     first = response_of(respond(http, [{"role": "user", "content": parts}], max_output_tokens=4))
     without = response_of(respond(http, "What?", max_output_tokens=4))
@@ -136,7 +136,7 @@ def test_an_agents_second_request_reuses_its_first(http: httpx.Client) -> None:
     assert [tool["type"] for tool in second["tools"]] == ["function", "custom", "namespace"]
 
 
-def test_a_stream_that_is_cancelled_frees_its_row(http: httpx.Client) -> None:
+def test_a_stream_that_is_cancelled_frees_its_sequence(http: httpx.Client) -> None:
     body = {"input": "Go on", "stream": True, "ignore_eos": True}
     events: list[Any] = []
     with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0, timeout=120) as other:

@@ -73,7 +73,7 @@ def _is_in_full_swing(status: dict[str, Any]) -> bool:
     return bool(status["memory"]["estimate_bytes"] > status["memory_budget"]["parts"]["weights"])
 
 
-def test_status_shows_rows_the_queue_the_budget_and_the_pace(narrow: httpx.Client) -> None:
+def test_status_shows_sequences_the_queue_the_budget_and_the_pace(narrow: httpx.Client) -> None:
     with crowded(narrow):
         status = until(narrow, _is_in_full_swing)
         [row], queue = status["running_sequences"], status["waiting_sequences"]

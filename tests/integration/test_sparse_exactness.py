@@ -60,7 +60,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
 @pytest.mark.thin(12)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded", "similar"])
-def test_beside_full_rows_and_other_sparse_rows_in_one_batch(
+def test_beside_full_sequences_and_other_sparse_sequences_in_one_batch(
     family: str, layout: str, request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(family)
@@ -127,7 +127,7 @@ def test_every_token_at_its_own_place_by_the_sparse_way_is_full_prefill_too(
 
 
 @pytest.mark.slow
-def test_pictures_are_kept_at_their_places(hybrid: Path) -> None:
+def test_images_are_kept_at_their_places(hybrid: Path) -> None:
     plain = SparseStepper(hybrid, chunk=40, rules=Rules("off"))
     sparse = SparseStepper(hybrid, chunk=40, rules=Rules("auto", threshold=1, keep=0.9999))
     some = SparseStepper(hybrid, chunk=40, rules=Rules("auto", threshold=1, keep=0.1))

@@ -98,7 +98,7 @@ def test_what_is_long_by_its_instructions_alone_is_read_whole(hybrid: Path) -> N
 
 
 @pytest.mark.thin(3)
-def test_rows_that_come_together_compute_them_once(folder: Path, stepper: Callable[..., SparseStepper]) -> None:
+def test_sequences_that_come_together_compute_them_once(folder: Path, stepper: Callable[..., SparseStepper]) -> None:
     made = stepper()
     first = made.scored("first", instructed(1), TOKENS)
     made.step(2)
@@ -114,7 +114,9 @@ def test_rows_that_come_together_compute_them_once(folder: Path, stepper: Callab
 @pytest.mark.thin(10)
 @pytest.mark.parametrize("steps", range(8, 17))
 @pytest.mark.parametrize("speculation", ["off", 2])
-def test_a_row_that_is_set_back_while_it_reads_them_goes_on(hybrid: Path, steps: int, speculation: object) -> None:
+def test_a_sequence_that_is_preempted_while_it_reads_them_goes_on(
+    hybrid: Path, steps: int, speculation: object
+) -> None:
     made = SparseStepper(hybrid, "similar", cache=PLENTY, chunk=40, speculation=speculation)
     heard = made.scored("row", instructed(1), TOKENS)
     made.step(steps)

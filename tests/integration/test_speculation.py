@@ -58,7 +58,7 @@ CROWDS += [("hybrid_moe", 2, 16)]
 # Every layout for the dense model, one for the mixture.
 @pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize(("family", "depth", "count"), CROWDS)
-def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
+def test_sequences_that_join_late_and_leave_early_give_mlx_lms_tokens(
     tiny: Tiny, family: str, depth: Speculation, count: int
 ) -> None:
     folder = tiny(family, **SMALL)
@@ -85,7 +85,7 @@ def test_rows_that_join_late_and_leave_early_give_mlx_lms_tokens(
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
+def test_four_sequences_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
     small: Path, layout: str, depth: Speculation
 ) -> None:
     """The longest outgrows its buffer of 256 in the middle of a round, and "similar" keeps it apart."""
@@ -99,7 +99,7 @@ def test_four_rows_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: str) -> None:
+def test_auto_goes_through_many_draft_lengths_and_changes_no_token(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
     stepper = Watched(folder, "padded", speculation="auto")
     stepper.engine.scheduler.draft_lengths = Told()  # learns, probes, and grows sure
@@ -111,7 +111,7 @@ def test_auto_goes_through_many_depths_and_changes_no_token(tiny: Tiny, family: 
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "layout"), PLACES)
-def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layout: str) -> None:
+def test_sequences_of_different_draft_lengths_ride_in_one_step(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     stepper = Watched(folder, layout, chunk=64, speculation="off")
     depths: list[Speculation | None] = ["off", "auto", 1, 5, None, 2, 8]
@@ -130,7 +130,7 @@ def test_rows_of_different_depths_ride_in_one_step(tiny: Tiny, family: str, layo
 
 @pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_depth_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
+def test_a_draft_length_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
     stepper = Watched(small, layout, chunk=30, speculation="auto")
     depths = stepper.engine.scheduler.draft_lengths = Erratic(7)
     heard = []
@@ -179,7 +179,7 @@ ACTIONS = st.one_of(
     erratic=st.none() | st.integers(0, 9),
     traces=st.booleans(),
 )
-def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
+def test_any_script_of_joins_leaves_and_draft_lengths_changes_nobodys_tokens(
     small: Path,
     script: list[tuple[str, int, int, Speculation | None]],
     chunk: int,
@@ -233,7 +233,7 @@ def test_any_script_of_joins_leaves_and_depths_changes_nobodys_tokens(
         ("hybrid_moe", "similar", 3),
     ],
 )
-def test_conversations_with_and_without_pictures_ride_together(
+def test_conversations_with_and_without_images_ride_together(
     tiny: Tiny, family: str, layout: str, depth: Speculation
 ) -> None:
     """One picture, two, several turns, text after a picture, and text alone; the last ones join late."""
@@ -254,7 +254,7 @@ def test_conversations_with_and_without_pictures_ride_together(
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "layout"), [("hybrid", "padded"), ("hybrid_moe", "rows")])
-def test_four_pictures_give_the_same_four_answers_as_without_speculation(tiny: Tiny, family: str, layout: str) -> None:
+def test_four_images_give_the_same_four_answers_as_without_speculation(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     questions = [(user(place, "What is this?"),) for place in range(4)]
     answers = []
@@ -274,7 +274,7 @@ def test_four_pictures_give_the_same_four_answers_as_without_speculation(tiny: T
 
 
 @pytest.mark.slow
-def test_a_chunk_may_end_anywhere_in_a_picture_and_the_same_is_accepted(tiny: Tiny) -> None:
+def test_a_chunk_may_end_anywhere_in_an_image_and_the_same_is_accepted(tiny: Tiny) -> None:
     folder = tiny("hybrid", **LISTENING)
     found = []
     for chunk in (1, 5, 9, 16, 33, 200):
@@ -294,7 +294,7 @@ def test_a_chunk_may_end_anywhere_in_a_picture_and_the_same_is_accepted(tiny: Ti
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("family", "layout"), PLACES)
-def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: str, layout: str) -> None:
+def test_a_sequence_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **LISTENING)
     texts = [Prompt(prompt(length)) for length in LENGTHS] + [built(folder, TWO)]
     company: list[Speculation] = ["off", 1, 5, "auto", 8]
@@ -316,7 +316,7 @@ def test_a_row_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: s
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pictures", [False, True])
-def test_a_row_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_prompt(
+def test_a_sequence_accepts_after_some_tokens_what_it_accepts_when_they_are_in_its_prompt(
     tiny: Tiny, family: str, pictures: bool
 ) -> None:
     """The head's keys, values and positions while decoding are those of a prefill, after pictures too."""
@@ -357,7 +357,7 @@ def guesses_of_one_pass(folder: Path, text: Prompt, tokens: Sequence[int]) -> li
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["text", "two pictures", "three pictures in three turns"])
-def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answer(
+def test_the_first_draft_token_of_every_speculative_step_is_that_of_one_pass_over_prompt_and_answer(
     tiny: Tiny, family: str, name: str
 ) -> None:
     folder = tiny(family, **LISTENING)
@@ -373,7 +373,7 @@ def test_the_first_guess_of_every_round_is_that_of_one_pass_over_prompt_and_answ
 
 
 @pytest.mark.slow
-def test_a_row_that_takes_its_place_before_others_leaves_them_their_guesses(tiny: Tiny) -> None:
+def test_a_sequence_that_takes_its_place_before_others_leaves_them_their_draft_tokens(tiny: Tiny) -> None:
     """Among groups of similar length, a newcomer joins its own, before the rows of a later one."""
     folder = tiny("hybrid", **LISTENING)
     stepper = Watched(folder, "similar", chunk=1024, speculation=3)
@@ -389,7 +389,7 @@ def test_a_row_that_takes_its_place_before_others_leaves_them_their_guesses(tiny
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_usage_counts_every_guess_once(small: Path, depth: Speculation) -> None:
+def test_usage_counts_every_draft_token_once(small: Path, depth: Speculation) -> None:
     stepper = Watched(small, "similar", speculation=depth)
     heard = {name: stepper.greedy(name, prompt(length), TOKENS) for name, length in (("a", 1), ("b", 33), ("c", 2))}
     stepper.finish()

@@ -49,7 +49,9 @@ def both(folder: Path, length: int, wanted: Sequence[Sampling], depth: Speculati
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
-def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, family: str, depth: int) -> None:
+def test_a_sequence_ends_at_its_max_tokens_wherever_a_speculative_step_would_go_on(
+    tiny: Tiny, family: str, depth: int
+) -> None:
     folder = tiny(family, **SMALL)
     heard = both(folder, 9, [greedy(tokens) for tokens in range(1, 14)], depth)
     text = greedy_text(folder, prompt(9), TOKENS)
@@ -62,7 +64,7 @@ def test_a_row_ends_at_its_max_tokens_wherever_a_round_would_go_on(tiny: Tiny, f
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
-def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
+def test_a_stop_token_in_the_middle_of_a_speculative_step_is_the_last_that_is_delivered(
     tiny: Tiny, family: str, depth: int
 ) -> None:
     folder = tiny(family, **SMALL)
@@ -80,7 +82,7 @@ def test_a_stop_token_in_the_middle_of_a_round_is_the_last_that_is_delivered(
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
-def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family: str, depth: int) -> None:
+def test_a_stop_string_in_the_middle_of_a_speculative_step_cuts_the_text(tiny: Tiny, family: str, depth: int) -> None:
     """A token's text is its id in angle brackets: a stop string may lie in one token, or across two."""
     folder = tiny(family, **SMALL)
     text = greedy_text(folder, prompt(9), TOKENS)
@@ -97,7 +99,7 @@ def test_a_stop_string_in_the_middle_of_a_round_cuts_the_text(tiny: Tiny, family
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, family: str) -> None:
+def test_no_sequence_ends_before_its_min_tokens_at_any_place_of_a_speculative_step(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **SMALL)
     text = greedy_text(folder, prompt(9), TOKENS)
     ends = frozenset(text[1:14:2])
@@ -111,7 +113,7 @@ def test_no_row_ends_before_its_min_tokens_at_any_place_of_a_round(tiny: Tiny, f
 
 
 @pytest.mark.parametrize("depth", [2, 5])
-def test_a_guess_past_a_stop_is_no_part_of_the_completion(small: Path, depth: int) -> None:
+def test_a_draft_token_past_a_stop_is_no_part_of_the_completion(small: Path, depth: int) -> None:
     """It was right, and nobody got it: it was thrown away like a wrong one."""
     text = greedy_text(small, prompt(9), TOKENS)
     stepper = Watched(small, speculation=depth)

@@ -59,7 +59,7 @@ def drive(stepper: Stepper, arrivals: Iterator[tuple[str, tuple[int, ...], Sampl
 @pytest.mark.slow
 @pytest.mark.own_process
 @pytest.mark.skipif(not STATM.exists(), reason="reads resident memory from /proc")
-def test_ten_thousand_rounds_leave_memory_where_it_was(tiny: Tiny) -> None:
+def test_ten_thousand_speculative_steps_leave_memory_where_it_was(tiny: Tiny) -> None:
     stepper = Stepper(tiny("hybrid", **SMALLEST), "padded", speculation=2)
     arrivals = requests()
     drive(stepper, arrivals, 600)  # warm: MLX's pool, compiled functions, Python's own arenas

@@ -43,7 +43,9 @@ def small(tiny: Tiny) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), PLACES)
-def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, family: str, layout: str) -> None:
+def test_traced_speculative_steps_give_the_same_tokens_and_accept_the_same(
+    tiny: Tiny, family: str, layout: str
+) -> None:
     folder = tiny(family, **LISTENING)
     stepper = Watched(folder, layout, chunk=64, traces=True)
     depths: list[Speculation] = [3, "off", "auto", 5, 1, 3]
@@ -65,7 +67,7 @@ def test_traced_rounds_give_the_same_tokens_and_accept_the_same(tiny: Tiny, fami
     assert stepper.runner.drafter.forward.traced_calls > 10
 
 
-def test_traced_rounds_of_a_depth_that_changes_at_every_step_change_no_token(small: Path) -> None:
+def test_traced_speculative_steps_of_a_draft_length_that_changes_at_every_step_change_no_token(small: Path) -> None:
     stepper = Watched(small, "padded", traces=True, speculation="auto")
     stepper.engine.scheduler.draft_lengths = Erratic(3)
     heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in LENGTHS]
@@ -95,7 +97,7 @@ LONG = 72
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", [1, 3])
-def test_a_round_that_is_submitted_before_the_last_was_read_changes_no_token(
+def test_a_speculative_step_that_is_submitted_before_the_last_was_read_changes_no_token(
     small: Path, layout: str, depth: int
 ) -> None:
     stepper = Watched(small, layout, chunk=16, traces=True, speculation=depth)
@@ -131,7 +133,7 @@ class Failing(Forward):
     """Raises at one call, before or after the pass, and never again."""
 
     def __init__(self, forward: Forward, call: int, after: bool) -> None:
-        super().__init__(forward._function, traces=forward.traces, patience=1)
+        super().__init__(forward._function, traces=forward.traces, trace_after=1)
         self.left = call
         self.after = after
 
@@ -149,7 +151,7 @@ class Failing(Forward):
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("part", ["target", "head"])
-def test_a_round_that_fails_is_run_again(small: Path, part: str, after: bool, traces: bool) -> None:
+def test_a_speculative_step_that_fails_is_run_again(small: Path, part: str, after: bool, traces: bool) -> None:
     for call in (3, 4, 5, 6, 9) if part == "target" else (4, 5, 6, 7, 15, 16):
         stepper = Watched(small, "padded", traces=traces, speculation=2)
         drafter = stepper.runner.drafter
@@ -165,7 +167,7 @@ def test_a_round_that_fails_is_run_again(small: Path, part: str, after: bool, tr
         assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in (9, 33)]
 
 
-def test_a_round_that_is_lost_is_made_up_for_and_nobody_notices(small: Path) -> None:
+def test_a_speculative_step_that_is_lost_is_made_up_for_and_nobody_notices(small: Path) -> None:
     stepper = Watched(small, "padded", chunk=8, speculation=3)
     lost = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (1, 2)]
     stepper.step(4)

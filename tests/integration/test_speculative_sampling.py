@@ -191,7 +191,7 @@ OTHERS = [
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
+def test_draft_tokens_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
     seqs = drawn(SETTINGS[name], 0, two)
     assert chance(texts(seqs), plainly(name)) > ALIKE
     right = sum(seq.accepted for seq in seqs) / sum(seq.accepted + seq.rejected for seq in seqs)
@@ -200,7 +200,7 @@ def test_guesses_that_are_kept_or_replaced_are_distributed_as_plain_samples(name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
-def test_so_are_they_among_greedy_seeded_and_other_rows_of_different_depths(name: str) -> None:
+def test_so_are_they_among_greedy_seeded_and_other_sequences_of_different_draft_lengths(name: str) -> None:
     assert chance(texts(drawn(SETTINGS[name], 0, by_success, OTHERS)), plainly(name)) > ALIKE
 
 
@@ -211,7 +211,7 @@ def test_a_wrong_residual_is_found(name: str, broken_residual: None) -> None:
 
 
 @pytest.mark.slow
-def test_penalties_and_bias_hold_within_a_round() -> None:
+def test_penalties_and_bias_hold_within_a_speculative_step() -> None:
     """They look at the guesses before: what they do at the third token depends on the first two."""
     rules = {"temperature": 1.0, "frequency_penalty": 1.5, "repetition_penalty": 1.4, "logit_bias": {1: 1.0, 6: -100.0}}
     speculated = texts(drawn(rules, 0, two))
@@ -354,7 +354,9 @@ def alone(folder: Path, sampling: Sampling, text: Sequence[int] = prompt(9)) -> 
 @pytest.mark.parametrize(
     ("family", "name"), [*(("hybrid", name) for name in FIELDS), ("hybrid_moe", "temperature"), ("hybrid_moe", "all")]
 )
-def test_a_seed_gives_the_same_text_at_every_depth_alone_and_in_company(tiny: Tiny, family: str, name: str) -> None:
+def test_a_seed_gives_the_same_text_at_every_draft_length_alone_and_in_batch(
+    tiny: Tiny, family: str, name: str
+) -> None:
     folder = tiny(family, **SMALL)
     plain = alone(folder, seeded(name, speculation="off")).tokens
     assert alone(folder, seeded(name, speculation="off")).tokens == plain
@@ -390,7 +392,7 @@ def test_two_requests_without_a_seed_differ(tiny: Tiny, depth: Speculation) -> N
 
 
 @pytest.mark.parametrize("only", [{"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}])
-def test_a_row_that_may_only_say_the_best_token_says_it_at_every_place(tiny: Tiny, only: dict[str, Any]) -> None:
+def test_a_sequence_that_may_only_say_the_best_token_says_it_at_every_place(tiny: Tiny, only: dict[str, Any]) -> None:
     """Nothing that the rules shut out gets in as a guess."""
     folder = tiny("hybrid", **SMALL)
     sampling = Sampling(temperature=3, max_tokens=LENGTH, ignore_eos=True, speculation=3, **only)

@@ -70,7 +70,7 @@ def text_of(folder: Path, heard: Heard) -> str:
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("speculation", "every"), [("off", 1), (2, 4)])
-def test_random_schemas_among_free_rows(folder: Path, speculation: Speculation, every: int) -> None:
+def test_random_schemas_among_free_sequences(folder: Path, speculation: Speculation, every: int) -> None:
     """300 of them; a quarter of them again in rounds, where every position has its mask."""
     stepper = stepper_for(folder, speculation)
     asked = schemas()[:: turns(every, every, 10 * every)]
@@ -128,7 +128,7 @@ def test_a_forced_call_is_a_call(folder: Path, speculation: Speculation) -> None
 
 
 @pytest.mark.slow
-def test_a_seed_gives_the_same_answer_at_every_depth(folder: Path) -> None:
+def test_a_seed_gives_the_same_answer_at_every_draft_length(folder: Path) -> None:
     schema = {"type": "array", "items": {"enum": ["red", "green", 3, None]}, "maxItems": 6}
     told = []
     for speculation in ("off", 1, 4):
@@ -139,7 +139,7 @@ def test_a_seed_gives_the_same_answer_at_every_depth(folder: Path) -> None:
     assert told[0] == told[1] == told[2]
 
 
-def test_a_row_that_is_kept_from_ending_fails_alone(folder: Path) -> None:
+def test_a_sequence_that_is_kept_from_ending_fails_alone(folder: Path) -> None:
     """min_tokens bans the end tokens, and a complete grammar everything else."""
     stepper = stepper_for(folder, "off")
     compiled = grammars_of(folder).compile(GrammarSpec.choice(["a"]))

@@ -336,7 +336,7 @@ def test_the_ropes_have_the_attributes_that_ours_read() -> None:
 
 
 @pytest.mark.parametrize("kind", ["default", "linear", "yarn", "llama3", "longrope"])
-def test_a_rope_takes_an_offset_for_every_row(kind: str) -> None:
+def test_a_rope_takes_an_offset_for_every_sequence(kind: str) -> None:
     scaling: dict[str, Any] = {"rope_type": kind}
     if kind != "default":
         scaling = synthetic.scaled_rope(kind, window=16)["rope_scaling"]
@@ -428,7 +428,7 @@ def test_the_processor_has_an_image_processor_that_gives_patches_and_grids(hybri
         processor(images=[Image.new("RGB", (4000, 4))])
 
 
-def test_the_tower_gives_features_of_merged_patches_picture_after_picture(hybrid: Path) -> None:
+def test_the_tower_gives_features_of_merged_patches_image_after_image(hybrid: Path) -> None:
     tower = loaded(hybrid).vision.view.vision_tower  # type: ignore[union-attr]
     assert tower.patch_embed.proj.weight.dtype == mx.float32
     first, second = normal(24, 1536), 2 * normal(16, 1536)

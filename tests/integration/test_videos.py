@@ -116,7 +116,7 @@ def ask(stepper: Stepper, folder: Path, place: int, name: str = "row") -> Heard:
 @pytest.mark.thin(8)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_row_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, place: int) -> None:
+def test_a_sequence_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, place: int) -> None:
     folder = tiny(family)
     stepper = Stepper(folder, "similar", chunk=24)
     heard = ask(stepper, folder, place)
@@ -127,7 +127,7 @@ def test_a_row_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, place:
 @pytest.mark.thin(8)
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
 @pytest.mark.parametrize("chunk", [7, 64])
-def test_rows_with_videos_ride_beside_rows_of_text(hybrid: Path, layout: str, chunk: int) -> None:
+def test_sequences_with_videos_ride_beside_sequences_of_text(hybrid: Path, layout: str, chunk: int) -> None:
     stepper = Stepper(hybrid, layout, chunk=chunk)
     plain = [stepper.greedy(f"text {length}", random_text(length), TOKENS) for length in (1, 40)]
     stepper.step(2)
@@ -169,7 +169,7 @@ def test_frames_by_their_addresses_are_the_same_video(hybrid: Path) -> None:
     assert [image.digest for image in by_frames.images] == [image.digest for image in by_address.images]
 
 
-def test_pictures_and_videos_keep_their_order(hybrid: Path) -> None:
+def test_images_and_videos_keep_their_order(hybrid: Path) -> None:
     content = [
         {"type": "image_url", "image_url": {"url": url(picture(1))}},
         {"type": "video", "video": videos.url(film(0))},

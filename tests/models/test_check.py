@@ -169,7 +169,7 @@ def test_the_layout_that_is_left_is_noted(llama_alone: LoadedModel, monkeypatch:
 
 
 def traced(model: Adapted) -> tuple[check.Step, Forward]:
-    forward = Forward(lambda inputs, batch: [model.module(inputs[0], cache=batch.layers)], traces=True, patience=1)
+    forward = Forward(lambda inputs, batch: [model.module(inputs[0], cache=batch.layers)], traces=True, trace_after=1)
 
     def step(tokens: mx.array, batch: Batch, tentative: bool) -> Pass:
         (logits,), close = forward(batch, tokens.shape[1], [tokens], tentative=tentative)

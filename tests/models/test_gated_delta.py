@@ -306,7 +306,7 @@ ROUNDS = [(1, [1, 1]), (4, [1, 4]), (9, [9, 2]), (3, [2, 1]), (2, [1, 2]), (6, [
 
 @pytest.mark.parametrize("prefilled", [0, 7])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
-def test_rounds_in_the_layer_are_what_plain_decoding_of_the_kept_tokens_is(
+def test_speculative_steps_in_the_layer_are_what_plain_decoding_of_the_kept_tokens_is(
     layers: tuple[Any, Any], dtype: mx.Dtype, prefilled: int
 ) -> None:
     """In bfloat16 to the last bit: folding replays upstream's own steps. In float32 it is algebra, and close."""
@@ -333,7 +333,9 @@ def test_rounds_in_the_layer_are_what_plain_decoding_of_the_kept_tokens_is(
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
-def test_what_a_round_owes_is_small_and_gone_when_it_is_folded(layers: tuple[Any, Any], dtype: mx.Dtype) -> None:
+def test_what_a_speculative_step_owes_is_small_and_gone_when_it_is_folded(
+    layers: tuple[Any, Any], dtype: mx.Dtype
+) -> None:
     """No state of any token is kept aside: what a token adds does not grow with the state."""
     rows = Rows(adopted(layers[0], dtype), dtype)
     rows.step(5)
@@ -357,7 +359,7 @@ def test_what_a_round_owes_is_small_and_gone_when_it_is_folded(layers: tuple[Any
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
-def test_a_round_that_breaks_before_it_counts_changes_nothing_and_can_be_run_again(
+def test_a_speculative_step_that_breaks_before_it_counts_changes_nothing_and_can_be_run_again(
     layers: tuple[Any, Any], dtype: mx.Dtype
 ) -> None:
     layer = adopted(layers[0], dtype)

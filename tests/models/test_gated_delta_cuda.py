@@ -203,7 +203,7 @@ def test_what_the_twin_owes_and_keeps_is_the_tokens_one_after_another() -> None:
         assert all(far(part, whole) < 1e-5 for part, whole in zip(after.of(row), mine, strict=True))
 
 
-def test_the_kernel_takes_as_many_tokens_as_a_round_may_have() -> None:
+def test_the_kernel_takes_as_many_tokens_as_a_speculative_step_may_have() -> None:
     assert WIDEST == MOST_DRAFTED + 1
 
 
@@ -232,7 +232,9 @@ def test_the_kernel_is_for_heads_of_some_sizes_on_cuda_only(
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_rounds_that_defer_are_rounds_that_fold_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speculative_steps_that_defer_are_speculative_steps_that_fold_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the twin in the kernel's place: what is owed, kept and taken in later comes to the same."""
     dtype, allowed = DTYPES[name]
 
@@ -309,7 +311,7 @@ def test_tokens_taken_in_later_are_to_the_last_bit_tokens_taken_in_one_by_one(na
 
 @on_cuda
 @pytest.mark.parametrize("name", DTYPES)
-def test_rounds_with_the_kernel_are_rounds_without(name: str) -> None:
+def test_speculative_steps_with_the_kernel_are_speculative_steps_without(name: str) -> None:
     dtype, allowed = DTYPES[name]
     plain, fused = layer(dtype), layer(dtype)
     assert switch_kernels(fused, True)

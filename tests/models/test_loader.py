@@ -266,7 +266,7 @@ def test_a_checkpoint_that_mlx_lm_quantized_gives_mlx_lms_tokens(tiny: Tiny, tmp
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "tower"), [("hybrid", "as it was"), ("hybrid_moe", "quantized")])
-def test_a_checkpoint_that_mlx_vlm_quantized_gives_its_tokens_for_text_and_pictures(
+def test_a_checkpoint_that_mlx_vlm_quantized_gives_its_tokens_for_text_and_images(
     tiny: Tiny, tmp_path: Path, family: str, tower: str
 ) -> None:
     library: Any = importlib.import_module("mlx_vlm.convert")

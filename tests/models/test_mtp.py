@@ -164,14 +164,14 @@ def test_the_head_is_its_formula(tiny: Tiny, family: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_its_guesses_go_through_the_language_models_output_head(tiny: Tiny, family: str) -> None:
+def test_its_draft_tokens_go_through_the_language_models_output_head(tiny: Tiny, family: str) -> None:
     head, formula = head_of(loaded(tiny(family))), Formula(tiny(family))
     embeddings, hidden = pairs(head, 1, 5)
     expected = formula(embeddings[0], hidden[0]) @ np.array(stored(tiny(family), "lm_head.")["weight"]).T
     assert far(head.language.logits(in_steps(head, embeddings, hidden, [5]))[0], expected) < 1e-5
 
 
-def test_with_tied_embeddings_its_guesses_go_through_those(tiny: Tiny) -> None:
+def test_with_tied_embeddings_its_draft_tokens_go_through_those(tiny: Tiny) -> None:
     folder = tiny("hybrid", layers=4, tied=True)
     head, formula = head_of(loaded(folder)), Formula(folder)
     embeddings, hidden = pairs(head, 1, 5)
@@ -180,7 +180,7 @@ def test_with_tied_embeddings_its_guesses_go_through_those(tiny: Tiny) -> None:
     assert far(head.language.logits(in_steps(head, embeddings, hidden, [5]))[0], expected) < 1e-5
 
 
-def test_its_guesses_are_often_the_models_own_next_tokens(hybrid: Path) -> None:
+def test_its_draft_tokens_are_often_the_models_own_next_tokens(hybrid: Path) -> None:
     """The formula above may be the wrong one; a head that guesses well is fed what it was made for."""
     model = loaded(hybrid)
     head, prompt = head_of(model), list(range(30, 60))

@@ -139,7 +139,7 @@ def layouts(draw: st.DrawFn) -> list[tuple[int, tuple[int, int] | None]]:
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(layout=layouts())
-def test_any_layout_of_pictures_and_text_has_mlx_vlms_positions(
+def test_any_layout_of_images_and_text_has_mlx_vlms_positions(
     hybrid: Path, layout: list[tuple[int, tuple[int, int] | None]]
 ) -> None:
     language = load_images(hybrid)[0].language_model
@@ -161,13 +161,13 @@ def test_any_layout_of_pictures_and_text_has_mlx_vlms_positions(
     assert delta == position_ids.max() + 1 - len(ids)
 
 
-def test_a_prompt_without_pictures_counts_up() -> None:
+def test_a_prompt_without_images_counts_up() -> None:
     position_ids, delta = image_positions([5, 6, 7], [], image_token=9, merge=2)
     assert position_ids.tolist() == [[0, 1, 2]] * 3
     assert delta == 0
 
 
-def test_a_picture_without_its_placeholders_is_an_error() -> None:
+def test_an_image_without_its_placeholders_is_an_error() -> None:
     with pytest.raises(ValueError, match="fewer picture placeholders"):
         image_positions([5, 9, 7], [(1, 2, 2), (1, 2, 2)], image_token=9, merge=2)
 

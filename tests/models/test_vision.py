@@ -171,7 +171,7 @@ def test_a_prompt_has_the_reference_s_tokens(hybrid: Path, messages: Sequence[Me
 
 
 @pytest.mark.parametrize("place", range(len(SIZES)))
-def test_a_picture_is_cut_into_the_reference_s_patches_and_features(hybrid: Path, place: int) -> None:
+def test_an_image_is_cut_into_the_reference_s_patches_and_features(hybrid: Path, place: int) -> None:
     vision, (theirs, _) = vision_of(hybrid), load_images(hybrid)
     inputs = reference_inputs(hybrid, (user(place, "?"),))
     image = vision.preprocess(picture(place))
@@ -186,7 +186,7 @@ def test_a_picture_is_cut_into_the_reference_s_patches_and_features(hybrid: Path
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("messages", [ONE, TWO, TURNS, AFTER], ids=["one", "two", "turns", "after"])
-def test_logits_after_pictures_are_the_reference_s(tiny: Tiny, family: str, messages: Sequence[Message]) -> None:
+def test_logits_after_images_are_the_reference_s(tiny: Tiny, family: str, messages: Sequence[Message]) -> None:
     folder, forced = tiny(family), (7, 300, 41)
     expected = reference_logits(folder, messages, forced)
     for layout, chunk in (("rows", 1000), ("similar", 13), ("padded", 31)):
@@ -197,7 +197,7 @@ def test_logits_after_pictures_are_the_reference_s(tiny: Tiny, family: str, mess
             assert difference < 2e-5, f"{layout}, step {step}"
 
 
-def test_the_positions_after_pictures_matter_to_the_logits(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_positions_after_images_matter_to_the_logits(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above would see wrong ones."""
     right = our_logits(hybrid, ONE, (7,), "padded", 1000)
     vision = vision_of(hybrid)
@@ -219,7 +219,7 @@ def test_the_same_pixels_have_the_same_digest_and_others_another(hybrid: Path) -
     assert first.digest == again.digest != other.digest
 
 
-def test_a_picture_that_the_processor_refuses_is_an_invalid_request(hybrid: Path) -> None:
+def test_an_image_that_the_processor_refuses_is_an_invalid_request(hybrid: Path) -> None:
     with pytest.raises(InvalidRequest, match="The picture cannot be used: .*aspect ratio"):
         vision_of(hybrid).preprocess(Image.new("RGB", (4000, 4)))
 
@@ -238,7 +238,7 @@ def test_preprocessing_makes_no_arrays_of_mlx(hybrid: Path, monkeypatch: pytest.
     assert vision.positions((5,) * 3, ())[1] == 0
 
 
-def test_a_picture_for_a_model_without_a_tower_is_that_row_s_error(llama: Path, hybrid: Path) -> None:
+def test_an_image_for_a_model_without_a_tower_is_that_row_s_error(llama: Path, hybrid: Path) -> None:
     stepper = Stepper(llama)
     image = vision_of(hybrid).preprocess(picture(0))
     heard = stepper.greedy("picture", Prompt((5, 6, 7), (image,)), 4)

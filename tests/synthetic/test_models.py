@@ -59,7 +59,7 @@ def test_a_hybrid_checkpoint_loads_in_both_libraries(tiny: Tiny, family: str) ->
     assert float(np.abs(np.array(ours) - np.array(theirs)).max()) < 1e-3
 
 
-def test_another_picture_gives_another_answer(hybrid: Path) -> None:
+def test_another_image_gives_another_answer(hybrid: Path) -> None:
     part = [{"type": "image"}, {"type": "text", "text": "What is this?"}]
     messages = [{"role": "user", "content": part}]
     noise = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
@@ -71,7 +71,7 @@ def test_another_picture_gives_another_answer(hybrid: Path) -> None:
     assert results[0].tokens != results[1].tokens
 
 
-def test_without_pictures_both_references_agree(hybrid: Path) -> None:
+def test_without_images_both_references_agree(hybrid: Path) -> None:
     messages = [{"role": "user", "content": "What is the weather?"}]
     result = greedy_images(hybrid, messages, [], 24, enable_thinking=False)
     assert result.prompt == prompt(hybrid, "What is the weather?")

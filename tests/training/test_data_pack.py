@@ -22,7 +22,7 @@ def _filler() -> Iterator[NDArray[np.uint16]]:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60))
-def test_every_document_is_whole_in_one_row(sizes: list[int]) -> None:
+def test_every_document_is_whole_in_one_sequence(sizes: list[int]) -> None:
     documents = [
         Document(np.full(size, 100 + place, np.uint16), np.ones(size, bool)) for place, size in enumerate(sizes)
     ]
@@ -39,7 +39,7 @@ def test_plain_text_is_cut_and_all_of_it_predicted() -> None:
     assert len(stage.tokens) == 3 and all(mask.all() for mask in stage.loss)
 
 
-def test_a_stage_with_pictures_survives_the_file(data: Path, words: Tokenizer, tmp_path: Path) -> None:
+def test_a_stage_with_images_survives_the_file(data: Path, words: Tokenizer, tmp_path: Path) -> None:
     stage, shown = make(Task("pics", "pictures_two", "train", 1, 0, 6000, str(data)))
     entry = stage.write(
         tmp_path / "pics-00.npz", np.zeros(len(stage.tokens), np.uint8), np.stack(shown), np.random.default_rng(0)
@@ -55,7 +55,7 @@ def test_a_stage_with_pictures_survives_the_file(data: Path, words: Tokenizer, t
         assert not arrays["loss"][row, column : column + pictures.TOKENS].any()
 
 
-def test_the_same_seed_makes_the_same_rows(data: Path) -> None:
+def test_the_same_seed_makes_the_same_sequences(data: Path) -> None:
     task = Task("chat", "tools", "train", 3, 0, 4000, str(data))
     one, other = make(task)[0], make(task)[0]
     assert np.array_equal(np.stack(one.tokens), np.stack(other.tokens))

@@ -31,7 +31,7 @@ def test_facts_are_on_one_side_only() -> None:
     assert all(held("fact", *pair) for pair in asked)
 
 
-def test_pictures_never_show_a_held_out_combination_in_training(data: Path) -> None:
+def test_images_never_show_a_held_out_combination_in_training(data: Path) -> None:
     rng = Random(5)
     groups = [pictures.draw_group(rng, "train") for _ in range(3000)]
     assert not any(group.is_held for group in groups)

@@ -58,7 +58,7 @@ def test_inverse_holds_in_float32_where_keys_repeat() -> None:
     torch.testing.assert_close(inverse @ (ones + torch.eye(64)), torch.eye(64).expand(4, 64, 64), rtol=0, atol=1e-4)
 
 
-def test_rows_laid_end_to_end_do_not_see_each_other() -> None:
+def test_sequences_laid_end_to_end_do_not_see_each_other() -> None:
     net = model.Model(replace(SMALL, eye=None))
     for weight in net.parameters():
         weight.data.add_(torch.randn_like(weight) * 0.05)
@@ -82,7 +82,7 @@ def test_head_loss_is_cross_entropy() -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-def test_positions_spread_over_a_picture() -> None:
+def test_positions_spread_over_an_image() -> None:
     row = torch.tensor([[5, PICTURE, PICTURE, PICTURE, PICTURE, 6, 7]])
     found = model.positions_of(row, PICTURE, 2)[:, 0].tolist()
     assert found == [[0, 1, 1, 1, 1, 3, 4], [0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 1, 2, 3, 4]]
@@ -93,7 +93,7 @@ def whole(net: Any, tokens: Any, pictures: Any, places: Any) -> Any:
     return net(embeddings, net.rotation(model.positions_of(tokens, PICTURE, 2)))
 
 
-def test_future_and_missing_pictures_change_nothing() -> None:
+def test_future_and_missing_images_change_nothing() -> None:
     net = model.Model(SMALL)
     for weight in net.parameters():  # as trained: what starts at zero would hide mistakes
         weight.data.add_(torch.randn_like(weight) * 0.05)
@@ -110,7 +110,7 @@ def test_future_and_missing_pictures_change_nothing() -> None:
         assert not torch.allclose(whole(net, tokens, pictures.flip(0), nowhere)[:, 20:], first[:, 20:])
 
 
-def test_deeper_guesses_begin_with_the_first() -> None:
+def test_deeper_draft_tokens_begin_with_the_first() -> None:
     net = model.Model(SMALL)
     hidden, embeddings = torch.randn(2, 2, 16, SMALL.hidden)
     rotation = net.rotation(model.counting(2, 16, hidden.device))

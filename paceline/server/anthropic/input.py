@@ -19,7 +19,7 @@ ERROR = "Error: "  # in front of a tool's result that is one
 @dataclass(frozen=True, slots=True)
 class Conversation:
     messages: tuple[dict[str, Any], ...]
-    places: Mapping[str, str]  # of the pictures: by where they stand here, where the client wrote them
+    places: Mapping[str, str]  # of the images: by where they stand here, where the client wrote them
 
     def renamed(self, error: InvalidRequest) -> InvalidRequest:
         """The error as one about what the client wrote."""
@@ -45,7 +45,7 @@ class _Part:
     place: str
 
     @property
-    def is_picture(self) -> bool:
+    def is_image(self) -> bool:
         return "image_url" in self.part
 
 
@@ -85,7 +85,7 @@ class _Reader:
         """Tool results are messages of their own."""
         before = len(self.messages)
         parts: list[_Part] = []
-        shown: list[_Part] = []  # pictures in tool results
+        shown: list[_Part] = []  # images in tool results
         for block, here in _blocks(content, place, (*READABLE, "tool_result")):
             if block["type"] != "tool_result":
                 parts += self._read(block, here)
@@ -98,17 +98,17 @@ class _Reader:
             self._add_message("user", shown + parts)
 
     def _result(self, block: Mapping[str, Any], place: str, shown: int) -> list[_Part]:
-        """A tool's result. Few templates take pictures in one: they are for the user to show, behind the results."""
+        """A tool's result. Few templates take images in one: they are for the user to show, behind the results."""
         id = _string(block, "tool_use_id", place)
         parts: list[_Part] = []
-        pictures: list[_Part] = []
+        images: list[_Part] = []
         content = block.get("content")
         for inner, here in _blocks("" if content is None else content, f"{place}.content", (*READABLE, REFERENCE)):
             for part in self._read(inner, here):
-                if part.is_picture:
+                if part.is_image:
                     shown += 1
                     label = _Part(_text_part(f"[image {shown}]"), here)
-                    pictures += [label, part]
+                    images += [label, part]
                     part = label
                 parts.append(part)
         if block.get("is_error"):
@@ -116,7 +116,7 @@ class _Reader:
             parts[:1] = [_Part(_text_part(ERROR + first), place)]
         named = {"name": self.names[id]} if id in self.names else {}
         self._add_message("tool", parts, tool_call_id=id, **named)
-        return pictures
+        return images
 
     def _assistant(self, content: Any, place: str) -> None:
         parts: list[_Part] = []
@@ -146,10 +146,10 @@ class _Reader:
     def _add_message(self, role: str, parts: Sequence[_Part], **more: Any) -> None:
         index = len(self.messages)
         for number, part in enumerate(parts):
-            if part.is_picture:
+            if part.is_image:
                 self.places[f"messages[{index}].content[{number}].image_url"] = part.place
         content: Any = [part.part for part in parts]
-        if len(parts) == 1 and not parts[0].is_picture:
+        if len(parts) == 1 and not parts[0].is_image:
             content = parts[0].part["text"]
         self.messages.append({"role": role, "content": content or "", **more})
 
@@ -160,7 +160,7 @@ class _Reader:
             case "text":
                 return [_text(block, place)]
             case "image":
-                return [self._picture(block, place)]
+                return [self._image(block, place)]
             case "document":
                 return self._document(block, place)
             case "search_result":
@@ -168,7 +168,7 @@ class _Reader:
             case _:  # the tool that a search has found: it is with the others already
                 return [_Part(_text_part(_string(block, "tool_name", place)), place)]
 
-    def _picture(self, block: Mapping[str, Any], place: str) -> _Part:
+    def _image(self, block: Mapping[str, Any], place: str) -> _Part:
         if not self.takes_images:
             raise InvalidRequest.at(place, ": this model takes no images.")
         if block.get("transformations"):

@@ -39,7 +39,7 @@ class KeptTokens(BaseModel):
 
 # What messages hold, as /openapi.json describes it; it is checked where it is read.
 TEXT_PART = object_of({"type": {"const": "text"}, "text": TEXT})
-OTHER_PART = object_of({"type": TEXT})  # pictures, and in Anthropic's API tool calls and their results
+OTHER_PART = object_of({"type": TEXT})  # images, and in Anthropic's API tool calls and their results
 CONTENT = {"anyOf": [TEXT, list_of(TEXT_PART), list_of(OTHER_PART)]}
 
 # Known fields that are not built yet: each with the values that ask for nothing.

@@ -118,7 +118,7 @@ def test_an_answer_without_text_is_empty() -> None:
     assert messages_of(assistant())[0] == {"role": "assistant", "content": ""}
 
 
-def test_a_picture_is_an_address() -> None:
+def test_an_image_is_an_address() -> None:
     by_url = {"type": "image", "source": {"type": "url", "url": "https://example.org/cat.png"}}
     found = read(user(text("what?"), PICTURE, by_url), system="s")
     assert found.messages[1]["content"] == [
@@ -133,7 +133,7 @@ def test_a_picture_is_an_address() -> None:
     assert found.renamed(other) is other
 
 
-def test_pictures_in_results_are_shown_behind_them() -> None:
+def test_images_in_results_are_shown_behind_them() -> None:
     shots = [result("1", content=[text("a"), PICTURE]), result("2", content=[PICTURE, text("b")])]
     found = read(user(*shots, text("well?")))
     assert [message["role"] for message in found.messages] == ["tool", "tool", "user"]
@@ -231,7 +231,7 @@ def test_a_conversation_has_a_message() -> None:
         read(system="s")
 
 
-def test_a_model_without_eyes_takes_no_picture() -> None:
+def test_a_model_without_eyes_takes_no_image() -> None:
     with pytest.raises(InvalidRequest, match="takes no images") as caught:
         read(user(text("a"), PICTURE), takes_images=False)
     assert caught.value.field == "messages[0].content[1]"

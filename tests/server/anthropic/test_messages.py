@@ -157,19 +157,19 @@ def test_thoughts_can_be_omitted_and_still_be_given_back(stage: httpx.Client, ac
 # -- pictures
 
 
-def test_a_picture_is_accepted_also_in_a_tools_result(http: httpx.Client) -> None:
+def test_an_image_is_accepted_also_in_a_tools_result(http: httpx.Client) -> None:
     message(post(http, [{"type": "text", "text": "What?"}, picture(png())]))
     message(post(http, [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [picture(png())]}]))
 
 
-def test_a_bad_picture_is_refused_and_named_as_the_client_wrote_it(http: httpx.Client) -> None:
+def test_a_bad_image_is_refused_and_named_as_the_client_wrote_it(http: httpx.Client) -> None:
     answer = post(http, [{"type": "text", "text": "What?"}, picture(b"no picture")], system="s")
     refused(answer, 400, "invalid_request_error", "messages[0].content[1].source is not an image")
     counted = http.post("/v1/messages/count_tokens", json={"messages": user([picture(b"", "text/plain;x")])})
     refused(counted, 400, "invalid_request_error", "messages[0].content[0].source.media_type")
 
 
-def test_a_model_without_eyes_refuses_a_picture(
+def test_a_model_without_eyes_refuses_an_image(
     http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "takes_images", False)

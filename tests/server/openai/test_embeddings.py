@@ -75,7 +75,7 @@ def test_every_form_of_input_and_of_encoding_gives_the_same_numbers(web: httpx.C
     np.testing.assert_allclose(np.frombuffer(base64.b64decode(coded), "<f4"), expected, atol=1e-5)
 
 
-def test_in_company_with_streams_the_numbers_stay_and_the_streams_go_on(web: httpx.Client, sdk: openai.OpenAI) -> None:
+def test_in_batch_with_streams_the_numbers_stay_and_the_streams_go_on(web: httpx.Client, sdk: openai.OpenAI) -> None:
     long = "The first rider pulls, the others follow close behind. " * 12
     alone = post(web, long).json()["data"][0]["embedding"]
     quiet = post_chat(web, "Hello", max_tokens=60, temperature=0, ignore_eos=True).json()

@@ -20,7 +20,7 @@ CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 DETAILS = ("auto", "low", "high", "original")
 OUR_MARK = "paceline."  # of encrypted_content that this server wrote
-PICTURE = 1000  # letters: what a picture counts for when a conversation is shortened
+PICTURE = 1000  # letters: what an image counts for when a conversation is shortened
 
 Find = Callable[[str], Item | None]
 
@@ -88,7 +88,7 @@ def _message(given: Item, place: str) -> Item:
 
 
 def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
-    """In OpenAI's form. Pictures are looked at later, and sound and film refused, where chat's are."""
+    """In OpenAI's form. Images are looked at later, and sound and film refused, where chat's are."""
     match part:
         case {"type": "text" | "input_text" | "output_text"}:
             text = _text(part, "text", place)

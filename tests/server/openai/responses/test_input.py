@@ -110,7 +110,7 @@ def test_input_must_be_something(http: httpx.Client, input: Any) -> None:
     refused(respond(http, input), 400, "input")
 
 
-def test_pictures_are_taken_in_messages_and_in_results(http: httpx.Client, service: FakeService) -> None:
+def test_images_are_taken_in_messages_and_in_results(http: httpx.Client, service: FakeService) -> None:
     picture = {"type": "input_image", "image_url": url(png())}
     shown = {"role": "user", "content": [{"type": "input_text", "text": "What?"}, picture]}
     looked = {"type": "function_call_output", "call_id": "a", "output": [picture]}
