@@ -27,7 +27,7 @@ def prompts(server: FakeServer) -> list[str]:
     return sorted(body["messages"][0]["content"] for body in server.bodies if body["max_tokens"] > 1)
 
 
-async def test_two_servers_take_turns_and_see_the_same_new_prompts_each_speculative_step(fake: Serve) -> None:
+async def test_two_servers_take_turns_and_see_the_same_new_prompts_each_round(fake: Serve) -> None:
     order: list[str] = []
     ours, theirs = fake(models=["a"]), fake(models=["b"], tokenizes=True)
 

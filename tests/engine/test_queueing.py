@@ -63,7 +63,7 @@ def leaving(count: int, every: float) -> DepartureRate:
     return rate
 
 
-def test_as_long_as_nobody_has_left_there_is_a_draft_token() -> None:
+def test_as_long_as_nobody_has_left_there_is_a_default() -> None:
     assert DepartureRate().per_second(10.0) is None
     assert DepartureRate().retry_after(5, 10.0) == DEFAULT_RETRY
     assert leaving(1, 1.0).retry_after(5, 1.0) == DEFAULT_RETRY
@@ -104,7 +104,7 @@ def test_the_answer_is_whole_seconds_within_reason(ahead: int, now: float) -> No
     assert isinstance(seconds, int) and MIN_RETRY <= seconds <= MAX_RETRY
 
 
-def test_before_anything_is_known_there_is_a_draft_token() -> None:
+def test_before_anything_is_known_there_is_a_default() -> None:
     assert OutputEstimate().expected == DEFAULT_OUTPUT
 
 
