@@ -276,6 +276,66 @@ def offline(
     )
 
 
+@app.command()
+def traffic(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="As for serve. Default: paceline-mini.")
+    ] = None,
+    url: Annotated[str | None, option("Server", "URL", "Instead of the engine: a server at this address.")] = None,
+    api_key: Annotated[str | None, option("Server", "KEY", "Sent as a bearer token.")] = None,
+    streams: Annotated[int, option("Load", "N", "Requests always in flight.", min=1)] = 8,
+    prompt_tokens: Annotated[str, option("Load", "N|MIN:MAX", "Each prompt's length.")] = "64:1024",
+    output_tokens: Annotated[str, option("Load", "N|MIN:MAX", "Each answer's length.")] = "32:256",
+    seconds: Annotated[float, option("Load", "SECONDS", "Of each window.", min=0.1)] = 60.0,
+    windows: Annotated[int, option("Load", "N", "Windows, one after another.", min=1)] = 3,
+    seed: Annotated[int, option("Load", "N", "Of prompts and lengths.")] = 0,
+    speculation: Annotated[str, option("Engine", "off|auto|1..8", "Draft tokens in every step.")] = "off",
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
+) -> None:
+    """Streams of mixed lengths, always N in flight: what changing shapes cost, window by window.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline bench traffic --seconds 20[/cyan]   8 streams through the engine, paceline-mini
+
+    [cyan]paceline bench traffic --url http://127.0.0.1:8000 --streams 32[/cyan]   a server
+    """
+    from paceline import platform
+
+    if url is None:
+        platform.prepare()
+    import asyncio
+
+    from rich.console import Console
+
+    from paceline.bench.prompts import Lengths
+    from paceline.bench.serve import Target
+    from paceline.bench.traffic import Traffic, TrafficBench, figures, served, traffic_table
+    from paceline.bench.wire import Address, BenchError
+    from paceline.models.files import DEFAULT_FOLDER, DEFAULT_MODEL
+
+    if speculation not in ("off", "auto") and not speculation.isdecimal():
+        raise BenchError(f"--speculation is {speculation!r}: give off, auto or a number.")
+    draft = int(speculation) if speculation.isdecimal() else speculation
+    lengths = Lengths.parse(prompt_tokens), Lengths.parse(output_tokens)
+    load = Traffic(streams, *lengths, seconds, windows, draft, seed)  # type: ignore[arg-type]
+    console = Console(stderr=output == Path("-"))
+    if url is not None:
+        address = Address.parse(url, api_key)
+        with Progress(None) as progress:
+            found = asyncio.run(served(Target(address.authority, address, model), load, 600.0, progress.watch))
+        name = address.authority
+    else:
+        name = model or DEFAULT_MODEL
+        engine = TrafficBench(model or str(DEFAULT_FOLDER), layout=layout, compile=compile)
+        with console.status(f"{name}: {windows} windows of {seconds:g} s"), engine:
+            found = engine.run(load)
+    console.print(traffic_table(f"{name}: {streams} streams, prompts {lengths[0]}, answers {lengths[1]}", found))
+    write_json(output, {"model": name, **figures(load, found)})
+
+
 def run_offline(
     bench: Bench,
     name: str,

@@ -68,7 +68,7 @@ class EngineCore:
         self.departures = DepartureRate()
         self.faults = Faults(self)
         self.failure: str | None = None  # why the engine gave up
-        self._on_step = on_step
+        self.on_step = on_step
         self._deadlines_checked = 0.0
         # When the last step ended, its shape, and how many of that shape came before it.
         self._last_step: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
@@ -168,7 +168,7 @@ class EngineCore:
             self.in_flight = self._step(in_flight)
         except AmbiguousFault as fault:
             self.faults.recompute_all(fault.__cause__ or fault)
-        self._on_step()
+        self.on_step()
 
     def pause(self) -> float | None:
         """Seconds to wait for a message before the next step; None: until one comes."""
@@ -474,7 +474,7 @@ class EngineCore:
         reason: FinishReason = "abort" if self.failure is None else "error"
         for seq in list(self.seqs.values()):
             self._finally(partial(self.finish, seq, reason, error=self.failure))
-        self._finally(self._on_step)
+        self._finally(self.on_step)
         if self.prefix is not None:
             self._finally(self.prefix.close)
         if self.sparse is not None:

@@ -36,9 +36,7 @@ def seq(name: str, tokens: int, sink: Callable[[Delta], None], length: int = 12)
     return Sequence(EngineRequest(RequestId(name), Prompt(prompt(length)), sampling, tokens), text, sink)
 
 
-def test_failing_steps_in_a_row_stop_the_engine_and_free_everyone(
-    llama: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_steps_in_a_row_stop_the_engine_and_free_everyone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = running_engine(llama)
     ended = threading.Semaphore(0)
     deltas: dict[str, list[Delta]] = {"a": [], "b": []}

@@ -1,0 +1,243 @@
+"""`paceline bench traffic`: N streams of mixed lengths, always in flight, as users send them.
+
+A fixed-shape benchmark hides what changing shapes cost: a batch of another size, a chunk of another width. Here every
+stream draws its prompt and output lengths anew for each request. The figures are those of one window of time after
+another, so that the cost of shapes that are seen for the first time shows, and as a share of the rate that the same
+engine has with N equal sequences.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from rich.table import Table
+
+from paceline.bench.load import Schedule
+from paceline.bench.offline import Bench, bench_row, random_prompts
+from paceline.bench.prompts import Lengths, Workload
+from paceline.bench.report import Distribution
+from paceline.bench.serve import Target, Watch, bench
+from paceline.bench.wire import BenchError
+from paceline.engine.core import EngineCore
+from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
+
+FIXED_RUNS = 2  # of equal sequences, after one to warm up
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    streams: int = 8
+    prompt_tokens: Lengths = Lengths(64, 1024)
+    output_tokens: Lengths = Lengths(32, 256)
+    seconds: float = 60.0  # of each window
+    windows: int = 3
+    speculation: Speculation = "off"
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Request:
+    sent: float
+    times: list[float] = field(default_factory=list)  # of its tokens
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Figures of the tokens in one window, and of the requests that were sent in it."""
+
+    tokens_per_s: float
+    share_of_fixed: float
+    ttft_s: Distribution | None
+    inter_token_s: Distribution | None
+    longest_gap_s: float
+    requests: int
+    step_seconds: dict[str, float]  # by kind
+
+
+class StepClock:
+    """Where the engine's time goes: steps by what they do, and by whether their shape was seen before."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[float, str, float]] = []  # when it ended, kind, seconds
+        self._seen: set[tuple[int, ...]] = set()
+        self._before: float | None = None
+
+    def tick(self, core: EngineCore) -> None:
+        now, before, step = time.perf_counter(), self._before, core.in_flight
+        self._before = None if step is None else now
+        if step is None or before is None:
+            return
+        shape = (len(step.seqs), step.draft_length, step.prompt_tokens)
+        what = "prefill" if step.prompt_tokens else "decode"
+        kind = f"{what}, {'known' if shape in self._seen else 'new'} shape"
+        self._seen.add(shape)
+        self.steps.append((now, kind, now - before))
+
+
+class TrafficBench(Bench):
+    def __init__(self, source: str, **options: Any) -> None:
+        super().__init__(source, **options)
+        self.clock = StepClock()
+        self.sent: list[tuple[int, ...]] = []  # prompts
+
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
+        core = super()._build(wake)
+        core.on_step = lambda: self.clock.tick(core)
+        return core
+
+    def fixed_rate(self, traffic: Traffic) -> float:
+        """Tokens per second of as many equal sequences, of mean length."""
+        prompt, output = (round((each.low + each.high) / 2) for each in (traffic.prompt_tokens, traffic.output_tokens))
+        prompts = random_prompts(traffic.streams, prompt, self.model.language.vocab_size, traffic.seed)
+        runs = [self.engine_run(prompts, output, traffic.speculation)[0] for _ in range(FIXED_RUNS + 1)]
+        return max(run.rate() for run in runs[1:])
+
+    def run(self, traffic: Traffic) -> list[Window]:
+        fixed = self.fixed_rate(traffic)
+        flow = _Flow(self, traffic)
+        began = flow.run()
+        windows = []
+        for number in range(traffic.windows):
+            start = began + number * traffic.seconds
+            windows.append(_window(flow.requests, self.clock.steps, start, start + traffic.seconds, fixed))
+        return windows
+
+
+class _Flow:
+    """Keeps the streams going: the end of a request submits its stream's next, on the engine's thread."""
+
+    def __init__(self, engine: TrafficBench, traffic: Traffic) -> None:
+        self.bench = engine
+        self.traffic = traffic
+        self.requests: list[Request] = []
+        self.failures: list[str] = []
+        head = engine.model.head
+        self._policy = SpeculationPolicy("off", head if isinstance(head, str) else None)
+        self._chances = [random.Random(f"{traffic.seed}/{stream}") for stream in range(traffic.streams)]
+        self._end = 0.0
+        self._open = traffic.streams
+        self._done = threading.Event()
+
+    def run(self) -> float:
+        """Returns when it began. Streams that are open at the end are finished, and counted in no window."""
+        began = time.perf_counter()
+        self._end = began + self.traffic.seconds * self.traffic.windows
+        for stream in range(self.traffic.streams):
+            self._submit(stream)
+        self._done.wait()
+        if self.failures:
+            raise BenchError(f"{len(self.failures)} requests failed: {self.failures[0]}")
+        return began
+
+    def _submit(self, stream: int) -> None:
+        chance, traffic = self._chances[stream], self.traffic
+        tokens = traffic.output_tokens.draw(chance)
+        vocab = self.bench.model.language.vocab_size
+        [prompt] = random_prompts(1, traffic.prompt_tokens.draw(chance), vocab, chance.randrange(1 << 32))
+        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=traffic.speculation)
+        self.bench.sent.append(prompt)
+        request = Request(time.perf_counter())
+        self.requests.append(request)
+
+        def sink(delta: Delta) -> None:
+            request.times += [time.perf_counter()] * len(delta.token_ids)
+            if delta.error is not None:
+                self.failures.append(delta.error)
+            if delta.finish_reason is not None:
+                request.ended = True
+                if time.perf_counter() < self._end and not self.failures:
+                    self._submit(stream)
+                else:
+                    self._open -= 1
+                    if not self._open:
+                        self._done.set()
+
+        route = self._policy.route(Prompt(prompt), sampling)
+        seq = bench_row(len(self.requests), prompt, sampling, tokens, sink, route)
+        seq.id = RequestId(f"{stream}-{len(self.requests)}")
+        self.bench.engine.submit(seq)
+
+
+def _window(
+    requests: list[Request], steps: list[tuple[float, str, float]], start: float, end: float, fixed: float
+) -> Window:
+    tokens = sum(start <= moment < end for request in requests for moment in request.times)
+    gaps = [after - before for request in requests for before, after in pairwise(request.times) if start <= after < end]
+    sent = [request for request in requests if start <= request.sent < end and request.times]
+    seconds: dict[str, float] = defaultdict(float)
+    for moment, kind, took in steps:
+        if start <= moment < end:
+            seconds[kind] += took
+    rate = tokens / (end - start)
+    return Window(
+        tokens_per_s=rate,
+        share_of_fixed=rate / fixed,
+        ttft_s=Distribution.of(request.times[0] - request.sent for request in sent),
+        inter_token_s=Distribution.of(gaps),
+        longest_gap_s=max(gaps, default=0.0),
+        requests=len(sent),
+        step_seconds={kind: round(took, 3) for kind, took in sorted(seconds.items())},
+    )
+
+
+async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch) -> list[Window]:
+    """The same traffic against a server, over HTTP. Its steps are not seen from outside."""
+    mean = [
+        Lengths.parse(str(round((each.low + each.high) / 2))) for each in (traffic.prompt_tokens, traffic.output_tokens)
+    ]
+    schedule = Schedule(concurrency=traffic.streams, duration=traffic.seconds, timeout=timeout)
+    fixed = Workload(model="", prompt_tokens=mean[0], output_tokens=mean[1], seed=traffic.seed)
+    mixed = replace(fixed, prompt_tokens=traffic.prompt_tokens, output_tokens=traffic.output_tokens)
+    [[equal]] = await bench(
+        [target], fixed, replace(schedule, duration=None, requests=2 * traffic.streams), watch=watch
+    )
+    [reports] = await bench([target], mixed, schedule, pairs=traffic.windows, watch=watch)
+    if failed := sum(sum(report.errors.values()) for report in (equal, *reports)):
+        raise BenchError(f"{failed} requests failed.")
+    return [
+        Window(
+            tokens_per_s=report.output_tokens_per_s,
+            share_of_fixed=report.output_tokens_per_s / equal.output_tokens_per_s,
+            ttft_s=report.ttft_s,
+            inter_token_s=report.inter_token_s,
+            longest_gap_s=0.0 if report.chunk_gap_s is None else report.chunk_gap_s.max,
+            requests=report.ok,
+            step_seconds={},
+        )
+        for report in reports
+    ]
+
+
+def traffic_table(title: str, windows: list[Window]) -> Table:
+    """A column for each window."""
+    table = Table(title=title)
+    table.add_column("window")
+    for number in range(1, len(windows) + 1):
+        table.add_column(str(number), justify="right")
+    table.add_row("output tokens per second", *(f"{window.tokens_per_s:.1f}" for window in windows))
+    table.add_row("share of the rate of equal sequences", *(f"{window.share_of_fixed:.2f}" for window in windows))
+    for name, figure in (("time to first token", "ttft_s"), ("inter-token latency", "inter_token_s")):
+        found = [getattr(window, figure) for window in windows]
+        for point in ("p50", "p95", "p99"):
+            cells = ("-" if each is None else f"{1e3 * getattr(each, point):.0f} ms" for each in found)
+            table.add_row(f"{name}, {point}", *cells)
+    table.add_row("longest gap", *(f"{1e3 * window.longest_gap_s:.0f} ms" for window in windows))
+    table.add_row("requests", *(str(window.requests) for window in windows))
+    totals = [sum(window.step_seconds.values()) or 1.0 for window in windows]
+    for kind in sorted({kind for window in windows for kind in window.step_seconds}):
+        shares = (window.step_seconds.get(kind, 0.0) / total for window, total in zip(windows, totals, strict=True))
+        table.add_row(f"time in steps: {kind}", *(f"{share:.0%}" for share in shares))
+    return table
+
+
+def figures(traffic: Traffic, windows: list[Window]) -> dict[str, Any]:
+    return {"traffic": asdict(traffic), "windows": [asdict(window) for window in windows]}
