@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 from PIL import Image as PictureFile
@@ -31,8 +32,10 @@ from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
 from paceline.models.vision import Vision
-from paceline.settings import Settings
 from paceline.types import Image, Prompt, RequestId, Sampling
+
+if TYPE_CHECKING:
+    from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
 HEADROOM = 0.1  # of the memory, for what is not modelled: MLX's buffer cache, copies while buffers grow

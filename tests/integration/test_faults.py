@@ -245,7 +245,7 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
         stepper.runner.prefill = broken  # type: ignore[method-assign]
     elif place == "text":
         stepper.step()
-        stepper.engine.rows[RequestId(culprit)].text.push = Breaks(None, lambda: ValueError("no text"))  # type: ignore
+        stepper.engine.seqs[RequestId(culprit)].text.push = Breaks(None, lambda: ValueError("no text"))  # type: ignore
     else:
         forward = stepper.runner.forward
 

@@ -96,7 +96,7 @@ async def test_a_start_that_fails_half_way_leaves_nothing_behind(
         if broken == "disk":
             patch.setattr("paceline.cache.tier.DiskTier.open", _raise)
         elif broken == "parser":
-            patch.setattr("paceline.runtime.choose", _raise)
+            patch.setattr("paceline.runtime.choose_format", _raise)
         with pytest.raises(PacelineError):
             await Service(failing).start()
     await until_gone(before)
