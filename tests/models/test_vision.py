@@ -245,4 +245,4 @@ def test_an_image_for_a_model_without_a_tower_is_that_row_s_error(llama: Path, h
     other = stepper.greedy("text", (5, 6, 7), 4)
     stepper.finish()
     assert (heard.finish_reason, other.finish_reason) == ("error", "length")
-    assert heard.deltas[-1].error == "a picture reached a model without a vision tower"
+    assert heard.deltas[-1].error == "an image reached a model without a vision tower"
