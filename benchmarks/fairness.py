@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.models import Bench
-from paceline.bench.offline import bench_row, random_prompts
+from paceline.bench.offline import random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
 from paceline.cache.prefix import PrefixCache
@@ -28,8 +28,7 @@ from paceline.engine.core import EngineCore
 from paceline.engine.policy import POLICIES, PolicyName
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
-from paceline.engine.speculation_policy import SpeculationPolicy
-from paceline.types import Delta, Prompt, RequestId, Sampling
+from paceline.types import Delta, Sampling
 
 CACHE = 2 << 30  # bytes that prefixes may take
 PATIENCE = 1800.0  # seconds for one part of the run
@@ -142,17 +141,13 @@ class FairnessBench(Bench):
     def submit(self, tenant: str, requests: Requests, waits: _Waits, seed: int) -> list[sequence.Sequence]:
         """All of a user's requests, each when it is due."""
         sampling = Sampling(temperature=0, max_tokens=requests.output, ignore_eos=True, speculation="off")
-        head = self.model.head
-        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
         prompts = random_prompts(requests.count, requests.prompt, self.model.language.vocab_size, seed)
         waits.open_rows += requests.count
         seqs = []
         begun = time.perf_counter()
         for place, prompt in enumerate(prompts):
             name = f"{tenant}-{place}"
-            route = router.route(Prompt(prompt), sampling)
-            seq = bench_row(place, prompt, sampling, requests.output, partial(waits.sink, name), route)
-            seq.id, seq.request = RequestId(name), replace(seq.request, id=RequestId(name), tenant=tenant)
+            seq = self.sequence(name, prompt, sampling, partial(waits.sink, name), tenant=tenant)
             seq.prefix.key = self.reuse.cache_key(seq.prompt)
             seqs.append(seq)
         for place, seq in enumerate(seqs):

@@ -22,15 +22,14 @@ from typing import Any
 import mlx.core as mx
 
 from benchmarks.models import Bench
-from paceline.bench.offline import bench_row, random_prompts
+from paceline.bench.offline import random_prompts
 from paceline.cache.disk import Disk
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.engine.core import EngineCore
 from paceline.engine.prefix_manager import PrefixManager
-from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.errors import PacelineError
-from paceline.types import Delta, Prompt, Sampling, Speculation
+from paceline.types import Delta, Sampling, Speculation
 
 TAIL = 32  # tokens of a prompt that are its own
 GIGABYTES = 8.0  # that prefixes may take, in memory and on disk
@@ -189,11 +188,9 @@ class PrefixBench(Bench):
     def restore(self, prompt: tuple[int, ...], shared: int) -> float:
         """Seconds on the engine's thread, until the device has what a row that goes on after `shared` needs."""
         sampling = Sampling(temperature=0, max_tokens=1, speculation=self.speculation)
-        head = self.model.head
-        route = SpeculationPolicy("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
 
         def run() -> float:
-            row = bench_row(0, prompt, sampling, 1, _ignore, route, (shared,))
+            row = self.sequence("bench", prompt, sampling, _ignore, boundaries=(shared,))
             self.reuse.on_arrival(row)
             mx.synchronize()
             begun = time.perf_counter()

@@ -21,7 +21,7 @@ from mlx.utils import tree_flatten
 from benchmarks.models import Bench, model_of
 from benchmarks.shapes import SHAPES, random_model
 from paceline import platform
-from paceline.bench.offline import Trace, bench_row, random_prompts
+from paceline.bench.offline import Trace, random_prompts
 from paceline.cache.budget import Budget
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine import sequence
@@ -30,12 +30,11 @@ from paceline.engine.forward import DEVICES
 from paceline.engine.prefill_budget import SparseBudget
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.warmup import warm_up
 from paceline.errors import LoadError, PacelineError
 from paceline.models.loader import LoadedModel
 from paceline.sparse.rules import SHORTEST, Rules
-from paceline.types import Prompt, RequestId, Sampling
+from paceline.types import Sampling
 
 EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")  # of which a prompt's tokens use a sequence each, or none
 CHARACTERS = 8  # a token of text has fewer, on average
@@ -161,12 +160,8 @@ class SparseBench(Bench):
             specprefill=keep is not None,
             specprefill_keep=keep,
         )
-        head = self.model.head
-        route = SpeculationPolicy("off", head if isinstance(head, str) else None).route(Prompt(prompt), sampling)
         place = len(trace.times)
-        seq = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
-        seq.id = RequestId(f"{name}-{place}")
-        return seq
+        return self.sequence(f"{name}-{place}", prompt, sampling, trace.sink(place))
 
 
 def weights(model: LoadedModel) -> int:

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from paceline.bench.offline import Bench, bench_row, random_prompts
+from paceline.bench.offline import Bench, random_prompts
 from paceline.engine.draft_length import bucket
 from paceline.engine.in_flight import InFlightStep
 from paceline.engine.runner import Runner
-from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Delta, Sampling, Speculation
 
 # Operations that only look at an array another way, and run nothing.
@@ -140,9 +139,9 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
     def run() -> dict[int, int]:
         runner = bench.runner
         counting = _Counting(runner.model, runner.grouping, traces=runner.forward.traces)
-        sampling, route = Sampling(temperature=0, ignore_eos=True), SpeculationMode(None, "bench")
+        sampling = Sampling(temperature=0, max_tokens=1 << 20, ignore_eos=True, speculation="auto")
         prompts = random_prompts(rows, 8, 100)
-        riders = [bench_row(place, prompt, sampling, 1 << 20, _ignore, route) for place, prompt in enumerate(prompts)]
+        riders = [bench.sequence(str(place), prompt, sampling, _ignore) for place, prompt in enumerate(prompts)]
         for row in riders:
             counting._prefill(row, 0, 7)
             row.computed.tokens = 7

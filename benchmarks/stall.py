@@ -16,13 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.models import Bench
-from paceline.bench.offline import Trace, bench_row, random_prompts
+from paceline.bench.offline import Trace, random_prompts
 from paceline.bench.report import Distribution, duration
 from paceline.bench.wire import BenchError
 from paceline.engine import sequence
 from paceline.engine.prefill_budget import PrefillBudget
-from paceline.engine.speculation_policy import SpeculationPolicy
-from paceline.types import Prompt, RequestId, Sampling
+from paceline.types import Sampling
 
 PATIENCE = 600.0  # seconds for streams to start, and to end
 WARM = 8  # tokens of each stream before the prompts come
@@ -104,15 +103,10 @@ class StallBench(Bench):
 
     def _rows(self, name: str, prompts: Sequence[tuple[int, ...]], limit: int, trace: Trace) -> list[sequence.Sequence]:
         sampling = Sampling(temperature=0, max_tokens=limit, ignore_eos=True, speculation="off")
-        head = self.model.head
-        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
-        seqs = []
-        for place, prompt in enumerate(prompts):
-            route = router.route(Prompt(prompt), sampling)
-            seq = bench_row(place, prompt, sampling, limit, trace.sink(place), route)
-            seq.id = RequestId(f"{name}-{place}")
-            seqs.append(seq)
-        return seqs
+        return [
+            self.sequence(f"{name}-{place}", prompt, sampling, trace.sink(place))
+            for place, prompt in enumerate(prompts)
+        ]
 
     def _until(self, done: Callable[[], bool], seconds: float) -> None:
         deadline = time.perf_counter() + seconds

@@ -244,12 +244,19 @@ def serve(
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
     """
-    for each in (signal.SIGINT, signal.SIGTERM):  # until uvicorn has handlers of its own: imports take seconds
-        signal.signal(each, lambda *_: os._exit(0))
-    if settings.port:
-        preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
     with _signals_end_it():
-        _serve(settings, continuous_batching, enable_mtp, mllm)
+        if settings.port:
+            preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
+        _start(settings)
+        taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
+        if given := [flag for flag, on in taken if on]:
+            logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
+
+        from paceline.progress import LoadProgress
+        from paceline.server import app as server
+        from paceline.service import Service
+
+        server.run(Service(settings, LoadProgress()), settings)
 
 
 @contextmanager
@@ -261,19 +268,6 @@ def _signals_end_it() -> Iterator[None]:
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
-
-
-def _serve(settings: Settings, *taken_flags: bool) -> None:
-    _start(settings)
-    taken = zip(VLLM_MLX_FLAGS, taken_flags, strict=True)
-    if given := [flag for flag, on in taken if on]:
-        logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
-
-    from paceline.progress import LoadProgress
-    from paceline.server import app as server
-    from paceline.service import Service
-
-    server.run(Service(settings, LoadProgress()), settings)
 
 
 @app.command(epilog=SETTINGS_HELP)

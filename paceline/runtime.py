@@ -68,7 +68,7 @@ class Runtime:
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
             max_draft=settings.max_draft,
-            no_head=self.startup.router.no_head,
+            no_head=self.startup.speculation_policy.no_head,
             no_sparse=self.startup.no_sparse,
             reads_sparsely=settings.specprefill == "auto",
         )
@@ -147,7 +147,7 @@ class Runtime:
                 prompt,
                 sampling,
                 max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
-                speculation=self.startup.router.route(prompt, sampling),
+                speculation=self.startup.speculation_policy.mode(prompt, sampling),
                 eos_ids=tokenizer.eos_ids,
                 tenant=request.tenant,
                 priority=request.priority,

@@ -241,7 +241,7 @@ class Service:
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
                     info = PromptInfo(
-                        prompt.token_ids, route=runtime.startup.router.route(prompt, request.sampling).reason
+                        prompt.token_ids, route=runtime.startup.speculation_policy.mode(prompt, request.sampling).reason
                     )
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return

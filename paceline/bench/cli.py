@@ -289,9 +289,9 @@ def traffic(
     seconds: Annotated[float, option("Load", "SECONDS", "Of each window.", min=0.1)] = 60.0,
     windows: Annotated[int, option("Load", "N", "Windows, one after another.", min=1)] = 3,
     seed: Annotated[int, option("Load", "N", "Of prompts and lengths.")] = 0,
-    speculation: Annotated[str, option("Engine", "off|auto|1..8", "Draft tokens in every step.")] = "off",
-    layout: Layout = "auto",
-    compile: Traces = True,
+    speculation: Annotated[
+        str | None, option("Load", "off|auto|1..8", "Draft tokens in every step.", default="off; a server's own")
+    ] = None,
     output: JsonFile = None,
 ) -> None:
     """Streams of mixed lengths, always N in flight: what changing shapes cost, window by window.
@@ -312,15 +312,14 @@ def traffic(
 
     from paceline.bench.prompts import Lengths
     from paceline.bench.serve import Target
-    from paceline.bench.traffic import Traffic, TrafficBench, figures, served, traffic_table
+    from paceline.bench.traffic import Traffic, TrafficBench, figures, parse_speculation, served, traffic_table
     from paceline.bench.wire import Address, BenchError
     from paceline.models.files import DEFAULT_FOLDER, DEFAULT_MODEL
 
-    if speculation not in ("off", "auto") and not speculation.isdecimal():
-        raise BenchError(f"--speculation is {speculation!r}: give off, auto or a number.")
-    draft = int(speculation) if speculation.isdecimal() else speculation
+    if url is None and api_key is not None:
+        raise BenchError("--api-key is for a server: give --url too.")
     lengths = Lengths.parse(prompt_tokens), Lengths.parse(output_tokens)
-    load = Traffic(streams, *lengths, seconds, windows, draft, seed)  # type: ignore[arg-type]
+    load = Traffic(streams, *lengths, seconds, windows, parse_speculation(speculation), seed)
     console = Console(stderr=output == Path("-"))
     if url is not None:
         address = Address.parse(url, api_key)
@@ -329,7 +328,7 @@ def traffic(
         name = address.authority
     else:
         name = model or DEFAULT_MODEL
-        engine = TrafficBench(model or str(DEFAULT_FOLDER), layout=layout, compile=compile)
+        engine = TrafficBench(model or str(DEFAULT_FOLDER))
         with console.status(f"{name}: {windows} windows of {seconds:g} s"), engine:
             found = engine.run(load)
     console.print(traffic_table(f"{name}: {streams} streams, prompts {lengths[0]}, answers {lengths[1]}", found))

@@ -25,7 +25,7 @@ from paceline.engine import sequence
 from paceline.engine.core import EngineCore
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
-from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
+from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import check_steps
 from paceline.models import check
@@ -36,26 +36,6 @@ from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 def random_prompts(count: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
     rng = np.random.default_rng(seed)
     return [tuple(rng.integers(0, vocab, tokens).tolist()) for _ in range(count)]
-
-
-def bench_row(
-    place: int,
-    prompt: tuple[int, ...],
-    sampling: Sampling,
-    limit: int,
-    sink: Callable[[Delta], None],
-    route: SpeculationMode,
-    boundaries: tuple[int, ...] = (),
-) -> sequence.Sequence:
-    """A sequence without a tokenizer: every token is an x."""
-    text = TextStream(ByteDetokenizer(lambda _: b"x"))
-    return sequence.Sequence(
-        sequence.EngineRequest(
-            RequestId(f"bench-{place}"), Prompt(prompt, boundaries=boundaries), sampling, limit, route
-        ),
-        text,
-        sink,
-    )
 
 
 @dataclass(slots=True)
@@ -139,6 +119,28 @@ class Bench:
         """Run something on the thread that owns MLX, while the engine is idle."""
         return self.engine.call(work).result(timeout=3600)
 
+    def sequence(
+        self,
+        name: str,
+        prompt: tuple[int, ...],
+        sampling: Sampling,
+        sink: Callable[[Delta], None],
+        *,
+        boundaries: tuple[int, ...] = (),
+        tenant: str = "",
+    ) -> sequence.Sequence:
+        """A sequence without a tokenizer: every token is an x."""
+        no_head = self.model.head if isinstance(self.model.head, str) else None
+        request = sequence.EngineRequest(
+            RequestId(name),
+            Prompt(prompt, boundaries=boundaries),
+            sampling,
+            sampling.max_tokens or 0,
+            SpeculationPolicy("off", no_head).mode(Prompt(prompt), sampling),
+            tenant=tenant,
+        )
+        return sequence.Sequence(request, TextStream(ByteDetokenizer(lambda _: b"x")), sink)
+
     # -- what is measured
 
     def engine_run(
@@ -152,13 +154,9 @@ class Bench:
         """All prompts at once through the engine; returns the trace and the seconds to the last token."""
         trace = Trace()
         sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
-        head = self.model.head
-        router = SpeculationPolicy("off", head if isinstance(head, str) else None)
         begun = trace.begun = time.perf_counter()
         seqs = [
-            bench_row(
-                place, prompt, sampling, tokens, trace.sink(place), router.route(Prompt(prompt), sampling), boundaries
-            )
+            self.sequence(f"bench-{place}", prompt, sampling, trace.sink(place), boundaries=boundaries)
             for place, prompt in enumerate(prompts)
         ]
         for seq in seqs:

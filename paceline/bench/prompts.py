@@ -76,6 +76,10 @@ class Lengths:
             raise BenchError(f"{text!r} is no length: give tokens like 512, or a range like 128:1024")
         return cls(ends[0], ends[-1])
 
+    @property
+    def mean(self) -> int:
+        return round((self.low + self.high) / 2)
+
     def draw(self, chance: random.Random) -> int:
         return chance.randint(self.low, self.high)
 

@@ -20,14 +20,13 @@ from typing import Any
 from rich.table import Table
 
 from paceline.bench.load import Schedule
-from paceline.bench.offline import Bench, bench_row, random_prompts
+from paceline.bench.offline import Bench, random_prompts
 from paceline.bench.prompts import Lengths, Workload
 from paceline.bench.report import Distribution
 from paceline.bench.serve import Target, Watch, bench
 from paceline.bench.wire import BenchError
 from paceline.engine.core import EngineCore
-from paceline.engine.speculation_policy import SpeculationPolicy
-from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.types import MOST_DRAFTED, Delta, Sampling, Speculation
 
 FIXED_RUNS = 2  # of equal sequences, after one to warm up
 
@@ -39,15 +38,15 @@ class Traffic:
     output_tokens: Lengths = Lengths(32, 256)
     seconds: float = 60.0  # of each window
     windows: int = 3
-    speculation: Speculation = "off"
+    speculation: Speculation | None = None  # None: off in the engine; a server decides for itself
     seed: int = 0
 
 
 @dataclass(slots=True)
 class Request:
     sent: float
+    prompt_tokens: int
     times: list[float] = field(default_factory=list)  # of its tokens
-    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,6 @@ class TrafficBench(Bench):
     def __init__(self, source: str, **options: Any) -> None:
         super().__init__(source, **options)
         self.clock = StepClock()
-        self.sent: list[tuple[int, ...]] = []  # prompts
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         core = super()._build(wake)
@@ -96,9 +94,13 @@ class TrafficBench(Bench):
 
     def fixed_rate(self, traffic: Traffic) -> float:
         """Tokens per second of as many equal sequences, of mean length."""
-        prompt, output = (round((each.low + each.high) / 2) for each in (traffic.prompt_tokens, traffic.output_tokens))
-        prompts = random_prompts(traffic.streams, prompt, self.model.language.vocab_size, traffic.seed)
-        runs = [self.engine_run(prompts, output, traffic.speculation)[0] for _ in range(FIXED_RUNS + 1)]
+        prompts = random_prompts(
+            traffic.streams, traffic.prompt_tokens.mean, self.model.language.vocab_size, traffic.seed
+        )
+        runs = [
+            self.engine_run(prompts, traffic.output_tokens.mean, traffic.speculation or "off")[0]
+            for _ in range(FIXED_RUNS + 1)
+        ]
         return max(run.rate() for run in runs[1:])
 
     def run(self, traffic: Traffic) -> list[Window]:
@@ -120,8 +122,6 @@ class _Flow:
         self.traffic = traffic
         self.requests: list[Request] = []
         self.failures: list[str] = []
-        head = engine.model.head
-        self._policy = SpeculationPolicy("off", head if isinstance(head, str) else None)
         self._chances = [random.Random(f"{traffic.seed}/{stream}") for stream in range(traffic.streams)]
         self._end = 0.0
         self._open = traffic.streams
@@ -143,9 +143,8 @@ class _Flow:
         tokens = traffic.output_tokens.draw(chance)
         vocab = self.bench.model.language.vocab_size
         [prompt] = random_prompts(1, traffic.prompt_tokens.draw(chance), vocab, chance.randrange(1 << 32))
-        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=traffic.speculation)
-        self.bench.sent.append(prompt)
-        request = Request(time.perf_counter())
+        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=traffic.speculation or "off")
+        request = Request(time.perf_counter(), len(prompt))
         self.requests.append(request)
 
         def sink(delta: Delta) -> None:
@@ -153,7 +152,6 @@ class _Flow:
             if delta.error is not None:
                 self.failures.append(delta.error)
             if delta.finish_reason is not None:
-                request.ended = True
                 if time.perf_counter() < self._end and not self.failures:
                     self._submit(stream)
                 else:
@@ -161,10 +159,8 @@ class _Flow:
                     if not self._open:
                         self._done.set()
 
-        route = self._policy.route(Prompt(prompt), sampling)
-        seq = bench_row(len(self.requests), prompt, sampling, tokens, sink, route)
-        seq.id = RequestId(f"{stream}-{len(self.requests)}")
-        self.bench.engine.submit(seq)
+        name = f"{stream}-{len(self.requests)}"
+        self.bench.engine.submit(self.bench.sequence(name, prompt, sampling, sink))
 
 
 def _window(
@@ -189,13 +185,26 @@ def _window(
     )
 
 
+def parse_speculation(text: str | None) -> Speculation | None:
+    match text:
+        case None | "off" | "auto":
+            return text
+    if text.isdecimal() and 1 <= int(text) <= MOST_DRAFTED:
+        return int(text)
+    raise BenchError(f"--speculation is {text!r}: give off, auto or 1 to {MOST_DRAFTED}.")
+
+
 async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch) -> list[Window]:
     """The same traffic against a server, over HTTP. Its steps are not seen from outside."""
-    mean = [
-        Lengths.parse(str(round((each.low + each.high) / 2))) for each in (traffic.prompt_tokens, traffic.output_tokens)
-    ]
+    prompt, output = traffic.prompt_tokens.mean, traffic.output_tokens.mean
     schedule = Schedule(concurrency=traffic.streams, duration=traffic.seconds, timeout=timeout)
-    fixed = Workload(model="", prompt_tokens=mean[0], output_tokens=mean[1], seed=traffic.seed)
+    fixed = Workload(
+        model="",
+        prompt_tokens=Lengths(prompt, prompt),
+        output_tokens=Lengths(output, output),
+        seed=traffic.seed,
+        extra={} if traffic.speculation is None else {"speculation": traffic.speculation},
+    )
     mixed = replace(fixed, prompt_tokens=traffic.prompt_tokens, output_tokens=traffic.output_tokens)
     [[equal]] = await bench(
         [target], fixed, replace(schedule, duration=None, requests=2 * traffic.streams), watch=watch

@@ -33,7 +33,7 @@ class SpeculationPolicy:
     setting: Speculation = "auto"
     no_head: str | None = None
 
-    def route(self, prompt: Prompt, sampling: Sampling) -> SpeculationMode:
+    def mode(self, prompt: Prompt, sampling: Sampling) -> SpeculationMode:
         asked = sampling.speculation
         wanted, who = (self.setting, "the server") if asked is None else (asked, "the request")
         if self.no_head is not None:

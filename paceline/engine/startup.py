@@ -48,7 +48,7 @@ class Startup:
     vocab_size: int
     embedding_size: int | None  # None: this model gives no embeddings
     vision: Vision | None
-    router: SpeculationPolicy
+    speculation_policy: SpeculationPolicy
     admission: Admission
     memory: RequestMemory
     model: ModelInfo
@@ -124,7 +124,7 @@ class Startup:
         chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.router = SpeculationPolicy(settings.speculation, no_head)
+        self.speculation_policy = SpeculationPolicy(settings.speculation, no_head)
         info = self.model = ModelInfo(
             name=settings.served_model_name or settings.model or DEFAULT_MODEL,
             family=model.config["model_type"],

@@ -9,7 +9,17 @@ from typer.testing import CliRunner
 
 from paceline.bench.cli import app
 from paceline.bench.prompts import Lengths
-from paceline.bench.traffic import Request, StepClock, Traffic, TrafficBench, _window, traffic_table
+from paceline.bench.traffic import (
+    Request,
+    StepClock,
+    Traffic,
+    TrafficBench,
+    _Flow,
+    _window,
+    parse_speculation,
+    traffic_table,
+)
+from paceline.bench.wire import BenchError
 
 if TYPE_CHECKING:
     from tests.bench.conftest import Serve
@@ -17,32 +27,25 @@ if TYPE_CHECKING:
 SHORT = Traffic(3, Lengths(4, 24), Lengths(3, 12), seconds=0.4, windows=2)
 
 
-def test_every_window_has_the_figures_of_a_stream(llama: Path) -> None:
+def test_every_window_has_the_figures_of_its_streams(llama: Path) -> None:
     with TrafficBench(str(llama), prefill_chunk=16) as bench:
-        windows = bench.run(SHORT)
-    assert len(windows) == 2 and all(window.tokens_per_s > 0 and window.requests for window in windows)
-    for window in windows:
-        assert window.ttft_s is not None and window.inter_token_s is not None
-        assert window.longest_gap_s >= window.inter_token_s.p99
-        assert window.share_of_fixed > 0
-        assert sum(window.step_seconds.values()) <= 1.5 * SHORT.seconds
-    kinds = {kind for window in windows for kind in window.step_seconds}
-    assert {"decode, known shape", "prefill, new shape"} <= kinds
-    assert len(traffic_table("traffic", windows).columns) == 1 + len(windows)
+        first, second = bench.run(SHORT)
+    assert first.requests >= SHORT.streams and first.ttft_s is not None
+    assert {kind for _, kind, _ in bench.clock.steps} >= {"decode, known shape", "prefill, new shape"}
+    assert len(traffic_table("traffic", [first, second]).columns) == 3
 
 
 def test_the_same_seed_sends_the_same_requests(llama: Path) -> None:
     with TrafficBench(str(llama), prefill_chunk=16) as bench:
-        lengths = []
-        for _ in range(2):
-            bench.run(SHORT)
-            lengths.append([len(seq) for seq in bench.sent[: SHORT.streams]])
-            bench.sent.clear()
-    assert lengths[0] == lengths[1] and len(set(lengths[0])) > 1
+        flows = [_Flow(bench, SHORT), _Flow(bench, SHORT)]
+        for flow in flows:
+            flow.run()
+    first, second = ([request.prompt_tokens for request in flow.requests[: SHORT.streams]] for flow in flows)
+    assert first == second and len(set(first)) > 1
 
 
 def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> None:
-    early, late = Request(sent=0.5, times=[1.0, 2.5, 3.0]), Request(sent=2.0, times=[3.5])
+    early, late = Request(0.5, 10, [1.0, 2.5, 3.0]), Request(2.0, 10, [3.5])
     steps = [(1.0, "decode, new shape", 0.5), (2.5, "decode, known shape", 0.25), (4.5, "decode, known shape", 9.0)]
     window = _window([early, late], steps, 2.0, 4.0, fixed=3.0)
     assert (window.tokens_per_s, window.share_of_fixed, window.requests) == (1.5, 0.5, 1)
@@ -70,6 +73,12 @@ def test_a_server_has_the_same_traffic(fake: Serve, monkeypatch: pytest.MonkeyPa
     assert len(document["windows"]) == 2 and document["traffic"]["streams"] == 2
 
 
-def test_a_strange_speculation_is_refused() -> None:
-    result = CliRunner().invoke(app, ["traffic", "--speculation", "deep"])
-    assert result.exit_code != 0
+@pytest.mark.parametrize("arguments", [("--speculation", "deep"), ("--speculation", "9"), ("--api-key", "k")])
+def test_what_cannot_be_honoured_is_refused(arguments: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["traffic", *arguments])
+    assert isinstance(result.exception, BenchError) and arguments[0] in str(result.exception)
+
+
+@pytest.mark.parametrize(("text", "meant"), [(None, None), ("off", "off"), ("auto", "auto"), ("3", 3)])
+def test_speculation_is_read(text: str | None, meant: object) -> None:
+    assert parse_speculation(text) == meant

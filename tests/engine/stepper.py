@@ -95,7 +95,7 @@ class Stepper:
         heard = self.heard[name] = Heard()
         limit = sampling.max_tokens if sampling.max_tokens is not None else 64
         text = TextStream(ByteDetokenizer(lambda token: b"<%d>" % token), sampling.stop)
-        route = self.router.route(prompt, sampling)
+        route = self.router.mode(prompt, sampling)
         sink = heard.deltas.append
         self.add(
             sequence.Sequence(

@@ -22,7 +22,7 @@ def seq(speculation: Speculation = "auto", *, limit: int = 10**9, prompt: int = 
     text = TextStream(ByteDetokenizer(lambda token: b""))
     ids = Prompt((0,) * prompt)
     return sequence.Sequence(
-        sequence.EngineRequest(RequestId("row"), ids, asked, limit, ROUTER.route(ids, asked)), text, lambda delta: None
+        sequence.EngineRequest(RequestId("row"), ids, asked, limit, ROUTER.mode(ids, asked)), text, lambda delta: None
     )
 
 

@@ -45,7 +45,7 @@ def test_routing_needs_no_mlx() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_and_images_draft_as_deep_as_it_pays_and_say_what_they_are(kind: str) -> None:
-    assert SpeculationPolicy("auto").route(KINDS[kind], asks()) == SpeculationMode(
+    assert SpeculationPolicy("auto").mode(KINDS[kind], asks()) == SpeculationMode(
         None, f"drafts as deep as it pays: {kind}"
     )
 
@@ -53,18 +53,18 @@ def test_text_and_images_draft_as_deep_as_it_pays_and_say_what_they_are(kind: st
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fixed_draft_length_says_who_fixed_it(kind: str) -> None:
     prompt = KINDS[kind]
-    assert SpeculationPolicy(3).route(prompt, asks()) == SpeculationMode(
+    assert SpeculationPolicy(3).mode(prompt, asks()) == SpeculationMode(
         3, f"drafts 3 a step, as the server says: {kind}"
     )
-    assert SpeculationPolicy("auto").route(prompt, asks(5)) == SpeculationMode(
+    assert SpeculationPolicy("auto").mode(prompt, asks(5)) == SpeculationMode(
         5, f"drafts 5 a step, as the request says: {kind}"
     )
 
 
 @pytest.mark.parametrize("prompt", KINDS.values(), ids=["text", "pictures"])
 def test_off_says_who_said_so(prompt: Prompt) -> None:
-    assert SpeculationPolicy("off").route(prompt, asks()) == SpeculationMode(0, "plain: the server says so")
-    assert SpeculationPolicy("auto").route(prompt, asks("off")) == SpeculationMode(0, "plain: the request says so")
+    assert SpeculationPolicy("off").mode(prompt, asks()) == SpeculationMode(0, "plain: the server says so")
+    assert SpeculationPolicy("auto").mode(prompt, asks("off")) == SpeculationMode(0, "plain: the request says so")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -72,7 +72,7 @@ def test_off_says_who_said_so(prompt: Prompt) -> None:
 def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
     setting: Speculation, asked: Speculation
 ) -> None:
-    route = SpeculationPolicy(setting).route(TEXT, asks(asked))
+    route = SpeculationPolicy(setting).mode(TEXT, asks(asked))
     assert route.draft_length == {"off": 0, "auto": None, 3: 3}[asked]
     assert "server" not in route.reason
 
@@ -81,12 +81,12 @@ def test_what_the_request_says_is_stronger_than_what_the_server_is_set_to(
 @pytest.mark.parametrize("asked", [None, *SETTINGS])
 def test_a_model_without_a_head_never_drafts_and_says_why(setting: Speculation, asked: Speculation | None) -> None:
     router = SpeculationPolicy(setting, "the checkpoint has no MTP head")
-    assert router.route(TEXT, asks(asked)) == SpeculationMode(0, "plain: the checkpoint has no MTP head")
+    assert router.mode(TEXT, asks(asked)) == SpeculationMode(0, "plain: the checkpoint has no MTP head")
 
 
 @pytest.mark.parametrize("setting", ["auto", 3])
 def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -> None:
-    route = SpeculationPolicy(setting).route(TEXT, asks(max_tokens=0, prompt_logprobs=0))
+    route = SpeculationPolicy(setting).mode(TEXT, asks(max_tokens=0, prompt_logprobs=0))
     assert route == SpeculationMode(0, "plain: nothing is generated")
 
 
@@ -148,7 +148,7 @@ async def test_the_reason_is_the_same_through_all_four_calls(
     if router.no_head is not None and isinstance(asked, int):
         await refused(service.chat(chat), service.generate(text))
         return
-    expected = router.route(TEXT, sampling).reason
+    expected = router.mode(TEXT, sampling).reason
     assert (await service.chat(chat)).prompt.route == expected
     assert (await service.generate(text)).prompt.route == expected
     assert await reasons(service.stream_chat(chat)) == [expected]
@@ -160,7 +160,7 @@ async def test_every_choice_has_the_reason(served: tuple[Service, SpeculationPol
     service, router = served
     sampling = asks(temperature=1, seed=3, max_tokens=4)
     request = ChatRequest(MESSAGES, sampling, n=3)
-    expected = router.route(TEXT, sampling).reason
+    expected = router.mode(TEXT, sampling).reason
     assert await reasons(service.stream_chat(request)) == [expected] * 3
     assert (await service.chat(request)).prompt.route == expected
 
@@ -179,7 +179,7 @@ async def test_for_images_chat_and_stream_chat_have_the_same_reason(
     if router.no_head is not None and isinstance(asked, int):
         await refused(service.chat(request))
         return
-    expected = router.route(PICTURED, sampling).reason
+    expected = router.mode(PICTURED, sampling).reason
     completion = await service.chat(request)
     assert completion.choices[0].finish_reason in ("length", "stop")
     assert completion.prompt.route == expected
