@@ -143,8 +143,7 @@ def launches(bench: Bench, depths: Sequence[int], rows: int = 1) -> dict[int, in
         prompts = random_prompts(rows, 8, 100)
         riders = [bench.sequence(str(place), prompt, sampling, _ignore) for place, prompt in enumerate(prompts)]
         for row in riders:
-            counting._prefill(row, 0, 7)
-            row.computed.tokens = 7
+            counting.prefill(row, 7)
         found = {}
         for depth in depths:
             for _ in range(8):  # past the steps that come before a trace

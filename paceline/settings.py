@@ -41,6 +41,7 @@ ALIASES = {"max_rows": "max_num_seqs"}  # other names, which every source takes 
 ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
+ShapeBucketing = Literal["auto", "on", "off"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Pooling = Literal["mean", "last"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -197,6 +198,11 @@ class Settings(BaseModel):
     )
     kv_layout: KVLayout = setting(
         "LAYOUT", "auto", "How the sequences' keys and values lie in memory; auto: what is faster on this device."
+    )
+    shape_buckets: ShapeBucketing = setting(
+        "MODE",
+        "auto",
+        "Pad batches, prompts and buffers to a few sizes, so that a GPU sees no new shapes; auto: on a GPU.",
     )
     dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
     speculation: SpeculationMode = setting(

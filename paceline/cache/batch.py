@@ -7,6 +7,10 @@ behind, and only a step of fixed shape can follow: it adds what is `unsynced` on
 
 Rows join from another batch (a row is prefilled in a batch of its own) and leave between any two steps. The position of
 a row's next token is its length plus its delta: 0 for plain text, negative after images under M-RoPE.
+
+Where shapes come from buckets (cache/shape_buckets), a batch has padding: rows that are not `active` stay at length 0,
+and the next row to join takes the place of one; a prefill pass is wider than its prompts, and row i keeps its first
+`valid[i]` tokens. Padding tokens are written past the end of a row, where nothing reads them.
 """
 
 from __future__ import annotations
@@ -22,12 +26,13 @@ from paceline.cache.layers import (
     AttentionCache,
     CacheGroup,
     LayerCache,
+    RaggedMask,
     StateCache,
     UnsupportedUse,
     attention_mask,
-    causal_mask,
+    joined,
 )
-from paceline.cache.slot_plan import Change, Group, Grouping, SlotPlan
+from paceline.cache.slot_plan import Change, Group, Grouping, GroupPlacement, Placement, SlotPlan
 
 RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is not synced
 
@@ -43,22 +48,17 @@ class LayerPlan:
     parts: tuple[LayerPlan, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a row went: its index in the batch, and the group it shares (None: one of its own)."""
-
-    row: int
-    group: int | None
-
-
 @dataclass(slots=True)
 class _Step:
-    """Per-step values that all layers share, computed once. `ends` is set in a step of fixed shape only."""
+    """Per-step values that all layers share, computed once. `ends`: buffers are read whole, and these say how far."""
 
     width: int
     offset: Any
     tentative: bool = False
     ends: dict[int | None, mx.array] | None = None
+    fixed: bool = False  # nothing but shapes may enter the graph
+    valid: mx.array | None = None  # tokens of each row that are not padding; None: all
+    counts: Sequence[int] | None = None  # the same on the host
     masks: dict[tuple[int | None, int], Any] = field(default_factory=dict)
     slots: dict[tuple[int | None, int], Any] = field(default_factory=dict)
 
@@ -66,10 +66,13 @@ class _Step:
 class Batch:
     """Rows of one model that step together. `rows` counts them; `lengths` are the committed tokens of each."""
 
-    def __init__(self, plans: Sequence[LayerPlan], grouping: Grouping, rows: int = 1) -> None:
+    def __init__(self, plans: Sequence[LayerPlan], grouping: Grouping, rows: int = 1, *, ragged: bool = False) -> None:
+        self.plans = plans
         self.grouping = grouping
         self.lengths = [0] * rows
         self.deltas = [0] * rows
+        self.active = [True] * rows  # False: padding
+        self.ragged = ragged  # a kernel attends to rows of any length in one buffer, without a mask
         self.kept: mx.array | None = None  # tokens that each row keeps of those pending in state layers
         self.unsynced: list[mx.array] = []  # tokens each row kept, step by step, that the host has not read yet
         self._unsynced_most: list[int] = []  # the most that each of these can be
@@ -82,7 +85,7 @@ class Batch:
         self.near: int | None = None
         # Memory is short: buffers are copied layer by layer (see `evaluate`).
         self.low_memory = False
-        self._placed: dict[int | None, tuple[Literal["new", "same"], int, int]] = {}
+        self._placed: dict[int | None, GroupPlacement] = {}
         self._step: _Step | None = None
 
     def _layer(self, plan: LayerPlan, rows: int) -> LayerCache:
@@ -94,7 +97,7 @@ class Batch:
         if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
             groups = [Group(first, size, 0, [0] * size) for first in range(0, rows, size)]
-            slot_plan = self.slot_plans[plan.window] = SlotPlan(plan.window, groups)
+            slot_plan = self.slot_plans[plan.window] = SlotPlan(plan.window, groups, self.grouping.buckets)
         return AttentionCache(self, slot_plan)
 
     @property
@@ -103,23 +106,37 @@ class Batch:
 
     # -- one step
 
-    def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
-        """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
+    def begin(
+        self, width: int, positions: Any = None, *, tentative: bool = False, valid: Sequence[int] | None = None
+    ) -> None:
+        """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions);
+        `valid`: how many of its tokens each row keeps, the others are padding."""
         if self.unsynced:
             raise RuntimeError("lengths must be synced with the host before a step like this")
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
-        self._open(_Step(width, offset, tentative))
+        ends = None
+        if self._attends_ragged:
+            ends = {window: mx.array(self.ends(plan), dtype=mx.int32) for window, plan in self.slot_plans.items()}
+        counts = None if valid is None or all(count == width for count in valid) else list(valid)
+        array = None if counts is None else mx.array(counts, dtype=mx.int32)
+        self._open(_Step(width, offset, tentative, ends, valid=array, counts=counts))
 
     def begin_fixed(
-        self, width: int, offset: mx.array, ends: dict[int | None, mx.array], *, tentative: bool = False
+        self,
+        width: int,
+        offset: mx.array,
+        ends: dict[int | None, mx.array],
+        *,
+        tentative: bool = False,
+        valid: mx.array | None = None,
     ) -> None:
         """Open a step whose lengths are arrays and whose buffers are read whole.
 
         Its graph depends on shapes only, so that it can be traced once and run many times (engine/forward). The
         caller has reserved the room. `ends` has, for each slot plan, the slot that each row writes next.
         """
-        self._open(_Step(width, offset, tentative, ends))
+        self._open(_Step(width, offset, tentative, ends, fixed=True, valid=valid))
 
     def _open(self, step: _Step) -> None:
         states = [cache for cache in self.flat if isinstance(cache, StateCache)]
@@ -164,9 +181,9 @@ class Batch:
 
     def commit(self) -> None:
         """Close a step: every row keeps all of its new tokens."""
-        width = self._open_step().width
+        step = self._open_step()
         self.close()
-        self.advance([width] * self.rows)
+        self.advance([step.width] * self.rows if step.counts is None else step.counts)
 
     def close(self) -> None:
         """End the forward pass and commit what it wrote to the layers. The caller updates the lengths."""
@@ -207,7 +224,8 @@ class Batch:
 
     def advance(self, kept: Sequence[int]) -> None:
         """Row i is longer by `kept[i]`."""
-        self.lengths = [n + k for n, k in zip(self.lengths, kept, strict=True)]
+        counts = zip(self.lengths, kept, self.active, strict=True)
+        self.lengths = [length + count if active else 0 for length, count, active in counts]
 
     def _offset(self) -> int | mx.array:
         positions = self.next_positions
@@ -228,6 +246,16 @@ class Batch:
     def tentative(self) -> bool:
         return self._open_step().tentative
 
+    @property
+    def valid(self) -> mx.array | None:
+        """How many of the step's tokens in each row are not padding; None: all."""
+        return self._open_step().valid
+
+    @property
+    def _attends_ragged(self) -> bool:
+        """Scorers and nearby attention (models/adapter) look at keys themselves, and get no more than there are."""
+        return self.ragged and self.watch is None and self.near is None
+
     def mask(self, slot_plan: SlotPlan, index: int) -> Any:
         step = self._open_step()
         key = (slot_plan.window, index)
@@ -235,7 +263,8 @@ class Batch:
             group, width = slot_plan.groups[index], step.width
             if step.ends is not None:
                 ends = step.ends[slot_plan.window][group.rows]
-                step.masks[key] = causal_mask(0, group.capacity, ends, width, slot_plan.window)
+                mask = RaggedMask(ends, group.capacity, width, slot_plan.window)
+                step.masks[key] = mask if self._attends_ragged else mask.array()
             else:
                 step.masks[key] = attention_mask(slot_plan, group, self.lengths, width)
         return step.masks[key]
@@ -251,9 +280,9 @@ class Batch:
         key = (slot_plan.window, index)
         if key not in step.slots:
             group = slot_plan.groups[index]
-            if step.ends is not None:
-                fixed = step.ends[slot_plan.window][group.rows]
-                step.slots[key] = _following(fixed, step.width)
+            if step.fixed:
+                assert step.ends is not None
+                step.slots[key] = _following(step.ends[slot_plan.window][group.rows], step.width)
             else:
                 ends = group.ends(self.lengths)
                 even = len(set(ends)) == 1
@@ -261,7 +290,7 @@ class Batch:
         slots: int | mx.array = step.slots[key]
         return slots
 
-    def placement(self, slot_plan: SlotPlan) -> tuple[Literal["new", "same"], int, int]:
+    def placement(self, slot_plan: SlotPlan) -> GroupPlacement:
         return self._placed[slot_plan.window]
 
     # -- membership
@@ -280,70 +309,116 @@ class Batch:
             theirs = other.slot_plans[window].groups[0]
             if at.group is None:
                 slot_plan.groups.append(Group(at.row, 1, theirs.capacity, list(theirs.starts)))
-                self._placed[window] = ("new", len(slot_plan.groups) - 1, theirs.capacity)
-            else:
-                group = slot_plan.groups[at.group]
-                group.capacity = max(group.capacity, theirs.capacity)
-                group.count += 1
-                group.starts.append(theirs.starts[0])
+                self._placed[window] = GroupPlacement(len(slot_plan.groups) - 1, 0, 1, theirs.capacity)
+                continue
+            group = slot_plan.groups[at.group]
+            group.capacity = max(group.capacity, theirs.capacity)
+            local = at.row - group.first
+            if at.added:
+                group.count += at.added
+                group.starts += [theirs.starts[0], *[0] * (at.added - 1)]
                 for later in slot_plan.groups[at.group + 1 :]:
-                    later.first += 1
-                self._placed[window] = ("same", at.group, group.capacity)
-        order = None
-        if at.row < self.rows:
-            order = mx.array([*range(at.row), self.rows, *range(at.row, self.rows)])
+                    later.first += at.added
+            else:
+                group.starts[local] = theirs.starts[0]
+            self._placed[window] = GroupPlacement(at.group, local, at.added, group.capacity)
         for mine, new in zip(self.flat, other.flat, strict=True):
-            mine.join(new, order)
+            mine.join(new, at)
             new.clear()  # or it would hold its buffers until all layers have joined
         if self.low_memory:
             self.evaluate()
         if self.kept is not None:
-            kept = mx.concatenate([self.kept, mx.zeros((1,), dtype=self.kept.dtype)])
-            self.kept = kept if order is None else kept[order]
-        self.lengths.insert(at.row, length)
-        self.deltas.insert(at.row, other.deltas[0])
+            self.kept = joined(self.kept, mx.zeros((1,), dtype=self.kept.dtype), at)
+        values = (self.lengths, self.deltas, self.active), (length, other.deltas[0], True), (0, 0, False)
+        for own, new_value, blank in zip(*values, strict=True):
+            own[at.row : at.row + (not at.added)] = [new_value, *[blank] * (at.added - 1)]  # type: ignore[index]
         return at
 
     def _place(self, length: int) -> Placement:
         for slot_plan in self.slot_plans.values():
             for index, group in enumerate(slot_plan.groups):
-                if self.grouping.accepts(self.lengths[group.rows], length):
-                    return Placement(group.first + group.count, index)
-            break  # every slot plan has the same groups
-        return Placement(self.rows, None)
+                rows = range(self.rows)[group.rows]
+                if self.grouping.accepts([self.lengths[row] for row in rows if self.active[row]], length):
+                    free = next((row for row in rows if not self.active[row]), None)
+                    if free is not None:
+                        return Placement(free, index, 0)
+                    added = self.grouping.buckets.row_count(group.count + 1) - group.count
+                    return Placement(group.first + group.count, index, added)
+            return Placement(self.rows, None)  # every slot plan has the same groups
+        free = next((row for row, active in enumerate(self.active) if not active), None)
+        if free is not None:
+            return Placement(free, None, 0)
+        return Placement(self.rows, None, self.grouping.buckets.row_count(self.rows + 1) - self.rows)
 
-    def keep(self, rows: Sequence[int]) -> None:
-        """Remove all rows but these (in rising order). The buffers of complete groups are not touched."""
-        if len(rows) == self.rows:
-            return
-        index = mx.array(list(rows), dtype=mx.int32)
-        if self.kept is not None:
-            self.kept = self.kept[index]
-        self.lengths = [self.lengths[row] for row in rows]
-        self.deltas = [self.deltas[row] for row in rows]
+    def keep(self, rows: Sequence[int]) -> list[int | None]:
+        """Remove all rows but these (in rising order). Returns, for each row, which it was before; None: padding.
+
+        Rows that leave become padding. A group's buffers are copied only if it takes a smaller bucket.
+        """
+        kept = set(rows)
+        gone = [row for row in range(self.rows) if self.active[row] and row not in kept]
+        if not gone:
+            return [row if self.active[row] else None for row in range(self.rows)]
+        self.active = [active and row in kept for row, active in enumerate(self.active)]
+        self.lengths = [length if active else 0 for length, active in zip(self.lengths, self.active, strict=True)]
+        self.deltas = [delta if active else 0 for delta, active in zip(self.deltas, self.active, strict=True)]
+        order, copied = self._order_without_padding()
         for slot_plan in self.slot_plans.values():
-            kept, groups, first = [], [], 0
-            for old, group in enumerate(slot_plan.groups):
-                local = [row - group.first for row in rows if group.first <= row < group.first + group.count]
-                if not local:
-                    continue
-                starts = [group.starts[row] for row in local]
-                lengths = self.lengths[first : first + len(local)]
-                capacity = group.capacity
-                if len(local) < group.count:  # it is copied anyway: free what only a longer row needed
-                    need = max(n - start for n, start in zip(lengths, starts, strict=True))
-                    capacity = min(capacity, slot_plan.capacity(need + sum(self._unsynced_most) + 1))
-                kept.append((old, None if len(local) == group.count else mx.array(local), capacity))
-                groups.append(Group(first, len(local), capacity, starts))
-                first += len(local)
-            slot_plan.groups = groups
-            for cache in self._attention(slot_plan):
-                cache.keep_groups(kept)
-        for other in self.flat:
-            if not isinstance(other, AttentionCache):
-                other.keep(index)
+            self._keep_groups(slot_plan, gone)
+        if copied:
+            index = mx.array([0 if row is None else row for row in order], dtype=mx.int32)
+            self.kept = None if self.kept is None else self.kept[index]
+            self.lengths = [0 if row is None else self.lengths[row] for row in order]
+            self.deltas = [0 if row is None else self.deltas[row] for row in order]
+            self.active = [row is not None for row in order]
+            for other in self.flat:
+                if not isinstance(other, AttentionCache):
+                    other.keep(index)
         if self.low_memory:
             self.evaluate()
+        return order
+
+    def _order_without_padding(self) -> tuple[list[int | None], bool]:
+        """The rows, by their present index, when every group has the bucket of its active rows; and whether that
+        changes anything."""
+        groups = next(iter(self.slot_plans.values())).groups if self.slot_plans else [Group(0, self.rows, 0, [])]
+        order: list[int | None] = []
+        copied = False
+        for group in groups:
+            rows = range(self.rows)[group.rows]
+            kept: list[int | None] = [row for row in rows if self.active[row]]
+            size = self.grouping.buckets.row_count(len(kept))
+            if size < group.count:
+                copied = True
+                order += kept + [None] * (size - len(kept))
+            else:
+                order += [row if self.active[row] else None for row in rows]
+        return order, copied
+
+    def _keep_groups(self, slot_plan: SlotPlan, gone: Sequence[int]) -> None:
+        """Bring a plan's groups, from which these rows have gone, to the buckets of their active rows."""
+        kept, groups, first = [], [], 0
+        for old, group in enumerate(slot_plan.groups):
+            rows = range(self.rows)[group.rows]
+            active = [row - group.first for row in rows if self.active[row]]
+            if not active:
+                continue
+            capacity, local = group.capacity, None
+            starts = [start if self.active[row] else 0 for row, start in zip(rows, group.starts, strict=True)]
+            if any(row in rows for row in gone):  # free what only a longer row needed
+                need = max(self.lengths[group.first + row] - starts[row] for row in active)
+                capacity = min(capacity, slot_plan.capacity(need + sum(self._unsynced_most) + 1))
+                size = self.grouping.buckets.row_count(len(active))
+                if size < group.count:
+                    padding = size - len(active)
+                    starts = [starts[row] for row in active] + [0] * padding
+                    local = mx.array(active + [0] * padding)
+            kept.append((old, local, capacity))
+            groups.append(Group(first, len(starts), capacity, starts))
+            first += len(starts)
+        slot_plan.groups = groups
+        for cache in self._attention(slot_plan):
+            cache.keep_groups(kept)
 
     def _attention(self, slot_plan: SlotPlan) -> Iterator[AttentionCache]:
         for cache in self.flat:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
-from paceline.cache.slot_plan import Change, Group, SlotPlan
+from paceline.cache.slot_plan import Change, Group, Placement, SlotPlan
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ class ApplyAccepted(Protocol):
         *,
         now: bool = False,
     ) -> Sequence[mx.array] | None: ...
+
+
+class Attention(Protocol):
+    """`mx.fast.scaled_dot_product_attention`, or one that takes a `RaggedMask` as well."""
+
+    def __call__(
+        self, queries: mx.array, keys: mx.array, values: mx.array, /, *, scale: float, mask: Any, sinks: mx.array | None
+    ) -> mx.array: ...
 
 
 class UnsupportedUse(PacelineError):
@@ -58,7 +67,7 @@ class LayerCache:
         return not self.batch.rows or max(self.batch.lengths) == 0
 
     def commit(self) -> None: ...
-    def join(self, other: Any, order: mx.array | None) -> None: ...
+    def join(self, other: Any, at: Placement) -> None: ...
     def keep(self, rows: mx.array) -> None: ...
     def arrays(self) -> Iterator[mx.array]:
         yield from ()
@@ -86,9 +95,12 @@ class AttentionCache(LayerCache):
             if return_array:
                 raise UnsupportedUse("an explicit mask is asked for")
             return None if count == 1 else "causal"
-        if return_array:
-            return array_mask(self.slot_plan, self.slot_plan.groups[0], self.batch.lengths, count)
-        return self.batch.mask(self.slot_plan, 0)
+        mask = self.batch.mask(self.slot_plan, 0)
+        if not return_array or isinstance(mask, mx.array):
+            return mask
+        if isinstance(mask, RaggedMask):
+            return mask.array()
+        return array_mask(self.slot_plan, self.slot_plan.groups[0], self.batch.lengths, count)
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """For layers that attend to what another layer has stored."""
@@ -108,30 +120,20 @@ class AttentionCache(LayerCache):
             return self._view(0)
         return keys, values
 
-    def attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
+    def attend(self, queries: mx.array, scale: float, sinks: mx.array | None, attention: Attention) -> mx.array:
         """Attention group by group: each row reads no further than its own group's buffer."""
         outputs = []
         for index, group in enumerate(self.slot_plan.groups):
             keys, values = self._view(index)
-            outputs.append(
-                mx.fast.scaled_dot_product_attention(
-                    queries[group.rows],
-                    keys,
-                    values,
-                    scale=scale,
-                    mask=self.batch.mask(self.slot_plan, index),
-                    sinks=sinks,
-                )
-            )
+            mask = self.batch.mask(self.slot_plan, index)
+            outputs.append(attention(queries[group.rows], keys, values, scale=scale, mask=mask, sinks=sinks))
         return mx.concatenate(outputs)
 
-    def _allocate(self, keys: mx.array, values: mx.array, *, joining: int | None = None) -> None:
-        """Empty buffers for all groups, like these; of the group `joining` without its newest row."""
-        for index, group in enumerate(self.slot_plan.groups):
-            count = group.count - (index == joining)
+    def _allocate(self, keys: mx.array, values: mx.array) -> None:
+        """Empty buffers for all groups, like these."""
+        for group in self.slot_plan.groups:
             for store, like in ((self.keys, keys), (self.values, values)):
-                if count:
-                    store.append(mx.zeros((count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
+                store.append(mx.zeros((group.count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
 
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
         at = self.batch.slots(self.slot_plan, index)
@@ -158,27 +160,35 @@ class AttentionCache(LayerCache):
                 buffer = _shift(buffer, change.drop)
             store[change.group] = resize(buffer, change.capacity)
 
-    def join(self, other: AttentionCache, order: mx.array | None) -> None:
+    def join(self, other: AttentionCache, at: Placement) -> None:
         """`Batch` has placed `other`'s row already; here it is copied into the buffers."""
-        target, index, capacity = self.batch.placement(self.slot_plan)
+        place = self.batch.placement(self.slot_plan)
         if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
             return
         if not other.keys:
             other._allocate(self.keys[0], self.values[0])
-        if not self.keys:
-            self._allocate(other.keys[0], other.values[0], joining=index)
+        if not self.keys:  # with the new row's place among them
+            self._allocate(other.keys[0], other.values[0])
+            place = replace(place, added=0)
         for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
-            if target == "new":
-                store.insert(index, theirs[0])
+            if place.is_new:
+                store.insert(place.group, theirs[0])
+            elif place.added:
+                mine = resize(store[place.group], place.capacity)
+                store[place.group] = _appended(mine, resize(theirs[0], place.capacity), place.added - 1)
             else:
-                store[index] = mx.concatenate([resize(store[index], capacity), resize(theirs[0], capacity)])
+                mine = resize(store[place.group], place.capacity)
+                store[place.group] = mx.slice_update(mine, theirs[0], mx.array([place.row]), axes=(0,))
 
     def keep_groups(self, kept: list[tuple[int, mx.array | None, int]]) -> None:
         """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
         if not self.keys:  # no row has a token yet
             return
         self.keys, self.values = (
-            [store[old] if rows is None else store[old][:, :, :capacity][rows] for old, rows, capacity in kept]
+            [
+                resize(store[old], capacity) if rows is None else store[old][:, :, :capacity][rows]
+                for old, rows, capacity in kept
+            ]
             for store in (self.keys, self.values)
         )
 
@@ -216,6 +226,11 @@ class StateCache(LayerCache):
     def tentative(self) -> bool:
         """May tokens of this step be rejected?"""
         return self.batch.tentative
+
+    @property
+    def valid(self) -> mx.array | None:
+        """How many of this step's tokens in each row are not padding; None: all."""
+        return self.batch.valid
 
     @property
     def can_roll_back(self) -> bool:
@@ -270,7 +285,7 @@ class StateCache(LayerCache):
             raise UnsupportedUse("a row's state is not complete")
         return [value for value in current if value is not None]
 
-    def join(self, other: StateCache, order: mx.array | None) -> None:
+    def join(self, other: StateCache, at: Placement) -> None:
         for index, (mine, theirs) in enumerate(zip(self.current, other.current, strict=True)):
             like = theirs if mine is None else mine
             if like is None:
@@ -279,10 +294,10 @@ class StateCache(LayerCache):
                 mine = mx.zeros((self.batch.rows, *like.shape[1:]), like.dtype)
             if theirs is None:
                 theirs = mx.zeros((1, *like.shape[1:]), like.dtype)
-            self.current[index] = _joined(mine, theirs, order)
+            self.current[index] = joined(mine, theirs, at)
         if other.pending:
             raise UnsupportedUse("a row with pending tokens cannot join")
-        self.pending = [_joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), order) for mine in self.pending]
+        self.pending = [joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), at) for mine in self.pending]
 
     def keep(self, rows: mx.array) -> None:
         self.current = [None if value is None else value[rows] for value in self.current]
@@ -315,6 +330,20 @@ class CacheGroup(LayerCache):
         raise UnsupportedUse("a mask is asked of a list of caches")
 
 
+@dataclass(frozen=True, slots=True)
+class RaggedMask:
+    """Rows of different lengths in one buffer: row i's new tokens go to the slots from `ends[i]` on, and attend to
+    those before them. For kernels that need no array."""
+
+    ends: mx.array
+    capacity: int
+    width: int
+    window: int | None
+
+    def array(self) -> mx.array:
+        return causal_mask(0, self.capacity, self.ends, self.width, self.window)
+
+
 def attention_mask(plan: SlotPlan, group: Group, lengths: list[int], width: int) -> mx.array | str | None:
     """Which slots of the plan's view each new token attends to; None and "causal" need no array in the kernel."""
     low, high = plan.view(group, lengths, width)
@@ -340,9 +369,26 @@ def causal_mask(low: int, high: int, ends: mx.array, width: int, window: int | N
     return mask
 
 
-def _joined(mine: mx.array, theirs: mx.array, order: mx.array | None) -> mx.array:
-    both = mx.concatenate([mine, theirs])
-    return both if order is None else both[order]
+def joined(mine: mx.array, theirs: mx.array, at: Placement) -> mx.array:
+    """`mine`, rows first, with the row `theirs` where `at` says."""
+    if not at.added:
+        return mx.slice_update(mine, theirs, mx.array([at.row]), axes=(0,))
+    if at.row == mine.shape[0]:
+        return _appended(mine, theirs, at.added - 1)
+    return mx.concatenate([_appended(mine[: at.row], theirs, at.added - 1), mine[at.row :]])
+
+
+def take_rows(array: mx.array, order: Sequence[int | None]) -> mx.array:
+    """Rows by the index that they had before, as `Batch.keep` returns it; padding may be anything."""
+    if len(order) == array.shape[0] and all(row is None or row == place for place, row in enumerate(order)):
+        return array
+    return array[mx.array([0 if row is None else row for row in order])]
+
+
+def _appended(mine: mx.array, theirs: mx.array, padding: int) -> mx.array:
+    """`theirs` after `mine`, and so many rows of padding."""
+    blank = [mx.zeros((padding, *mine.shape[1:]), mine.dtype)] if padding else []
+    return mx.concatenate([mine, theirs, *blank])
 
 
 def resize(buffer: mx.array, capacity: int) -> mx.array:

@@ -2,6 +2,7 @@
 
 No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
 buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
+Where shapes come from buckets, the bucket is priced: a group has padding rows, too.
 """
 
 from __future__ import annotations
@@ -44,15 +45,19 @@ class MemoryModel:
         for layer in self.attention:
             if layer.window is not None:
                 kept = _window_tokens(layer.window)
-                wide = capacity(layer.window, min(tokens, kept + chunk))
-                total += layer.token * max(wide - capacity(layer.window, min(tokens, kept)), 0)
+                wide = self._capacity(layer.window, min(tokens, kept + chunk))
+                total += layer.token * max(wide - self._capacity(layer.window, min(tokens, kept)), 0)
         return total
 
     def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
         """Rows that decode together; `groups`: which share a buffer (see `groups`), if that is known."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
-        slots = sum(len(group) * self._slots_of(max(lengths[place] for place in group)) for group in shared)
-        return (self.state + self.fixed) * len(lengths) + slots
+        counts = [self.grouping.buckets.row_count(len(group)) for group in shared]
+        slots = sum(
+            count * self._slots_of(max(lengths[place] for place in group))
+            for count, group in zip(counts, shared, strict=True)
+        )
+        return (self.state + self.fixed) * sum(counts) + slots
 
     def copying(
         self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
@@ -69,7 +74,8 @@ class MemoryModel:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
                     longest = min(longest, _window_tokens(layer.window))
-                largest = max(largest, len(group) * capacity(layer.window, longest) * layer.token)
+                rows = self.grouping.buckets.row_count(len(group))
+                largest = max(largest, rows * self._capacity(layer.window, longest) * layer.token)
             most = max(most, largest // layer.layers)
             total += largest
         return total if at_once else most
@@ -106,7 +112,7 @@ class MemoryModel:
 
     def step(self, rows: int, width: int) -> int:
         """Activations of a decode step."""
-        return int(rows * width * self.decode_token)
+        return int(self.grouping.buckets.row_count(rows) * width * self.decode_token)
 
     def images(self, sizes: Sequence[int]) -> int:
         """Images of so many patches, encoded one after another."""
@@ -118,8 +124,12 @@ class MemoryModel:
         total = 0
         for layer in self.attention:
             window = layer.window
-            total += layer.token * capacity(window, tokens if window is None else min(tokens, _window_tokens(window)))
+            kept = tokens if window is None else min(tokens, _window_tokens(window))
+            total += layer.token * self._capacity(window, kept)
         return total
+
+    def _capacity(self, window: int | None, need: int) -> int:
+        return capacity(window, need, self.grouping.buckets)
 
 
 def _window_tokens(window: int) -> int:

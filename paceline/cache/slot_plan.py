@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from paceline.cache.shape_buckets import EXACT, ShapeBuckets
+
 SMALL = 512  # rows below this many tokens always fit together: their padding costs less than a launch
 STEP = 256  # slots a buffer grows by
 MARGIN = 16  # tokens kept beyond a window so that a rejected draft can be rolled back
@@ -19,9 +21,13 @@ MARGIN = 16  # tokens kept beyond a window so that a rejected draft can be rolle
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`skew` bounds longest / shortest inside one group. 0: one row a group; inf: all rows together."""
+    """`skew` bounds longest / shortest inside one group. 0: one row a group; inf: all rows together.
+
+    `buckets`: the sizes that groups, buffers and prefill passes are padded to.
+    """
 
     skew: float
+    buckets: ShapeBuckets = EXACT
 
     def accepts(self, group: list[int], length: int) -> bool:
         """May a row of `length` tokens join a group whose rows have these lengths?"""
@@ -36,14 +42,14 @@ SIMILAR = Grouping(2.0)  # bounds the padding when lengths differ
 PADDED = Grouping(float("inf"))  # fewest launches: wins on a fast GPU with rows of similar length
 
 LAYOUTS = {"rows": ROWS, "similar": SIMILAR, "padded": PADDED}
-NAMES = {grouping: name for name, grouping in LAYOUTS.items()}
+NAMES = {grouping.skew: name for name, grouping in LAYOUTS.items()}
 
 # What "auto" tries on each device, best first, by `python -m benchmarks layout` (docs/benchmarks.md).
 # Metal: not run by us.
 AUTO = {"cpu": (SIMILAR, PADDED), "cuda": (PADDED, SIMILAR), "metal": (SIMILAR, PADDED)}
 
 
-def capacity(window: int | None, need: int) -> int:
+def capacity(window: int | None, need: int, buckets: ShapeBuckets = EXACT) -> int:
     """Slots of a buffer that must hold `need` tokens.
 
     A window's buffer gets its final size as soon as growing step by step would bring it near that: so what a row holds
@@ -51,8 +57,12 @@ def capacity(window: int | None, need: int) -> int:
     """
     if window is not None:
         full = _round_up(window + MARGIN + STEP, STEP)  # room for STEP tokens before the next shift
-        return _round_up(need, STEP) if need <= full - 2 * STEP else max(_round_up(need, STEP), full)
-    return _round_up(need, STEP if need < 8 * STEP else max(STEP, need // 8 // STEP * STEP))
+        size = buckets.capacity(need, STEP) or _round_up(need, STEP)
+        if need > full:
+            return size
+        return min(size, full) if need <= full - 2 * STEP else full
+    grain = STEP if need < 8 * STEP else max(STEP, need // 8 // STEP * STEP)
+    return buckets.capacity(need, STEP) or _round_up(need, grain)
 
 
 def _round_up(need: int, grain: int) -> int:
@@ -61,7 +71,7 @@ def _round_up(need: int, grain: int) -> int:
 
 @dataclass(slots=True)
 class Group:
-    """Rows [first, first + count) of the batch; `capacity` slots each."""
+    """Rows [first, first + count) of the batch, padding rows among them; `capacity` slots each."""
 
     first: int
     count: int
@@ -78,6 +88,33 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a row went: its index in the batch, and the group it shares (None: one of its own).
+
+    `added`: the rows that were inserted there, the new one and padding behind it; 0: it took the place of padding.
+    """
+
+    row: int
+    group: int | None
+    added: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlacement:
+    """The same in one slot plan: the group's index, the row's index in it, the rows added, the group's capacity."""
+
+    group: int
+    row: int
+    added: int
+    capacity: int
+
+    @property
+    def is_new(self) -> bool:
+        """The row has a group of its own."""
+        return self.row == 0 and self.added > 0
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What every layer of the plan does to a group's buffer before the step: drop slots, then take this capacity."""
 
@@ -90,6 +127,7 @@ class Change:
 class SlotPlan:
     window: int | None
     groups: list[Group] = field(default_factory=list)
+    buckets: ShapeBuckets = EXACT
 
     def reserve(self, lengths: list[int], width: int) -> list[Change]:
         """Make room for `width` more tokens in every row. Called before a step; the step then only writes."""
@@ -129,7 +167,7 @@ class SlotPlan:
 
     def capacity(self, need: int) -> int:
         """Slots of a buffer that must hold `need` tokens."""
-        return capacity(self.window, need)
+        return capacity(self.window, need, self.buckets)
 
     def view(self, group: Group, lengths: list[int], width: int) -> tuple[int, int]:
         """The slots [low, high) that a step of `width` tokens can attend to, over all rows of the group."""

@@ -16,7 +16,6 @@ from typing import Any
 import mlx.core as mx
 
 from paceline.engine import delivery, pooling
-from paceline.engine.draft_length import bucket
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
 from paceline.engine.in_flight import InFlightStep, PromptWork, Token
 from paceline.engine.plan import Cause, StepPlan
@@ -29,6 +28,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Sequence
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.stats import Counters, Monitor, snapshot
+from paceline.engine.step_timer import StepTimer
 from paceline.errors import InvalidRequest, QueueFull, Refused
 from paceline.stats import Stats
 from paceline.types import Delta, FinishReason, RequestId
@@ -70,8 +70,7 @@ class EngineCore:
         self.failure: str | None = None  # why the engine gave up
         self.on_step = on_step
         self._deadlines_checked = 0.0
-        # When the last step ended, its shape, and how many of that shape came before it.
-        self._last_step: tuple[float, tuple[int, int] | None, int] = (0.0, None, 0)
+        self.timer = StepTimer(scheduler)
 
     # -- adding and finishing
 
@@ -294,14 +293,16 @@ class EngineCore:
         except Exception as error:  # noqa: BLE001
             launched, trouble = InFlightStep(), error
         if plan.empty:
-            self._last_step = (0.0, None, 0)
+            self.timer.reset()
             return None, trouble
         launched.decode_only = not plan.prefill and plan.encode is None and plan.score is None
-        for chunk in plan.prefill:
-            if (seq := self.seqs.get(chunk.id)) is None:
+        chunks = [(seq, chunk.tokens) for chunk in plan.prefill if (seq := self.seqs.get(chunk.id)) is not None]
+        together = set() if faults.serial else self._prefill_together(chunks, launched)
+        for seq, tokens in chunks:
+            if seq.id in together:
                 continue
             begun = time.perf_counter()
-            faults.run_for_one(seq, partial(self._prefill, seq, chunk.tokens, launched))
+            faults.run_for_one(seq, partial(self._prefill, seq, tokens, launched))
             if seq.sparse.kept is not None:
                 self._count_sparse_work(launched, time.perf_counter() - begun)
         if plan.encode is not None and (seq := self.seqs.get(plan.encode)) is not None:
@@ -312,11 +313,29 @@ class EngineCore:
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
 
+    def _prefill_together(self, chunks: list[tuple[Sequence, int]], launched: InFlightStep) -> set[RequestId]:
+        """Prefill what can share a pass; returns whose chunks are done. A pass that fails has changed nothing: its
+        sequences are prefilled one by one, and the one at fault is found."""
+        done: set[RequestId] = set()
+        for group in self.runner.shared(chunks):
+            try:
+                waits = self.runner.prefill_together(*map(list, zip(*group, strict=True)))
+            except Exception as error:  # noqa: BLE001
+                log.debug("a shared prefill pass failed: %s", error)
+                continue
+            for (seq, tokens), arrays in zip(group, waits, strict=True):
+                self._count_prefill(seq, tokens, arrays, launched)
+                done.add(seq.id)
+        return done
+
     def _prefill(self, seq: Sequence, tokens: int, launched: InFlightStep) -> None:
-        work = PromptWork(seq, self.runner.prefill(seq, tokens))
+        arrays = self.runner.prefill(seq, tokens)
         if self.faults.serial:
-            self.runner.wait(work.arrays)
-        launched.prefills.append(work)
+            self.runner.wait(arrays)
+        self._count_prefill(seq, tokens, arrays, launched)
+
+    def _count_prefill(self, seq: Sequence, tokens: int, arrays: list[mx.array], launched: InFlightStep) -> None:
+        launched.prefills.append(PromptWork(seq, arrays))
         launched.prompt_tokens += tokens
         self.counters.prompt_tokens += tokens
         self.scheduler.policy.served(seq, tokens)
@@ -371,9 +390,9 @@ class EngineCore:
                 raise AmbiguousFault from (error.__cause__ or error)
             self._lose_step(in_flight, error.__cause__ or error)
             return None
-        self._time_step(in_flight)
-        for seq, draft_length, kept in zip(in_flight.seqs, in_flight.draft_lengths, in_flight.kept, strict=True):
-            if draft_length and seq.finished is None:
+        self.timer.read(in_flight, time.perf_counter())
+        for seq, draft_length, kept in zip(in_flight.rows, in_flight.draft_lengths, in_flight.kept, strict=True):
+            if seq is not None and draft_length and seq.finished is None:
                 self.scheduler.draft_lengths.verified(seq, draft_length, kept - 1)
                 seq.rejected += draft_length  # until delivered: a stop may come before an accepted token
         return in_flight
@@ -403,7 +422,7 @@ class EngineCore:
     def _deliver(self, in_flight: InFlightStep) -> None:
         tokens = self.runner.collect(in_flight)
         if not in_flight.kept:
-            self._time_step(in_flight)
+            self.timer.read(in_flight, time.perf_counter())
         for token in tokens:
             if token.seq.finished is None:
                 self.faults.guard(token.seq, partial(self._deliver_token, token))
@@ -427,22 +446,6 @@ class EngineCore:
         ended = delivery.deliver_token(seq, token.token_id, token.logprob, drafted=token.drafted)
         if ended is not None:
             self._release(seq, ended)
-
-    def _time_step(self, in_flight: InFlightStep) -> None:
-        """Report how long a step took, if it and the two before had the same shape and only decoded."""
-        now = time.perf_counter()
-        shape = (
-            (bucket(len(in_flight.seqs)), in_flight.draft_length)
-            if in_flight.decode_only and in_flight.steady
-            else None
-        )
-        began, before, like = self._last_step
-        if began and in_flight.seqs and in_flight.steady and (in_flight.decode_only or in_flight.prompt_tokens):
-            self.scheduler.prefill_budget.observe(in_flight.prompt_tokens, now - began)
-        like = like + 1 if shape is not None and shape == before else 0
-        if shape is not None and like >= 2:
-            self.scheduler.draft_lengths.timed(*shape, now - began)
-        self._last_step = (now, shape, like)
 
     # -- memory and the end
 

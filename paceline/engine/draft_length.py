@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paceline.cache.shape_buckets import EXACT
 from paceline.stats import DraftCostModel, SpecDecodeStats
 from paceline.types import MOST_DRAFTED
 
@@ -92,6 +93,7 @@ class DraftLengths:
 
     def __init__(self, most: int = MOST_DRAFTED) -> None:
         self.most = most
+        self.buckets = EXACT
         self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by draft length
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
         self.accepted_at = [0] * MOST_DRAFTED
@@ -109,7 +111,7 @@ class DraftLengths:
         fixed = max(
             (min(seq.speculation.draft_length or 0, seq.max_draft_length, self.most) for seq in seqs), default=0
         )
-        length = self._auto(bucket(len(seqs)), free, fixed) if free else 0
+        length = self._auto(self.size(len(seqs)), free, fixed) if free else 0
         wanted = (length if seq.speculation.draft_length is None else seq.speculation.draft_length for seq in seqs)
         lengths = tuple(
             max(0, min(each, seq.max_draft_length, self.most)) for each, seq in zip(wanted, seqs, strict=True)
@@ -227,11 +229,15 @@ class DraftLengths:
             rates.append((hits + 2 * prior) / (trials + 2))
         return rates
 
+    def size(self, seqs: int) -> int:
+        """The batch size that steps of so many sequences count for: those that cost the same share measurements."""
+        return self.buckets.row_count(seqs) if self.buckets.rows else bucket(seqs)
+
     # -- measurements
 
     def timed(self, seqs: int, length: int, seconds: float) -> None:
         """A decode-only step, after one of the same shape, took this long."""
-        size = bucket(seqs)
+        size = self.size(seqs)
         if size not in self._sizes:
             self._sizes[size] = self._unknown(size)
         self._sizes[size].add(length, seconds)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from paceline.cache.batch import Batch, Placement
-from paceline.cache.slot_plan import Grouping
+from paceline.cache import stacking
+from paceline.cache.batch import Batch
+from paceline.cache.layers import joined, take_rows
+from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.forward import Forward
 from paceline.engine.sequence import Sequence
 from paceline.models.mtp import MTPHead
@@ -56,27 +58,49 @@ class Drafter:
     # -- prefill
 
     def prefill(
-        self, seq: Sequence, embeddings: mx.array, hidden: mx.array, positions: Positions | None
-    ) -> list[mx.array]:
-        """Read the next chunk of a prompt: embeddings as the target got them, and the target's hidden states.
+        self,
+        seqs: list[Sequence],
+        embeddings: mx.array,
+        hidden: mx.array,
+        sizes: list[int],
+        positions: Positions | None,
+    ) -> list[list[mx.array]]:
+        """Read the next chunk of prompts: embeddings as the target got them, and the target's hidden states; of each
+        sequence so many, the others are padding. Either all sequences begin here, or none does.
 
         `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden state
         is kept: its pair waits for the next token. Returns arrays to wait for.
         """
-        if seq.draft.batch is None:
-            seq.draft.batch = self.head.batch(self.grouping)
-            seq.draft.batch.deltas[0] = seq.computed.rope_delta
-        if seq.draft.last_hidden is None:
-            embeddings = embeddings[:, 1:]
+        begins = seqs[0].draft.last_hidden is None
+        last = [mx.contiguous(hidden[row : row + 1, size - 1 : size]) for row, size in enumerate(sizes)]
+        for seq in seqs:
+            if seq.draft.batch is None:
+                seq.draft.batch = self.head.batch(self.grouping)
+                seq.draft.batch.deltas[0] = seq.computed.rope_delta
+        own = [seq.draft.batch for seq in seqs if seq.draft.batch is not None]
+        rows, width = embeddings.shape[:2]
+        counts = [size - begins for size in sizes]
+        if begins:
+            embeddings, hidden = embeddings[:, 1:], hidden[:, :-1]
+            if self.grouping.buckets.widths:
+                embeddings, hidden = (mx.pad(part, [(0, 0), (0, 1), (0, 0)]) for part in (embeddings, hidden))
+            else:
+                width -= 1
         else:
-            hidden = mx.concatenate([seq.draft.last_hidden, hidden], axis=1)
-        seq.draft.last_hidden = mx.contiguous(hidden[:, -1:])
-        width = embeddings.shape[1]
-        if width:
-            seq.draft.batch.begin(width, positions)
-            self.head.hidden(embeddings, hidden[:, :-1], seq.draft.batch)
-            seq.draft.batch.commit()
-        return [seq.draft.last_hidden, *seq.draft.batch.arrays()]
+            before = [seq.draft.last_hidden for seq in seqs if seq.draft.last_hidden is not None]
+            blank = [self.head.blank] * (rows - len(seqs))
+            hidden = mx.concatenate([mx.concatenate([*before, *blank]), hidden[:, :-1]], axis=1)
+        if max(counts):
+            batch = own[0] if len(own) == 1 else stacking.stack(own, rows)
+            valid = [*counts, *[0] * (rows - len(seqs))]
+            batch.begin(width, positions, valid=valid)
+            self.head.hidden(embeddings, hidden, batch)
+            batch.commit()
+            if len(own) > 1:
+                stacking.unstack(batch, own)
+        for seq, state in zip(seqs, last, strict=True):
+            seq.draft.last_hidden = state
+        return [[state, *batch.arrays()] for state, batch in zip(last, own, strict=True)]
 
     # -- batch membership
 
@@ -92,24 +116,24 @@ class Drafter:
         self._consumed = False  # in case a step failed after it was fed
         old = self.pending
         width = old.tokens.shape[1]
-        tokens = mx.concatenate([old.tokens, mx.pad(token, [(0, 0), (0, width - 1)])])
-        states = mx.concatenate([old.hidden, mx.pad(hidden, [(0, 0), (0, width - 1), (0, 0)])])
-        known = _known(old.counts)
-        counts = [*known[: at.row], count, *known[at.row :]]
-        if at.row < len(known):
-            order = mx.array([*range(at.row), len(known), *range(at.row, len(known))])
-            tokens, states = tokens[order], states[order]
-        self.pending = PendingPairs(tokens, states, counts)
+        known = list(_known(old.counts))
+        known[at.row : at.row + (not at.added)] = [count, *[0] * (at.added - 1)]
+        tokens = joined(old.tokens, mx.pad(token, [(0, 0), (0, width - 1)]), at)
+        self.pending = PendingPairs(
+            tokens, joined(old.hidden, mx.pad(hidden, [(0, 0), (0, width - 1), (0, 0)]), at), known
+        )
 
-    def keep(self, places: list[int]) -> None:
-        if not places or self.batch is None or self.pending is None:
-            self.batch = self.pending = None
+    def clear(self) -> None:
+        self.batch = self.pending = None
+
+    def keep(self, rows: list[int]) -> None:
+        if self.batch is None or self.pending is None:
             return
-        self.batch.keep(places)
-        index = mx.array(list(places))
+        order = self.batch.keep(rows)
         known = _known(self.pending.counts)
-        counts = [known[place] for place in places]
-        self.pending = PendingPairs(self.pending.tokens[index], self.pending.hidden[index], counts)
+        counts = [0 if row is None else known[row] for row in order]
+        tokens, hidden = take_rows(self.pending.tokens, order), take_rows(self.pending.hidden, order)
+        self.pending = PendingPairs(tokens, hidden, counts)
 
     def last_hidden(self, place: int) -> mx.array:
         """The target's hidden state at a row's last token, (1, 1, hidden); at the first token of a step in flight."""

@@ -1,13 +1,14 @@
 """One forward pass over a batch, traced once per shape and replayed where that helps.
 
 On a fast GPU the host is the bottleneck, most of it Python. A traced graph depends on shapes only: how many rows, in
-which groups, with which capacities, how many tokens each. A shape is traced after it was seen a few times (tracing
-costs as much as several steps), and kept. The start-up self-check compares it with the plain pass before it is used.
+which groups, with which capacities, how many tokens each. Where shapes come from buckets, each is traced when it is
+first seen, and kept; exact shapes after they were seen a few times, because tracing costs as much as several steps.
+The start-up self-check compares traced passes with plain ones before they are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,10 +16,11 @@ import mlx.core as mx
 
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.stacking import Shapes, allocate, shapes
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
-TRACE_AFTER = 4  # steps of one shape before it is traced
-MOST_SHAPES = 256  # traces kept; past that they are dropped, all of them
+TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
+MOST_SHAPES = 1024  # traces kept; past that they are dropped, all of them
 
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
@@ -28,7 +30,7 @@ class Forward:
     """Called with a batch, the width of the step and the inputs; returns the outputs and a `close`.
 
     Contract: the call changes nothing in the batch but its capacity; after `close` the layers are as after a plain
-    step. Lengths are the caller's, through `Batch.advance`.
+    step. Lengths are the caller's, through `Batch.advance`. `valid`: how many tokens of each row are not padding.
     """
 
     def __init__(self, function: Function, *, traces: bool = False, trace_after: int = TRACE_AFTER) -> None:
@@ -41,6 +43,7 @@ class Forward:
         self._known: set[Any] = set()
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
+        self._shapes: Shapes | None = None  # of the layers' arrays, once they are known
 
     def __call__(
         self,
@@ -50,27 +53,38 @@ class Forward:
         *,
         positions: Any = None,
         tentative: bool = False,
+        valid: Sequence[int] | None = None,
+        traced: bool = True,
     ) -> Pass:
-        if self.traces and positions is None:
+        if self.traces and traced and positions is None:
             self.steady = self.is_traced(batch, width, tentative=tentative)
+            if not _filled(batch) and self._shapes is not None:
+                allocate(batch, self._shapes)
             if self.steady or self._is_due(batch, width, tentative):
-                return self._run(batch, width, inputs, tentative)
-        batch.begin(width, positions, tentative=tentative)
-        return self._function(inputs, batch), batch.close
+                return self._run(batch, width, inputs, tentative, valid)
+        batch.begin(width, positions, tentative=tentative, valid=valid)
+        outputs = self._function(inputs, batch)
+        return outputs, partial(self._close_plain, batch)
+
+    def _close_plain(self, batch: Batch) -> None:
+        batch.close()
+        if self.traces and self._shapes is None and _filled(batch):
+            self._shapes = shapes(batch)
 
     def is_traced(self, batch: Batch, width: int, *, tentative: bool = False) -> bool:
         """Is there a trace for this step? Then it can run before the host knows the lengths."""
         if not self.traces:
             return False
         batch.reserve(width)
-        return (width, tentative, *_shape(batch)) in self._known and _filled(batch)
+        return (width, tentative, *_shape(batch)) in self._known and (_filled(batch) or self._shapes is not None)
 
     def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
         shape = (width, tentative, *_shape(batch))
         if len(self._seen) >= MOST_SHAPES:
             self._seen.clear()
         self._seen[shape] = self._seen.get(shape, 0) + 1
-        if self._seen[shape] < self._trace_after or not _filled(batch):
+        bucketed = bool(batch.grouping.buckets.rows)
+        if self._seen[shape] < (1 if bucketed else self._trace_after) or not _filled(batch):
             return False
         del self._seen[shape]
         if len(self._known) >= MOST_SHAPES:
@@ -79,20 +93,23 @@ class Forward:
         self._known.add(shape)
         return True
 
-    def _run(self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool) -> Pass:
+    def _run(
+        self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool, valid: Sequence[int] | None
+    ) -> Pass:
         slot_plans = list(batch.slot_plans.values())
         ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
         places = mx.array(batch.next_positions, dtype=mx.int32)
         for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
         partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
-        key = (partition, width, tentative)
+        key = (partition, width, tentative, valid is None)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
         folding = [] if batch.kept is None else [batch.kept]
+        counts = [] if valid is None else [mx.array(list(valid), dtype=mx.int32)]
         self._batch = batch
         try:
-            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding)
+            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding, counts)
         finally:
             self._batch = None
         self.traced_calls += 1
@@ -105,6 +122,7 @@ class Forward:
             ends: list[mx.array],
             arrays: list[list[mx.array]],
             kept: list[mx.array],
+            valid: list[mx.array],
         ) -> Any:
             batch = self._batch
             assert batch is not None
@@ -112,7 +130,13 @@ class Forward:
             try:  # while tracing, the batch holds placeholders; it must never keep them
                 _put(batch, arrays)
                 batch.kept = kept[0] if kept else None
-                batch.begin_fixed(width, places, dict(zip(batch.slot_plans, ends, strict=True)), tentative=tentative)
+                batch.begin_fixed(
+                    width,
+                    places,
+                    dict(zip(batch.slot_plans, ends, strict=True)),
+                    tentative=tentative,
+                    valid=valid[0] if valid else None,
+                )
                 outputs = self._function(inputs, batch)
                 batch.close()
                 return outputs, _held(batch)

@@ -37,18 +37,22 @@ class PromptWork:
 class InFlightStep:
     """A submitted step. `prefills` must be evaluated before the step is complete."""
 
-    seqs: list[Sequence] = field(default_factory=list)
+    rows: list[Sequence | None] = field(default_factory=list)  # None: padding
     sampled: Sampled | None = None
     prefills: list[PromptWork] = field(default_factory=list)
     draft_length: int = 0  # of a speculative step: the most draft tokens of any sequence
-    draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per sequence
-    kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per sequence
+    draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per row
+    kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per row
     decode_only: bool = True  # nothing but decoding ran in this step
     steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
     prompt_tokens: int = 0  # prefilled in this step
     pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
     sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
     scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
+
+    @property
+    def seqs(self) -> list[Sequence]:
+        return [seq for seq in self.rows if seq is not None]
 
     @property
     def needs_sync(self) -> bool:

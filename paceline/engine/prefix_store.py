@@ -54,7 +54,7 @@ class PrefixStore:
     def snapshot(self, seq: Sequence) -> Snapshot | None:
         """Copy a sequence out of the common batch. None where its length is unknown, or too little is new."""
         runner = self.runner
-        place = next((place for place, other in enumerate(runner.seqs) if other is seq), None)
+        place = next((place for place, other in enumerate(runner.rows) if other is seq), None)
         if place is None or runner.batch is None or self.runner.language.dynamic_rope or seq.sparse.kept is not None:
             return None
         stop = runner.batch.lengths[place]

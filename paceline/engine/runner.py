@@ -15,26 +15,26 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline import platform
-from paceline.cache.batch import Batch, Placement
+from paceline.cache.batch import Batch
 from paceline.cache.features import Features
-from paceline.cache.slot_plan import Grouping
-from paceline.engine import pooling
+from paceline.cache.layers import joined, take_rows
+from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost, Token
-from paceline.engine.sampler import Sampled, Sampler, token_logprobs
+from paceline.engine.prompt_runner import PromptRunner
+from paceline.engine.sampler import Sampled, Sampler, logprob_list
 from paceline.engine.sequence import Sequence
 from paceline.models.loader import LoadedModel
-from paceline.models.positions import Positions, dynamic_reach
+from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
 
-SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
 
+class Runner(PromptRunner):
+    """One batch of all decoding sequences, beside the prompts that `PromptRunner` prefills."""
 
-class Runner:
     def __init__(
         self,
         model: LoadedModel,
@@ -43,165 +43,23 @@ class Runner:
         traces: bool = False,
         features: Features | None = None,
     ) -> None:
-        self.model = model
-        self.language = model.language
-        self.grouping = grouping
-        self.drafter = None if isinstance(model.head, str) else Drafter(model.head, grouping, traces=traces)
+        super().__init__(model, grouping, traces=traces, features=features)
         self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
         self.sampler = Sampler(self.language.vocab_size)
         self.batch: Batch | None = None
-        self.seqs: list[Sequence] = []
-        self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each sequence's next input
-        self.features = features if features is not None else Features(0)
-        self.low_memory = False  # copy buffers layer by layer
+        self.rows: list[Sequence | None] = []  # of the batch; None: padding
+        self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         # Are errors of submitted work reported by a later call? On a CPU they are raised by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
-        self.unhook()
+
+    @property
+    def seqs(self) -> list[Sequence]:
+        return [seq for seq in self.rows if seq is not None]
 
     def unhook(self) -> None:
-        self.on_checkpoint: Callable[[Sequence], list[mx.array]] = (
-            lambda seq: []
-        )  # the prefill has reached a checkpoint position
-        self.on_leave: Callable[[Sequence], None] = lambda seq: (
-            None
-        )  # a sequence that has not finished leaves the batch
-
-    # -- images and prompts
-
-    def encode(self, seq: Sequence) -> None:
-        """Encode the sequence's next image."""
-        if self.model.vision is None:
-            raise RuntimeError("an image reached a model without a vision tower")
-        image = seq.prompt.images[seq.computed.images]
-        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
-        features = self.features.get(key) if seq.prompt.cached else None
-        if features is None:
-            features = self.model.vision.encode(image)
-            mx.eval(features)
-            if seq.prompt.cached:
-                self.features.put(key, features)
-        seq.computed.image_features.append(features)
-        seq.computed.images += 1
-
-    def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
-        """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
-        stop = seq.computed.tokens + tokens
-        waits: list[mx.array] = []
-        left: list[mx.array] = []  # of checkpoints inside the chunk
-        while seq.computed.tokens < stop:
-            size = (
-                min(stop, seq.prefix.checkpoint_positions[0] if seq.prefix.checkpoint_positions else stop)
-                - seq.computed.tokens
-            )
-            if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-                size = min(size, SCORED_CHUNK)
-            waits = self._prefill(seq, seq.computed.tokens, seq.computed.tokens + size)
-            seq.computed.tokens += size
-            if seq.prefix.checkpoint_positions and seq.computed.tokens == seq.prefix.checkpoint_positions[0]:
-                del seq.prefix.checkpoint_positions[0]
-                left += self.on_checkpoint(seq)
-        return waits + left
-
-    def batch_of(self, seq: Sequence) -> Batch:
-        """The batch in which a sequence is prefilled; a new one if it has none."""
-        if seq.computed.batch is None:
-            seq.computed.batch = self.language.batch(self.grouping)
-            self._set_position_ids(seq, seq.computed.batch)
-        seq.computed.batch.low_memory = self.low_memory
-        return seq.computed.batch
-
-    def keep_only(self, seq: Sequence, chosen: NDArray[np.int64], whole: int) -> None:
-        """Prefill only these tokens from `dense_prefix` on (see `Sequence.keep_only`); what was prefilled before
-        stays."""
-        seq.keep_only(chosen, whole)
-        self._set_position_ids(seq, self.batch_of(seq))
-
-    def _set_position_ids(self, seq: Sequence, batch: Batch) -> None:
-        """Set the positions of a sequence's context where they are not consecutive."""
-        prompt = len(seq.prompt.token_ids)
-        if seq.prompt.images and self.model.vision is not None:
-            places, seq.computed.rope_delta = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.images)
-        elif seq.sparse.kept is not None:
-            places, seq.computed.rope_delta = np.arange(prompt, dtype=np.int32), 0
-        else:
-            return
-        said = np.arange(prompt, prompt + seq.recomputed, dtype=places.dtype) + seq.computed.rope_delta
-        if seq.sparse.kept is not None:
-            places = places[..., seq.sparse.kept]
-            seq.computed.rope_delta += seq.dropped
-        seq.computed.position_ids = np.concatenate(
-            [places, np.broadcast_to(said, (*places.shape[:-1], len(said)))], axis=-1
-        )
-        batch.deltas[0] = seq.computed.rope_delta
-
-    def _prefill(self, seq: Sequence, start: int, stop: int) -> list[mx.array]:
-        batch = self.batch_of(seq)
-        tokens = mx.array([seq.context[start:stop]])
-        embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
-        batch.begin(stop - start, self._prompt_positions(seq, start, stop))
-        if seq.prompt.pooling is not None:
-            hidden = self.language.hidden(tokens, batch.layers, embeddings)
-            batch.commit()
-            seq.computed.pooled = pooling.gathered(seq.computed.pooled, hidden, seq.prompt.pooling)
-            waits = [*batch.arrays(), seq.computed.pooled]
-            mx.async_eval(waits)
-            return waits
-        if self.drafter is not None:
-            hidden = self.language.hidden(tokens, batch.layers, embeddings)
-            logits = self.language.logits(hidden)
-        else:
-            inputs = {} if embeddings is None else {"input_embeddings": embeddings}
-            logits = self.language.module(tokens, cache=batch.layers, **inputs)
-        batch.commit()
-        waits = batch.arrays()
-        if self.drafter is not None and seq.feeds_mtp:
-            if embeddings is None:
-                embeddings = self.language.embed(tokens)
-            waits += self.drafter.prefill(seq, embeddings, hidden, self._pair_positions(seq, start, stop))
-        if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-            self._score_prompt(seq, logits[0], start, stop)
-        mx.async_eval(waits)
-        return waits
-
-    def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
-        """Token embeddings, with image features at their placeholders."""
-        if self.model.vision is None:
-            raise RuntimeError("an image reached a model without a vision tower")
-        embedded = self.language.embed(tokens)
-        is_image = np.asarray(seq.context) == self.model.vision.image_token
-        is_image[len(seq.context) - seq.recomputed :] = False
-        if not is_image[start:stop].any():
-            return embedded
-        features = (
-            seq.computed.image_features[0]
-            if len(seq.computed.image_features) == 1
-            else mx.concatenate(seq.computed.image_features)
-        )
-        place = np.maximum(np.cumsum(is_image) - 1 - seq.computed.skipped_image_tokens, 0)[start:stop]
-        image_embeddings = features[mx.array(place)][None].astype(embedded.dtype)
-        return mx.where(mx.array(is_image[start:stop])[None, :, None], image_embeddings, embedded)
-
-    def _prompt_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
-        if seq.computed.position_ids is not None:
-            return Positions(mx.array(seq.computed.position_ids[..., None, start:stop]))
-        if self.language.dynamic_rope:
-            reach = dynamic_reach(start, stop, len(seq.prompt.token_ids))
-            return Positions(mx.arange(start, stop)[None], mx.array(reach)[None])
-        return None
-
-    def _pair_positions(self, seq: Sequence, start: int, stop: int) -> Positions | None:
-        """Positions for the MTP head: a pair has the position of its hidden state. The head stops at the first skipped
-        token."""
-        if seq.computed.position_ids is None or not seq.prompt.images:
-            return None
-        return Positions(mx.array(seq.computed.position_ids[:, None, max(start - 1, 0) : stop - 1]))
-
-    def _score_prompt(self, seq: Sequence, logits: mx.array, start: int, stop: int) -> None:
-        """Logprobs of tokens start + 1 to stop, read at once."""
-        following = list(seq.prompt.token_ids[start + 1 : stop + 1])
-        scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
-        if seq.prompt_logprobs is not None:
-            seq.prompt_logprobs += _logprobs(following, *scored)
+        super().unhook()
+        # A sequence that has not finished leaves the batch.
+        self.on_leave: Callable[[Sequence], None] = lambda seq: None
 
     # -- decoding
 
@@ -229,7 +87,7 @@ class Runner:
             positions = Positions(lengths, lengths + 1)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
         sampled = self.sampler(logits[:, -1], self._allowed([]))
-        step = InFlightStep(list(self.seqs), sampled, steady=self.forward.steady)
+        step = InFlightStep(list(self.rows), sampled, steady=self.forward.steady)
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.advance([1] * batch.rows)
@@ -249,9 +107,9 @@ class Runner:
         sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
         assert sampled.kept is not None and sampled.last is not None
         steady = self.forward.steady and drafter.forward.steady
-        draft_lengths = [seq.draft.length for seq in self.seqs]
+        draft_lengths = [0 if seq is None else seq.draft.length for seq in self.rows]
         step = InFlightStep(
-            list(self.seqs), sampled, draft_length=draft_length, draft_lengths=draft_lengths, steady=steady
+            list(self.rows), sampled, draft_length=draft_length, draft_lengths=draft_lengths, steady=steady
         )
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
@@ -267,10 +125,10 @@ class Runner:
         it."""
         if not any(seq.grammar for seq in self.seqs):
             return None
-        read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.seqs)
-        allowed = np.ones((len(self.seqs), len(draft_tokens) + 1, self.language.vocab_size), dtype=np.bool_)
-        for place, seq in enumerate(self.seqs):
-            if seq.grammar is not None and seq.failure is None:
+        read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.rows)
+        allowed = np.ones((len(self.rows), len(draft_tokens) + 1, self.language.vocab_size), dtype=np.bool_)
+        for place, seq in enumerate(self.rows):
+            if seq is not None and seq.grammar is not None and seq.failure is None:
                 try:
                     draft_length = seq.draft.length if draft_tokens else 0
                     allowed[place, : draft_length + 1] = seq.grammar.allowed(read[place][:draft_length])
@@ -309,8 +167,9 @@ class Runner:
         step.kept = kept
         self.batch.sync_lengths(kept)
         self.drafter.sync_lengths(kept)
-        for seq, count in zip(step.seqs, kept, strict=True):
-            seq.scheduled += count
+        for seq, count in zip(step.rows, kept, strict=True):
+            if seq is not None:
+                seq.scheduled += count
 
     def _states_and_logits(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
         hidden = self.language.hidden(inputs[0], batch.layers)
@@ -330,7 +189,9 @@ class Runner:
         counts = step.kept or [1] * len(tokens)
         scores = None if sampled.logprobs is None else _scores(sampled)
         result = []
-        for place, (seq, count) in enumerate(zip(step.seqs, counts, strict=True)):
+        for place, (seq, count) in enumerate(zip(step.rows, counts, strict=True)):
+            if seq is None:
+                continue
             asked = seq.sampling.logprobs
             for column, token in enumerate(tokens[place][:count]):
                 kept = None
@@ -356,22 +217,23 @@ class Runner:
 
     def _arrange(self, seqs: Collection[Sequence]) -> None:
         wanted = set(map(id, seqs))
-        kept = [place for place, seq in enumerate(self.seqs) if id(seq) in wanted]
-        if len(kept) < len(self.seqs):
-            for seq in self.seqs:
-                if id(seq) not in wanted and seq.finished is None:
-                    self.on_leave(seq)
-            self._keep(kept)
-        present = set(map(id, self.seqs))
+        leaving = [seq for seq in self.seqs if id(seq) not in wanted]
+        for seq in leaving:
+            if seq.finished is None:
+                self.on_leave(seq)
+        if leaving:
+            self._keep([row for row, seq in enumerate(self.rows) if seq is not None and id(seq) in wanted])
+        present = set(map(id, self.rows))
         for seq in seqs:
             if id(seq) not in present:
                 self._join(seq)
-        if self.sampler.seqs != self.seqs or self.sampler.needs_arranging():  # also after a fault in between
-            self.sampler.arrange(self.seqs)
+        if self.sampler.rows != self.rows or self.sampler.needs_arranging():  # also after a fault in between
+            self.sampler.arrange(self.rows)
 
     def remove(self, gone: Collection[Sequence]) -> None:
         """These sequences leave the batch. Nothing of theirs may be in flight."""
-        self._keep([place for place, seq in enumerate(self.seqs) if not any(seq is other for other in gone)])
+        left = set(map(id, gone))
+        self._keep([row for row, seq in enumerate(self.rows) if seq is not None and id(seq) not in left])
         self.sampler.forget()
         with contextlib.suppress(Exception):  # then the next step evaluates it, and raises the error
             for batch in self._batches():
@@ -387,17 +249,17 @@ class Runner:
         self._keep([])
         self.sampler.forget()
 
-    def _keep(self, places: list[int]) -> None:
-        self.seqs = [self.seqs[place] for place in places]
-        if not places or self.batch is None:
-            self.batch, self.tokens = None, mx.array([], dtype=mx.int32)
+    def _keep(self, rows: list[int]) -> None:
+        if not rows or self.batch is None:
+            self.rows, self.batch, self.tokens = [], None, mx.array([], dtype=mx.int32)
             if self.drafter is not None:
-                self.drafter.keep([])
+                self.drafter.clear()
             return
-        self.batch.keep(places)
-        self.tokens = self.tokens[mx.array(places)]
+        before, order = self.rows, self.batch.keep(rows)
         if self.drafter is not None:
-            self.drafter.keep(places)
+            self.drafter.keep(rows)
+        self.rows = [None if row is None else before[row] for row in order]
+        self.tokens = take_rows(self.tokens, order)
 
     def _join(self, seq: Sequence) -> None:
         batch = seq.computed.batch if seq.computed.batch is not None else self.language.batch(self.grouping)
@@ -406,16 +268,21 @@ class Runner:
         seq.computed.group = seq.number  # groups are named after their first sequence
         if self.batch is None:
             batch.trim()
-            self.batch, self.seqs, self.tokens = batch, [seq], first
+            self.batch, self.rows, self.tokens = batch, [seq], first
         else:
             at = self.batch.join(batch)
             if at.group is not None:
-                seq.computed.group = self.seqs[at.row - 1].computed.group
-            self.seqs.insert(at.row, seq)
-            self.tokens = mx.concatenate([self.tokens[: at.row], first, self.tokens[at.row :]])
+                seq.computed.group = self._group_of(self.batch, at.group)
+            self.rows[at.row : at.row + (not at.added)] = [seq, *[None] * (at.added - 1)]
+            self.tokens = joined(self.tokens, first, at)
         if self.drafter is not None:
             self.drafter.join(seq, at)
         seq.computed.batch, seq.computed.image_features, seq.computed.position_ids = None, [], None
+
+    def _group_of(self, batch: Batch, group: int) -> int | None:
+        """The name of a group, by any sequence in it."""
+        rows = next(iter(batch.slot_plans.values())).groups[group].rows
+        return next(seq.computed.group for seq in self.rows[rows] if seq is not None)
 
 
 @contextmanager
@@ -435,17 +302,6 @@ def _scores(sampled: Sampled) -> list[list[TokenLogprob]]:
     flat = [None if part is None else part.reshape(sampled.tokens.size, *part.shape[deep:]) for part in parts]
     assert flat[0] is not None and flat[1] is not None
     tokens: Any = flat[0].tolist()
-    scores = _logprobs(tokens, flat[1], flat[2], flat[3])
+    scores = logprob_list(tokens, flat[1], flat[2], flat[3])
     width = len(scores) // seqs
     return [scores[seq * width : (seq + 1) * width] for seq in range(seqs)]
-
-
-def _logprobs(
-    tokens: list[int], chosen: mx.array, ids: mx.array | None = None, values: mx.array | None = None
-) -> list[TokenLogprob]:
-    scores: Any = chosen.tolist()
-    if ids is None or values is None:
-        return [TokenLogprob(token, score) for token, score in zip(tokens, scores, strict=True)]
-    columns: tuple[Any, Any] = ids.tolist(), values.tolist()
-    tops = [tuple(zip(*pair, strict=True)) for pair in zip(*columns, strict=True)]
-    return [TokenLogprob(*item) for item in zip(tokens, scores, tops, strict=True)]

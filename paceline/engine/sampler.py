@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.engine.sequence import MASK64, Sequence
+from paceline.types import TokenLogprob
 
 NOT_A_NUMBER = -1  # the token of a sequence whose logits are NaN
 COLDEST = 1e-5  # a lower temperature is greedy: division by it overflows
@@ -55,24 +56,24 @@ class Sampler:
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size
-        self.seqs: list[Sequence] = []
+        self.rows: list[Sequence | None] = []  # None: padding
         self._adjusted = _Adjusted([])
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
         self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
 
-    def arrange(self, seqs: Collection[Sequence]) -> None:
-        self._adjusted = _Adjusted([(i, seq) for i, seq in enumerate(seqs) if _is_adjusted(seq)], self._adjusted, self)
-        drawn = [(i, seq) for i, seq in enumerate(seqs) if seq.sampling.temperature >= COLDEST]
-        self._drawn = _Drawn(drawn, self.vocab_size)
-        asked = [seq.sampling.logprobs for seq in seqs if seq.sampling.logprobs is not None]
+    def arrange(self, rows: Collection[Sequence | None]) -> None:
+        seqs = [(row, seq) for row, seq in enumerate(rows) if seq is not None]
+        self._adjusted = _Adjusted([(row, seq) for row, seq in seqs if _is_adjusted(seq)], self._adjusted, self)
+        self._drawn = _Drawn([(row, seq) for row, seq in seqs if seq.sampling.temperature >= COLDEST], self.vocab_size)
+        asked = [seq.sampling.logprobs for _, seq in seqs if seq.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
-        self._ends = _padded([sorted(seq.stop_ids) for seq in seqs])
-        self.seqs = list(seqs)
+        self._ends = _padded([[] if seq is None else sorted(seq.stop_ids) for seq in rows])
+        self.rows = list(rows)
 
     def forget(self) -> None:
         """Token counts may be wrong: count again from what was generated."""
-        self.seqs, self._adjusted = [], _Adjusted([])
+        self.rows, self._adjusted = [], _Adjusted([])
 
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
         """`allowed` (rows, vocabulary): tokens that the grammars allow."""
@@ -112,7 +113,7 @@ class Sampler:
             tokens = mx.stack(columns, axis=1)
         else:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
-        lengths = mx.array([seq.draft.length for seq in self.seqs])[:, None]
+        lengths = mx.array([0 if seq is None else seq.draft.length for seq in self.rows])[:, None]
         right = (mx.stack(list(draft_tokens), axis=1) == tokens[:, :-1]) & (mx.arange(len(draft_tokens)) < lengths)
         if self._ends is not None:
             before = mx.concatenate([inputs[:, None], tokens[:, :-1]], axis=1)
@@ -170,6 +171,18 @@ def token_logprobs(logits: mx.array, tokens: mx.array, top: int) -> tuple[mx.arr
     values = mx.take_along_axis(logprobs, ids, axis=-1)
     order = mx.argsort(-values, axis=-1)
     return chosen, mx.take_along_axis(ids, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
+
+
+def logprob_list(
+    tokens: list[int], chosen: mx.array, ids: mx.array | None = None, values: mx.array | None = None
+) -> list[TokenLogprob]:
+    """`token_logprobs`, read."""
+    scores: Any = chosen.tolist()
+    if ids is None or values is None:
+        return [TokenLogprob(token, score) for token, score in zip(tokens, scores, strict=True)]
+    columns: tuple[Any, Any] = ids.tolist(), values.tolist()
+    tops = [tuple(zip(*pair, strict=True)) for pair in zip(*columns, strict=True)]
+    return [TokenLogprob(*item) for item in zip(tokens, scores, tops, strict=True)]
 
 
 def _is_adjusted(seq: Sequence) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from paceline.cache.shape_buckets import EXACT
 from paceline.engine.admission import Admission
 from paceline.engine.draft_length import DraftLengths
 from paceline.engine.fault_isolation import FaultIsolation
@@ -42,6 +43,7 @@ class Scheduler:
         self.policy = policy or Fifo()
         self.starvation = starvation  # seconds of waiting after which a sequence comes first
         self.admission: Admission | None = None  # None: memory is not limited
+        self.buckets = EXACT  # the sizes that prefill passes are padded to
         self.isolation = FaultIsolation()
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
@@ -307,17 +309,26 @@ class Scheduler:
         ]
         if not seqs:
             return ()
-        grants: dict[int, int] = {}
         budget = self.step_tokens(decoding)
         first_to_prefill = self.policy.first_to_prefill(seqs)
-        grants[id(first_to_prefill)] = min(first_to_prefill.remaining, (budget + 1) // 2)
-        budget -= grants[id(first_to_prefill)]
+        half = max((budget + 1) // 2, self.buckets.width(1))  # it progresses in any case
+        grants = {id(first_to_prefill): self._grant(first_to_prefill, 0, half)}
+        budget -= self.buckets.width(grants[id(first_to_prefill)])
         for seq in sorted(seqs, key=lambda seq: seq.remaining):
-            more = min(seq.remaining - grants.get(id(seq), 0), budget)
-            if more > 0:
-                grants[id(seq)] = grants.get(id(seq), 0) + more
-                budget -= more
+            have = grants.get(id(seq), 0)
+            tokens = self._grant(seq, have, budget)
+            if tokens > have:
+                grants[id(seq)] = tokens
+                budget -= self.buckets.width(tokens) - self.buckets.width(have)
         return tuple(PrefillChunk(seq.id, grants[id(seq)]) for seq in seqs if id(seq) in grants)
+
+    def _grant(self, seq: Sequence, have: int, budget: int) -> int:
+        """The most tokens for a sequence that has `have` of the step already and may cost `budget` more."""
+        budget += self.buckets.width(have)
+        tokens = min(seq.remaining, budget)
+        if self.buckets.width(tokens) > budget:
+            tokens = min(seq.remaining, self.buckets.within(budget))
+        return tokens if self.buckets.width(tokens) <= budget else have
 
     def _score(self) -> Sequence | None:
         """One prompt at a time, the oldest: memory for one scoring suffices."""

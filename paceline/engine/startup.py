@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import mlx.core as mx
 
@@ -30,6 +31,7 @@ from paceline.engine.warmup import check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check
+from paceline.models.adapter import buckets_for
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.vision import Vision
@@ -129,7 +131,7 @@ class Startup:
             name=settings.served_model_name or settings.model or DEFAULT_MODEL,
             family=model.config["model_type"],
             device=platform.device_kind(),
-            kv_layout=NAMES[grouping],
+            kv_layout=NAMES[grouping.skew],
             prefill_chunk=chunk,
             compiled_step=traces,
             context_length=self.context_length,
@@ -184,6 +186,8 @@ class Startup:
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
         scheduler.draft_lengths.most = settings.max_draft
         scheduler.admission = self.admission
+        buckets = self.admission.memory_model.grouping.buckets
+        scheduler.buckets = scheduler.draft_lengths.buckets = buckets
         return scheduler
 
     def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
@@ -268,4 +272,7 @@ class Startup:
         grouping = check.choose_layout(model.language, choices)
         if grouping is not choices[0]:
             model.notes.append(f"{model.config['model_type']} needs the padded layout.")
-        return grouping
+        bucketing = self.settings.shape_buckets
+        if bucketing == "off" or (bucketing == "auto" and platform.device_kind() not in DEVICES):
+            return grouping
+        return replace(grouping, buckets=buckets_for(model.language))

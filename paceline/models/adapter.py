@@ -11,6 +11,7 @@ mlx-lm's models call `scaled_dot_product_attention` by a name in their own modul
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,10 +23,11 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.layers import AttentionCache
+from paceline.cache.layers import AttentionCache, RaggedMask
+from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models import gated_delta_cuda, linear_cuda
+from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
@@ -44,17 +46,19 @@ class Adapted:
     plans: tuple[LayerPlan, ...]
     dynamic_rope: bool  # position ids must be explicit, with the reach of every token
     vocab_size: int
+    ragged: bool = False  # whether attention runs by our kernel
 
     def use_kernels(self, on: bool) -> bool:
         """Switch our kernels on or off. Returns whether that changed anything."""
-        return switch_kernels(self.module, on)
+        ragged, self.ragged = self.ragged, on and attention_cuda.available()
+        return switch_kernels(self.module, on) or ragged != self.ragged
 
     @property
     def uses_kernels(self) -> bool:
-        return any(getattr(part, "fused", False) for _, part in self.module.named_modules())
+        return self.ragged or any(getattr(part, "fused", False) for _, part in self.module.named_modules())
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
-        return Batch(self.plans, grouping, rows)
+        return Batch(self.plans, grouping, rows, ragged=self.ragged)
 
     @property
     def inner(self) -> Any:
@@ -86,6 +90,18 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))
     adapted.use_kernels(True)
     return adapted
+
+
+def buckets_for(language: Adapted) -> ShapeBuckets:
+    """The sizes to pad to. Attention and our GatedDeltaNet skip padding in prompts; other recurrent layers would take
+    it for tokens."""
+    skips = all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(language.plans))
+    return GPU if skips else replace(GPU, widths=(), prompts=())
+
+
+def flat_plans(plans: Iterable[LayerPlan]) -> Iterator[LayerPlan]:
+    for plan in plans:
+        yield from flat_plans(plan.parts) if plan.kind == "list" else (plan,)
 
 
 def switch_kernels(module: nn.Module, on: bool) -> bool:
@@ -192,11 +208,24 @@ def batched_attention(
         if cache.batch.watch is not None and cache.slot_plan.window is None:
             cache.batch.watch(queries, keys, scale)
         if len(cache.slot_plan.groups) > 1:
-            return cache.attend(queries, scale, sinks)
+            return cache.attend(queries, scale, sinks, attention)
+        if isinstance(mask, RaggedMask):
+            return attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
         near = cache.batch.near
         if near is not None and queries.shape[2] > 1 and keys.shape[2] > NEARBY_BLOCK * near:
             return nearby_attention(queries, keys, values, near, scale, sinks)
     return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
+
+
+def attention(
+    queries: mx.array, keys: mx.array, values: mx.array, /, *, scale: float, mask: Any, sinks: mx.array | None = None
+) -> mx.array:
+    """By our kernel, where the mask says how long rows are; else by MLX's."""
+    if isinstance(mask, RaggedMask):
+        if attention_cuda.fits(queries, keys):
+            return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
+        mask = mask.array()
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
 
 
 def nearby_attention(

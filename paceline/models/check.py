@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -58,7 +59,9 @@ def forms(grouping: Grouping) -> tuple[Grouping, ...]:
 
     In a layout of groups the check's few tokens would always be padded, and hide a model that fails separately.
     """
-    return (grouping,) if grouping in (ROWS, PADDED) else (ROWS, PADDED)
+    if grouping.skew in (ROWS.skew, PADDED.skew):
+        return (grouping,)
+    return replace(ROWS, buckets=grouping.buckets), replace(PADDED, buckets=grouping.buckets)
 
 
 def batched_error(model: Adapted, grouping: Grouping) -> float | None:

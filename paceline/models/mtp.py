@@ -60,7 +60,7 @@ class MTPHead:
         self.blank = mx.zeros_like(self.language.embed(mx.array([[0]])))
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
-        return Batch([LayerPlan("attention")] * len(self.module.layers), grouping, rows)
+        return Batch([LayerPlan("attention")] * len(self.module.layers), grouping, rows, ragged=self.language.ragged)
 
     def hidden(self, embeddings: mx.array, hidden: mx.array, batch: Batch) -> mx.array:
         return self.module(embeddings, hidden, batch.layers)

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache import slot_plan
-from paceline.cache.batch import Batch, Placement
+from paceline.cache.batch import Batch
 from paceline.cache.layers import StateCache, UnsupportedUse
-from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR, Placement
 from tests.cache.world import DEFERS, FOLDABLE, FULL, MODELS, World
 from tests.lengths import examples
 

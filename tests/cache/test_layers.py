@@ -33,7 +33,7 @@ def test_attention_over_the_buffers_is_softmax_over_the_rows_own_tokens(
         new = world.attempt(width)
         noise = np.random.default_rng(seed).normal(size=(len(new), HEADS, width, SIZE)).astype(np.float32)
         for cache in world.attention():
-            got = np.array(cache.attend(mx.array(noise), 0.01, None))
+            got = np.array(cache.attend(mx.array(noise), 0.01, None, mx.fast.scaled_dot_product_attention))
             for row, person in enumerate(world.people):
                 for query, tokens in enumerate(person.visible(new[row], cache.slot_plan.window)):
                     known = np.array(vectors([tokens]))[0]

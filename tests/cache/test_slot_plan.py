@@ -70,7 +70,7 @@ def test_a_row_without_tokens_joins_short_rows_but_not_a_long_one() -> None:
 
 
 def test_every_layout_has_one_name() -> None:
-    assert {NAMES[grouping]: grouping for grouping in LAYOUTS.values()} == LAYOUTS
+    assert {NAMES[grouping.skew]: grouping for grouping in LAYOUTS.values()} == LAYOUTS
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "metal"])

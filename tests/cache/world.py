@@ -9,9 +9,9 @@ from itertools import count
 import mlx.core as mx
 import numpy as np
 
-from paceline.cache.batch import Batch, LayerPlan, Placement
+from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
-from paceline.cache.slot_plan import ROWS, Grouping
+from paceline.cache.slot_plan import ROWS, Grouping, Placement
 
 PRIME = 10_007  # states stay small integers
 FULL = LayerPlan("attention")

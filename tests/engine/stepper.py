@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from paceline.cache.disk import Disk
 from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
-from paceline.cache.slot_plan import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
@@ -20,6 +21,7 @@ from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 
@@ -55,6 +57,14 @@ class Heard:
         return usage.cached_tokens
 
 
+def grouping(layout: str, model: LoadedModel) -> Grouping:
+    """A layout by its name; PACELINE_TEST_BUCKETS=1 makes every one a bucketed one."""
+    name, _, bucketed = layout.partition("+")
+    if bucketed or os.environ.get("PACELINE_TEST_BUCKETS"):
+        return replace(LAYOUTS[name], buckets=buckets_for(model.language))
+    return LAYOUTS[name]
+
+
 class Stepper:
     def __init__(
         self,
@@ -68,14 +78,17 @@ class Stepper:
         disk: Path | None = None,
         disk_limit: int = 1 << 30,
         features: int = 0,
+        traces: bool = False,
     ) -> None:
-        """`cache`: bytes for the prefix cache; None: there is none. `disk`: where it writes behind the steps, and what
-        an earlier stepper has `close`d there is known. `features`: bytes for pictures seen before."""
+        """`layout`: its name, with `+buckets` where shapes come from buckets. `cache`: bytes for the prefix cache; None:
+        there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there is known.
+        `features`: bytes for pictures seen before."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
         self.router = SpeculationPolicy(speculation, no_head)
         self.end_ids = end_ids
-        self.runner = Runner(self.model, LAYOUTS[layout], features=Features(features))
+        self.grouping = grouping(layout, self.model)
+        self.runner = Runner(self.model, self.grouping, traces=traces, features=Features(features))
         reuse = None
         if cache is not None:
             prefixes = PrefixCache(lambda: cache)
@@ -85,6 +98,7 @@ class Stepper:
             if tier is not None:
                 tier.open()
         self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)
+        self.engine.scheduler.buckets = self.engine.scheduler.draft_lengths.buckets = self.grouping.buckets
         self.heard: dict[str, Heard] = {}
 
     def submit(

@@ -76,7 +76,7 @@ def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
     for cache in batch.flat:
         if isinstance(cache, AttentionCache):
             cache.update_and_fetch(h, h)
-            h = cache.attend(h @ MIX, 0.5, None)
+            h = cache.attend(h @ MIX, 0.5, None, mx.fast.scaled_dot_product_attention)
         elif isinstance(cache, StateCache):
             state: Sequence[mx.array | None] = [cache[0]]
             if cache.pending:

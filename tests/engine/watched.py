@@ -144,7 +144,7 @@ class Watched(Stepper):
 
     def __init__(self, folder: Path, layout: str = "rows", *, traces: bool = False, **options: Any) -> None:
         super().__init__(folder, layout, **options)
-        self.runner = WatchedRunner(self.model, LAYOUTS[layout])
+        self.runner = WatchedRunner(self.model, self.grouping)
         if traces:
             drafter = self.runner.drafter
             self.runner.forward = Forward(self.runner._states_and_logits, traces=True, trace_after=1)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.cache.batch import Placement
+from paceline.cache.slot_plan import Placement
 from paceline.engine import sequence
 from paceline.engine.forward import Forward
 from paceline.types import Prompt, Sampling, Speculation

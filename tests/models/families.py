@@ -332,7 +332,7 @@ def judge(config: Config) -> Verdict:
         return Verdict("", ", ".join(caches), 0.0, str(refusal))
     forms = (PADDED,) if layout is PADDED else (ROWS, PADDED)  # "similar" can look like either
     worst = max(long_run(model, reference, form) for form in forms)
-    return Verdict(NAMES[layout], ", ".join(caches), worst, "")
+    return Verdict(NAMES[layout.skew], ", ".join(caches), worst, "")
 
 
 def long_run(model: Adapted, reference: Any, layout: Grouping) -> float:

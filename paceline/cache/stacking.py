@@ -1,0 +1,95 @@
+"""Several rows in one prefill pass: batches of one row each are stacked, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+
+from paceline.cache.batch import Batch
+from paceline.cache.layers import AttentionCache, StateCache, resize
+
+# Of each layer's arrays, without the row: shape and type. Of keys and values without the capacity, too.
+Shapes = list[list[tuple[tuple[int, ...], mx.Dtype]]]
+
+
+def stack(batches: Sequence[Batch], rows: int) -> Batch:
+    """One batch with the row of each of these, and padding up to `rows`. They stay as they are."""
+    first, blanks = batches[0], rows - len(batches)
+    both = Batch(first.plans, replace(first.grouping, skew=float("inf")), rows, ragged=first.ragged)
+    both.low_memory = first.low_memory
+    both.lengths = [batch.lengths[0] for batch in batches] + [0] * blanks
+    both.deltas = [batch.deltas[0] for batch in batches] + [0] * blanks
+    both.active = [True] * len(batches) + [False] * blanks
+    for window, slot_plan in both.slot_plans.items():
+        groups = [batch.slot_plans[window].groups[0] for batch in batches]
+        slot_plan.groups[0].capacity = max(group.capacity for group in groups)
+        slot_plan.groups[0].starts = [group.starts[0] for group in groups] + [0] * blanks
+    for index, cache in enumerate(both.flat):
+        parts = [batch.flat[index] for batch in batches]
+        if isinstance(cache, AttentionCache):
+            capacity = cache.slot_plan.groups[0].capacity
+            buffers = [(part.keys, part.values) for part in parts if isinstance(part, AttentionCache)]
+            cache.keys = _stacked([keys for keys, _ in buffers], blanks, capacity)
+            cache.values = _stacked([values for _, values in buffers], blanks, capacity)
+        elif isinstance(cache, StateCache):
+            states = [part.current for part in parts if isinstance(part, StateCache)]
+            cache.current = [_joined(list(column), blanks) for column in zip(*states, strict=True)]
+    return both
+
+
+def unstack(both: Batch, batches: Sequence[Batch]) -> None:
+    """Give each of these its row back, after a step that was committed."""
+    for row, batch in enumerate(batches):
+        batch.lengths = [both.lengths[row]]
+        for window, slot_plan in batch.slot_plans.items():
+            shared = both.slot_plans[window].groups[0]
+            slot_plan.groups[0].capacity, slot_plan.groups[0].starts = shared.capacity, [shared.starts[row]]
+        for mine, cache in zip(batch.flat, both.flat, strict=True):
+            if isinstance(mine, StateCache) and isinstance(cache, StateCache):
+                mine.current = [None if value is None else value[row : row + 1] for value in cache.current]
+            elif isinstance(mine, AttentionCache) and isinstance(cache, AttentionCache):
+                mine.keys = [buffer[row : row + 1] for buffer in cache.keys]
+                mine.values = [buffer[row : row + 1] for buffer in cache.values]
+
+
+def shapes(batch: Batch) -> Shapes:
+    """Of a batch whose layers all have their arrays."""
+    found: Shapes = []
+    for cache in batch.flat:
+        if isinstance(cache, AttentionCache):
+            buffers = (cache.keys[0], cache.values[0])
+            found.append([((buffer.shape[1], buffer.shape[3]), buffer.dtype) for buffer in buffers])
+        elif isinstance(cache, StateCache):
+            found.append([(state.shape[1:], state.dtype) for state in cache.current if state is not None])
+    return found
+
+
+def allocate(batch: Batch, like: Shapes) -> None:
+    """Give a batch without tokens the arrays that its first step would make: zeros."""
+    for cache, parts in zip(batch.flat, like, strict=True):
+        if isinstance(cache, AttentionCache) and not cache.keys:
+            for store, ((heads, size), dtype) in zip((cache.keys, cache.values), parts, strict=True):
+                store += [
+                    mx.zeros((group.count, heads, group.capacity, size), dtype) for group in cache.slot_plan.groups
+                ]
+        elif isinstance(cache, StateCache):
+            for index, (shape, dtype) in enumerate(parts):
+                if cache.current[index] is None:
+                    cache.current[index] = mx.zeros((batch.rows, *shape), dtype)
+
+
+def _stacked(parts: list[list[mx.array]], blanks: int, capacity: int) -> list[mx.array]:
+    """Keys or values of rows, each in a buffer of its own; [] of a row without tokens."""
+    columns = [resize(part[0], capacity) if part else None for part in parts]
+    both = _joined(columns, blanks)
+    return [] if both is None else [both]
+
+
+def _joined(parts: list[mx.array | None], blanks: int) -> mx.array | None:
+    like = next((part for part in parts if part is not None), None)
+    if like is None:
+        return None
+    blank = mx.zeros_like(like)
+    return mx.concatenate([blank if part is None else part for part in [*parts, *[None] * blanks]])

@@ -1,0 +1,252 @@
+"""Prefill on MLX: images are encoded, prompts are read in chunks, each in a batch of its own until it decodes.
+
+Where shapes come from buckets, a chunk is padded to its bucket, and short prompts that wait together share a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cache import stacking
+from paceline.cache.batch import Batch
+from paceline.cache.features import Features
+from paceline.cache.slot_plan import Grouping
+from paceline.engine import pooling
+from paceline.engine.drafter import Drafter
+from paceline.engine.forward import Forward
+from paceline.engine.sampler import logprob_list, token_logprobs
+from paceline.engine.sequence import Sequence
+from paceline.models.loader import LoadedModel
+from paceline.models.positions import Positions, dynamic_reach
+
+SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
+TRACED_WIDTH = 512  # tokens: in a wider pass the device takes longer than the host
+SHARED_WIDTH = 512  # tokens of a prompt that shares a pass: a longer one fills the device
+SHARED_SLOTS = 1024  # capacity of its buffers: they are copied to share a pass
+
+
+class PromptRunner:
+    def __init__(
+        self, model: LoadedModel, grouping: Grouping, *, traces: bool = False, features: Features | None = None
+    ) -> None:
+        self.model = model
+        self.language = model.language
+        self.grouping = grouping
+        self.drafter = None if isinstance(model.head, str) else Drafter(model.head, grouping, traces=traces)
+        self.prompts = Forward(self._read_prompt, traces=traces and bool(grouping.buckets.widths))
+        self.features = features if features is not None else Features(0)
+        self.low_memory = False  # copy buffers layer by layer
+        self.unhook()
+
+    def unhook(self) -> None:
+        # The prefill has reached a checkpoint position.
+        self.on_checkpoint: Callable[[Sequence], list[mx.array]] = lambda seq: []
+
+    def encode(self, seq: Sequence) -> None:
+        """Encode the sequence's next image."""
+        if self.model.vision is None:
+            raise RuntimeError("an image reached a model without a vision tower")
+        image = seq.prompt.images[seq.computed.images]
+        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
+        features = self.features.get(key) if seq.prompt.cached else None
+        if features is None:
+            features = self.model.vision.encode(image)
+            mx.eval(features)
+            if seq.prompt.cached:
+                self.features.put(key, features)
+        seq.computed.image_features.append(features)
+        seq.computed.images += 1
+
+    def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
+        """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
+        stop = seq.computed.tokens + tokens
+        waits: list[mx.array] = []
+        left: list[mx.array] = []  # of checkpoints inside the chunk
+        while seq.computed.tokens < stop:
+            checkpoints = seq.prefix.checkpoint_positions
+            size = min(stop, checkpoints[0] if checkpoints else stop) - seq.computed.tokens
+            if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
+                size = min(size, SCORED_CHUNK)
+            [waits] = self._prefill([seq], [size])
+            left += self._reached(seq, size)
+        return waits + left
+
+    def prefill_together(self, seqs: list[Sequence], sizes: list[int]) -> list[list[mx.array]]:
+        """One pass for several sequences (see `shared`). If it raises, nothing has changed."""
+        waits = self._prefill(seqs, sizes)
+        return [wait + self._reached(seq, size) for wait, seq, size in zip(waits, seqs, sizes, strict=True)]
+
+    def shared(self, chunks: Collection[tuple[Sequence, int]]) -> list[list[tuple[Sequence, int]]]:
+        """Which of these chunks share a pass: short ones of the same bucket."""
+        buckets = self.grouping.buckets
+        groups: dict[tuple[int, bool], list[tuple[Sequence, int]]] = {}
+        if buckets.prompts:
+            for seq, size in chunks:
+                if self._may_share(seq, size):
+                    groups.setdefault((buckets.width(size), seq.draft.last_hidden is None), []).append((seq, size))
+        most = buckets.prompts[-1] if buckets.prompts else 1
+        passes = [group[i : i + most] for group in groups.values() for i in range(0, len(group), most)]
+        return [group for group in passes if len(group) > 1]
+
+    def _may_share(self, seq: Sequence, size: int) -> bool:
+        plain = not seq.prompt.images and seq.prompt.pooling is None and seq.sampling.prompt_logprobs is None
+        checkpoints = seq.prefix.checkpoint_positions
+        whole = not checkpoints or checkpoints[0] >= seq.computed.tokens + size
+        batch = seq.computed.batch
+        short = size <= SHARED_WIDTH and (
+            batch is None or all(plan.groups[0].capacity <= SHARED_SLOTS for plan in batch.slot_plans.values())
+        )
+        return plain and whole and short and seq.sparse.kept is None and not self.language.dynamic_rope
+
+    def _reached(self, seq: Sequence, size: int) -> list[mx.array]:
+        """`size` more tokens are prefilled. Returns the arrays of a checkpoint that is due here."""
+        seq.computed.tokens += size
+        if seq.prefix.checkpoint_positions and seq.computed.tokens == seq.prefix.checkpoint_positions[0]:
+            del seq.prefix.checkpoint_positions[0]
+            return self.on_checkpoint(seq)
+        return []
+
+    def batch_of(self, seq: Sequence) -> Batch:
+        """The batch in which a sequence is prefilled; a new one if it has none."""
+        if seq.computed.batch is None:
+            seq.computed.batch = self.language.batch(self.grouping)
+            self._set_position_ids(seq, seq.computed.batch)
+        seq.computed.batch.low_memory = self.low_memory
+        return seq.computed.batch
+
+    def keep_only(self, seq: Sequence, chosen: NDArray[np.int64], whole: int) -> None:
+        """Prefill only these tokens from `dense_prefix` on (see `Sequence.keep_only`); what was prefilled before
+        stays."""
+        seq.keep_only(chosen, whole)
+        self._set_position_ids(seq, self.batch_of(seq))
+
+    def _set_position_ids(self, seq: Sequence, batch: Batch) -> None:
+        """Set the positions of a sequence's context where they are not consecutive."""
+        prompt = len(seq.prompt.token_ids)
+        if seq.prompt.images and self.model.vision is not None:
+            places, seq.computed.rope_delta = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.images)
+        elif seq.sparse.kept is not None:
+            places, seq.computed.rope_delta = np.arange(prompt, dtype=np.int32), 0
+        else:
+            return
+        said = np.arange(prompt, prompt + seq.recomputed, dtype=places.dtype) + seq.computed.rope_delta
+        if seq.sparse.kept is not None:
+            places = places[..., seq.sparse.kept]
+            seq.computed.rope_delta += seq.dropped
+        seq.computed.position_ids = np.concatenate(
+            [places, np.broadcast_to(said, (*places.shape[:-1], len(said)))], axis=-1
+        )
+        batch.deltas[0] = seq.computed.rope_delta
+
+    def _prefill(self, seqs: list[Sequence], sizes: list[int]) -> list[list[mx.array]]:
+        """One pass. Only a sequence that is alone in it may have more than plain text."""
+        buckets, own = self.grouping.buckets, [self.batch_of(seq) for seq in seqs]
+        width, rows = buckets.width(max(sizes)), len(seqs)
+        batch = own[0]
+        if len(seqs) > 1:
+            rows = buckets.prompt_count(len(seqs))
+            batch = stacking.stack(own, rows)
+        ids = np.zeros((rows, width), dtype=np.int32)
+        for row, (seq, size) in enumerate(zip(seqs, sizes, strict=True)):
+            ids[row, :size] = seq.context[seq.computed.tokens : seq.computed.tokens + size]
+        tokens, valid = mx.array(ids), [*sizes, *[0] * (rows - len(seqs))]
+        seq, size = seqs[0], sizes[0]
+        start, stop = seq.computed.tokens, seq.computed.tokens + size
+        embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
+        inputs = [tokens] if embeddings is None else [tokens, embeddings]
+        if seq.prompt.pooling is not None:
+            batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid)
+            states = self.language.hidden(tokens, batch.layers, embeddings)
+            batch.commit()
+            seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
+            return self._submitted([[*batch.arrays(), seq.computed.pooled]])
+        (states,), close = self.prompts(
+            batch,
+            width,
+            inputs,
+            positions=self._prompt_positions(seq, start, stop, width),
+            valid=valid,
+            traced=width <= TRACED_WIDTH and embeddings is None,
+        )
+        close()
+        batch.advance(valid)
+        if len(seqs) > 1:
+            stacking.unstack(batch, own)
+        waits = [each.arrays() for each in own]
+        if self.drafter is not None and seq.feeds_mtp:
+            if embeddings is None:
+                embeddings = self.language.embed(tokens)
+            pairs = self._pair_positions(seq, start, stop, width)
+            drafted = self.drafter.prefill(seqs, embeddings, states, sizes, pairs)
+            waits = [wait + more for wait, more in zip(waits, drafted, strict=True)]
+        if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
+            logits = states if self.drafter is None else self.language.logits(states)
+            self._score_prompt(seq, logits[0, :size], start, stop)
+        return self._submitted(waits)
+
+    def _submitted(self, waits: list[list[mx.array]]) -> list[list[mx.array]]:
+        mx.async_eval(waits)
+        return waits
+
+    def _read_prompt(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
+        """Hidden states if there is a head to read them, else logits: those of a family without states."""
+        tokens, *embeddings = inputs
+        if self.drafter is not None:
+            return [self.language.hidden(tokens, batch.layers, *embeddings)]
+        more = {"input_embeddings": embeddings[0]} if embeddings else {}
+        return [self.language.module(tokens, cache=batch.layers, **more)]
+
+    def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
+        """Token embeddings, with image features at their placeholders."""
+        if self.model.vision is None:
+            raise RuntimeError("an image reached a model without a vision tower")
+        embedded = self.language.embed(tokens)
+        is_image = np.asarray(seq.context) == self.model.vision.image_token
+        is_image[len(seq.context) - seq.recomputed :] = False
+        if not is_image[start:stop].any():
+            return embedded
+        features = (
+            seq.computed.image_features[0]
+            if len(seq.computed.image_features) == 1
+            else mx.concatenate(seq.computed.image_features)
+        )
+        place = np.maximum(np.cumsum(is_image) - 1 - seq.computed.skipped_image_tokens, 0)[start:stop]
+        width = tokens.shape[1]
+        image_embeddings = features[mx.array(_padded(place, width))][None].astype(embedded.dtype)
+        return mx.where(mx.array(_padded(is_image[start:stop], width))[None, :, None], image_embeddings, embedded)
+
+    def _prompt_positions(self, seq: Sequence, start: int, stop: int, width: int) -> Positions | None:
+        if seq.computed.position_ids is not None:
+            return Positions(mx.array(_padded(seq.computed.position_ids[..., None, start:stop], width)))
+        if self.language.dynamic_rope:
+            reach = dynamic_reach(start, stop, len(seq.prompt.token_ids))
+            places = np.arange(start, start + width)
+            return Positions(mx.array(places)[None], mx.array(_padded(reach, width))[None])
+        return None
+
+    def _pair_positions(self, seq: Sequence, start: int, stop: int, width: int) -> Positions | None:
+        """Positions for the MTP head: a pair has the position of its hidden state. The head stops at the first skipped
+        token."""
+        if seq.computed.position_ids is None or not seq.prompt.images:
+            return None
+        places = seq.computed.position_ids[:, None, max(start - 1, 0) : stop - 1]
+        return Positions(mx.array(_padded(places, width if self.grouping.buckets.widths else places.shape[-1])))
+
+    def _score_prompt(self, seq: Sequence, logits: mx.array, start: int, stop: int) -> None:
+        """Logprobs of tokens start + 1 to stop, read at once."""
+        following = list(seq.prompt.token_ids[start + 1 : stop + 1])
+        scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
+        if seq.prompt_logprobs is not None:
+            seq.prompt_logprobs += logprob_list(following, *scored)
+
+
+def _padded(values: NDArray[np.generic], width: int) -> NDArray[np.generic]:
+    """The last axis, up to `width`, with its last value."""
+    short = width - values.shape[-1]
+    if short <= 0 or not values.shape[-1]:
+        return values
+    return np.concatenate([values, np.repeat(values[..., -1:], short, axis=-1)], axis=-1)
