@@ -27,7 +27,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.speculation_policy import SpeculationPolicy
-from paceline.engine.warmup import check_steps, warm_up
+from paceline.engine.warmup import Shapes, check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check
@@ -194,8 +194,15 @@ class Startup:
         if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
         draft_lengths = sorted({0, min(drafts, 1), drafts})
-        seconds = warm_up(runner, draft_lengths=draft_lengths, draft=None if sparse is None else sparse.draft)
+        scorer = None if sparse is None else sparse.draft
+        shapes = Shapes(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
+        seconds = warm_up(runner, shapes, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)
         log.info("warmed up every kind of step in %.0f s", seconds)
+
+    def _fits(self, seqs: int, tokens: int) -> bool:
+        """May the warm-up hold so many sequences of so many tokens?"""
+        budget = self.admission.budget
+        return self.admission.memory_model.batch([tokens] * seqs) < (budget.usable - budget.holding("weights")) // 4
 
     def _draft(self, model: LoadedModel) -> LoadedModel | None:
         """The draft model that scores prompts, if one is named and this model supports sparse prefill."""
@@ -275,4 +282,16 @@ class Startup:
         bucketing = self.settings.shape_buckets
         if bucketing == "off" or (bucketing == "auto" and platform.device_kind() not in DEVICES):
             return grouping
-        return replace(grouping, buckets=buckets_for(model.language))
+        bucketed = replace(grouping, buckets=buckets_for(model.language))
+        try:
+            wrong = [check.batched_error(model.language, form) for form in check.forms(bucketed)]
+        except Exception as error:  # noqa: BLE001  any failure rules padding out
+            log.warning("shapes are exact: padding fails with this model: %s", error)
+            return grouping
+        if any(wrong):
+            log.warning(
+                "shapes are exact: with padding this model's logits differ by %s of the largest",
+                max(filter(None, wrong)),
+            )
+            return grouping
+        return bucketed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -23,11 +24,13 @@ from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import Grouping
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
+from paceline.engine.prompt_runner import SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
+from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
-from paceline.models.loader import LoadedModel
+from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
 from paceline.types import Prompt, RequestId, Sampling
 
@@ -66,18 +69,42 @@ class AnyToken:
         """Every token is allowed."""
 
 
-def warm_up(runner: Runner, *, draft_lengths: Collection[int] = (0,), draft: Draft | None = None) -> float:
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Which buckets are warmed up: those up to so many sequences, and so many prompt tokens a step, that fit."""
+
+    max_num_seqs: int
+    prefill_chunk: int
+    fits: Callable[[int, int], bool] = lambda seqs, tokens: True
+
+
+def warm_up(
+    runner: Runner,
+    shapes: Shapes | None = None,
+    *,
+    draft_lengths: Collection[int] = (0,),
+    draft: Draft | None = None,
+    progress: Progress | None = None,
+) -> float:
     """Returns the seconds that it took. `draft_lengths`: of the speculative steps to warm up. Errors are only logged:
     the first request that needs the same kernel will wait, or fail, by itself."""
     begun = time.perf_counter()
     try:
-        _WarmUp(runner, draft).run(list(draft_lengths))
+        warm = _WarmUp(runner, draft)
+        warm.run(list(draft_lengths))
+        if shapes is not None and runner.grouping.buckets.rows:
+            warm.buckets(shapes, list(draft_lengths), progress or _quiet)
+    except StartAbandoned:
+        raise
     except Exception as error:  # noqa: BLE001  no request waits yet
         log.warning("the warm-up broke off: %s", error, exc_info=error)
     finally:
         runner.reset()
         mx.clear_cache()
     return time.perf_counter() - begun
+
+
+def _quiet(what: str, done: int, total: int) -> None: ...
 
 
 class _WarmUp:
@@ -98,6 +125,40 @@ class _WarmUp:
             batch.append(self.sparse(self.draft))
         if len(batch) > 1:
             self.batch(0, batch)
+
+    def buckets(self, shapes: Shapes, draft_lengths: list[int], progress: Progress) -> None:
+        """Every size of prefill pass and of decoding batch; buffers in their smallest sizes."""
+        runner, buckets = self.runner, self.runner.grouping.buckets
+        passes = [
+            (count, width)
+            for width in buckets.widths
+            for count in buckets.prompts
+            if count * width <= shapes.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
+        ]
+        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1) and shapes.fits(size, SHORT)]
+        total = len(passes) + len(sizes)
+        for done, (count, width) in enumerate(passes):
+            progress("warming up", done, total)
+            if shapes.fits(count, width):
+                self.together([self.seq(width + 1) for _ in range(count)])
+        inside: list[Sequence] = []
+        for done, size in enumerate(sizes):
+            progress("warming up", len(passes) + done, total)
+            new = [self.seq(SHORT + 1) for _ in range(size - len(inside))]
+            for first in range(0, len(new), buckets.prompts[-1] if buckets.prompts else 1):
+                self.together(new[first : first + (buckets.prompts[-1] if buckets.prompts else 1)])
+            inside += new
+            for draft_length in draft_lengths:
+                self.steps(inside, draft_length, 2)
+        progress("warming up", total, total)
+        runner.reset()
+
+    def together(self, seqs: list[Sequence]) -> None:
+        """Prefill them in one pass."""
+        if len(seqs) == 1:
+            mx.eval(self.runner.prefill(seqs[0], seqs[0].remaining))
+        else:
+            mx.eval(self.runner.prefill_together(seqs, [seq.remaining for seq in seqs]))
 
     def seq(
         self, tokens: int, sampling: Sampling = GREEDY, grammar: Any = None, prompt: Prompt | None = None
@@ -129,12 +190,12 @@ class _WarmUp:
                 self.steps(inside, draft_length)
         runner.reset()
 
-    def steps(self, seqs: Collection[Sequence], draft_length: int) -> None:
+    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
         runner = self.runner
         for seq in seqs:
             seq.draft.length = draft_length if seq.draft.mtp_prefill else 0
         deep = draft_length if any(seq.draft.length for seq in seqs) else 0
-        for _ in range(TURNS):
+        for _ in range(turns):
             step = runner.decode(seqs, deep)
             if step.result_pending:
                 runner.read(step)

@@ -92,8 +92,9 @@ def two_rows(model: Adapted, grouping: Grouping) -> Batch:
             if model.dynamic_rope:
                 reach = dynamic_reach(start, start + len(part), len(prompt))
                 positions = Positions(mx.arange(start, start + len(part))[None], mx.array(reach)[None])
-            row.begin(len(part), positions)
-            model.module(mx.array([part]), cache=row.layers)
+            width = grouping.buckets.width(len(part)) if positions is None else len(part)
+            row.begin(width, positions, valid=[len(part)])
+            model.module(mx.array([part + [0] * (width - len(part))]), cache=row.layers)
             row.commit()
         if batch is None:
             batch = row

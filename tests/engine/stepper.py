@@ -80,9 +80,9 @@ class Stepper:
         features: int = 0,
         traces: bool = False,
     ) -> None:
-        """`layout`: its name, with `+buckets` where shapes come from buckets. `cache`: bytes for the prefix cache; None:
-        there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there is known.
-        `features`: bytes for pictures seen before."""
+        """`layout`: its name, with `+buckets` where shapes come from buckets. `cache`: bytes for the prefix cache;
+        None: there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there
+        is known. `features`: bytes for pictures seen before."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
         self.router = SpeculationPolicy(speculation, no_head)
