@@ -26,6 +26,8 @@ log = logging.getLogger("paceline")
 # A way to run a step: tokens (rows, width), the batch, whether it is tentative -> logits of all tokens, and a close
 Step = Callable[[mx.array, Batch, bool], tuple[mx.array, Callable[[], None]]]
 PROMPTS = (9, 5)  # tokens of the two rows
+PIECE = 3  # tokens of a prefill chunk
+WIDE = (70, 5)  # the same where kernels of ours prefill: in one pass, which has more than two of a kernel's chunks
 STEPS = 3
 TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the largest logit
 
@@ -39,6 +41,8 @@ def choose_layout(model: Adapted, choices: Sequence[Grouping]) -> Grouping:
     for grouping in choices:
         try:
             errors = [batched_error(model, form) for form in forms(grouping)]
+            if model.uses_kernels:
+                errors.append(batched_error(model, forms(grouping)[0], WIDE, max(WIDE)))
         except Exception as problem:  # noqa: BLE001  any failure rules the layout out
             complaints[f"{type(problem).__name__}: {problem}"] = None
             continue
@@ -64,11 +68,13 @@ def forms(grouping: Grouping) -> tuple[Grouping, ...]:
     return replace(ROWS, buckets=grouping.buckets), replace(PADDED, buckets=grouping.buckets)
 
 
-def batched_error(model: Adapted, grouping: Grouping) -> float | None:
+def batched_error(
+    model: Adapted, grouping: Grouping, lengths: Sequence[int] = PROMPTS, piece: int = PIECE
+) -> float | None:
     """Two rows, prefilled in chunks and decoded together, compared with mlx-lm's caches. None: they agree."""
-    prompts = _prompts(model)
+    prompts = _prompts(model, lengths)
     expected = [_alone(model, prompt) for prompt in prompts]
-    batch = two_rows(model, grouping)
+    batch = two_rows(model, grouping, lengths, piece)
     model.vocab_size = expected[0][0].shape[-1]  # after the rows: their prompts depend on it
     tokens = mx.array([prompt[-1] for prompt in prompts])
     worst = 0.0
@@ -80,14 +86,14 @@ def batched_error(model: Adapted, grouping: Grouping) -> float | None:
     return None if worst <= tolerance(expected[0][0]) else worst
 
 
-def two_rows(model: Adapted, grouping: Grouping) -> Batch:
+def two_rows(model: Adapted, grouping: Grouping, lengths: Sequence[int] = PROMPTS, piece: int = PIECE) -> Batch:
     """A batch of two rows of different lengths, each prefilled in chunks up to its last token."""
     batch: Batch | None = None
-    for prompt in _prompts(model):
+    for prompt in _prompts(model, lengths):
         row = model.batch(grouping)
         body = prompt[:-1]
-        for start in range(0, len(body), 3):
-            part = body[start : start + 3]
+        for start in range(0, len(body), piece):
+            part = body[start : start + piece]
             positions = None
             if model.dynamic_rope:
                 reach = dynamic_reach(start, start + len(part), len(prompt))
@@ -199,9 +205,9 @@ def tolerance(logits: mx.array) -> float:
     return TOLERANCE.get(logits.dtype, 0.1)
 
 
-def _prompts(model: Adapted) -> list[list[int]]:
+def _prompts(model: Adapted, lengths: Sequence[int] = PROMPTS) -> list[list[int]]:
     rng = np.random.default_rng(0)
-    return [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in PROMPTS]
+    return [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in lengths]
 
 
 def _difference(logits: mx.array, reference: mx.array) -> float:

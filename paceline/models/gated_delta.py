@@ -19,27 +19,29 @@ from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
 
 from paceline.cache.layers import StateCache
-from paceline.models import gated_delta_cuda
+from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda
 
 CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
 class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
-    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream or by a kernel.
+    """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream, or by kernels.
 
     A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
-    fused = False  # whether a decode step runs as one kernel: set by the adapter, checked at start-up
+    fused = False  # whether steps run as kernels: set by the adapter, checked at start-up
 
     def __call__(self, inputs: mx.array, mask: mx.array | None = None, cache: Any = None) -> mx.array:
         width = inputs.shape[1]
         if not isinstance(cache, StateCache):
             return super().__call__(inputs, mask, cache)
-        tentative = cache.tentative
-        if self.fused and width <= gated_delta_cuda.WIDEST and cache[1] is not None:
+        tentative, valid = cache.tentative, cache.valid
+        if self.fused and width <= gated_delta_cuda.WIDEST and cache[1] is not None and valid is None:
             return self._fused_step(inputs, cache, tentative)
-        if not tentative and (width == 1 or mx.metal.is_available()):
+        if self.fused and not tentative and gated_delta_prefill_cuda.fits(self):
+            return self._fused_prefill(inputs, cache)
+        if not tentative and valid is None and (width == 1 or mx.metal.is_available()):
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
@@ -55,9 +57,9 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
             out, _ = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state)
             cache.set_pending([window, keys, values, a, b])
         else:
-            cache[0] = mx.contiguous(window[:, 1 - self.conv_kernel_size :])
+            cache[0] = self._ended(window, valid)
             decay = log_decay(self.A_log, a, self.dt_bias)
-            out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state)
+            out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state, valid)
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 
@@ -75,8 +77,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
             return self._fused_apply(current, pending, kept) if now else None
         window, *rest = pending
         width = window.shape[1] - self.conv_kernel_size + 1
-        last = (kept[:, None] + mx.arange(self.conv_kernel_size - 1))[..., None]
-        ended = mx.take_along_axis(window, last, axis=1)
+        ended = self._ended(window, kept)
         state = current[1]
         if state is None:
             state = self._zeros(window.shape[0])
@@ -109,6 +110,26 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
             cache.set_pending([mixed, a, b])
         return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
 
+    def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
+        rows, width = inputs.shape[:2]
+        gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
+        mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
+        window, state = cache[0], cache[1]
+        if cache.pending and cache.kept is not None:
+            window, state = self._fused_apply((window, state), cache.pending, cache.kept)
+        if window is None:
+            window = mx.zeros((rows, self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
+        state = self._zeros(rows) if state is None else state
+        out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(self, mixed, a, b, window, state, cache.valid)
+        return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
+
+    def _ended(self, window: mx.array, count: mx.array | None) -> mx.array:
+        """The window after the first `count[i]` tokens of row i, after all by default."""
+        taken = self.conv_kernel_size - 1
+        if count is None:
+            return mx.contiguous(window[:, -taken:])
+        return mx.take_along_axis(window, (count[:, None] + mx.arange(taken))[..., None], axis=1)
+
     def _window(self, mixed: mx.array, cache: Any) -> mx.array:
         past = cache[0]
         if past is None:
@@ -140,11 +161,21 @@ def log_decay(a_log: mx.array, a: mx.array, dt_bias: mx.array) -> mx.array:
 
 
 def chunked(
-    queries: mx.array, keys: mx.array, values: mx.array, decay: mx.array, beta: mx.array, state: mx.array
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    decay: mx.array,
+    beta: mx.array,
+    state: mx.array,
+    valid: mx.array | None = None,
 ) -> tuple[mx.array, mx.array]:
     """All tokens of a chunk at once. Shapes (rows, tokens, heads, dim); decay is a logarithm; state (rows, heads,
-    value dim, key dim) in float32. Returns outputs in float32 and the new state."""
-    rows, tokens = queries.shape[:2]
+    value dim, key dim) in float32. Only the first `valid[i]` tokens of row i change its state. Returns outputs in
+    float32 and the new state."""
+    tokens = queries.shape[1]
+    if valid is not None:
+        real = (mx.arange(tokens) < valid[:, None])[..., None]
+        decay, beta = mx.where(real, decay, 0), mx.where(real, beta, 0)
     repeat = values.shape[2] // keys.shape[2]
     lay = partial(_lay, tokens=tokens, repeat=repeat)
     q, k, v = lay(queries), lay(keys), _lay(values, tokens=tokens, repeat=1)

@@ -373,3 +373,52 @@ def test_a_speculative_step_that_breaks_before_it_counts_changes_nothing_and_can
     assert far(broken.step(6, [2, 5]), whole.step(6, [2, 5])) == 0
     for mine, theirs in zip(broken.batch.arrays(), whole.batch.arrays(), strict=True):
         assert far(mine, theirs) == 0
+
+
+# -- padded rows
+
+
+@pytest.mark.parametrize("counts", [[0, 1], [31, 32], [33, 70], [70, 64]])
+def test_padding_changes_neither_a_rows_outputs_nor_its_state(counts: list[int]) -> None:
+    given, before = inputs(70, seed=5), state()
+    out, after = chunked(*given, before, mx.array(counts, dtype=mx.int32))
+    assert np.isfinite(np.array(out)).all()
+    for row, count in enumerate(counts):
+        mine = tuple(part[row : row + 1] for part in given)
+        if count == 0:
+            assert mx.array_equal(after[row], before[row])
+            continue
+        expected, last = chunked(*cut(mine, 0, count), before[row : row + 1])  # type: ignore[arg-type]
+        np.testing.assert_allclose(np.array(out[row, :count]), np.array(expected[0]), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(np.array(after[row]), np.array(last[0]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("counts", [[0, 1, 2], [3, 40, 33], [40, 39, 32]])
+def test_a_layers_padded_rows_end_as_rows_without_padding(layers: tuple[Any, Any], counts: list[int]) -> None:
+    theirs, _ = layers
+    layer = adopted(theirs)
+    width, size = max(counts), len(counts)
+    hidden = theirs.in_proj_qkv.weight.shape[1]
+    x = mx.array(np.random.default_rng(8).standard_normal((size, 50, hidden)).astype(np.float32))
+
+    def prefilled(tokens: mx.array, valid: list[int] | None = None) -> tuple[mx.array, StateCache]:
+        batch = Batch([LayerPlan("state", size=2)], PADDED, tokens.shape[0])
+        [cache] = batch.flat
+        assert isinstance(cache, StateCache)
+        outputs = []
+        for part, count in ((tokens[:, :7], None), (tokens[:, 7:], valid)):
+            if part.shape[1] == 0:
+                continue
+            cache.valid = None if count is None else mx.array(count, dtype=mx.int32)
+            batch.begin(part.shape[1])
+            outputs.append(layer(part, None, batch.layers[0]))
+            batch.commit()
+        return outputs[-1], cache
+
+    out, cache = prefilled(x[:, : 7 + width], counts)
+    for row, count in enumerate(counts):
+        expected, alone = prefilled(x[row : row + 1, : 7 + count])
+        if count:
+            np.testing.assert_allclose(np.array(out[row, :count]), np.array(expected[0]), rtol=1e-5, atol=1e-6)
+        for mine, other in zip(cache.of_row(row), alone.arrays(), strict=True):
+            np.testing.assert_allclose(np.array(mine), np.array(other), rtol=1e-6, atol=1e-6)

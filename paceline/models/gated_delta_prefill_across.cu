@@ -1,0 +1,193 @@
+// The chunks of a prefill in order: outputs, and the state after the last one (gated_delta_prefill_cuda.py).
+// A block is a slice of the value dims of one head of one row. A warp owns 16 lines of the state: all its products have
+// the lines' value dims as their left side, so that each result is, as it lies in the registers, the left side of the
+// next product. Only the operands that all warps share are in shared memory, and the next chunk's arrive meanwhile.
+constexpr int Chunk = 32, Slice = Dv / Parts, Tiles = Dk / 8, Line = Dk + 8, Square = Chunk + 8;
+constexpr int ValueLine = Slice + 16 / int(sizeof(T));
+constexpr int KeyBytes = 2 * Terms * Chunk * Line * 2, SquareBytes = 4 * Chunk * Square * 2;
+constexpr int ValueBytes = Chunk * ValueLine * int(sizeof(T));
+constexpr int Stage = KeyBytes + SquareBytes + ValueBytes + 2 * Chunk * 4;
+const int part = blockIdx.x, head = blockIdx.y, row = blockIdx.z, thread = threadIdx.x;
+const int warp = thread / 32, lane = thread % 32, key_head = head / (Hv / Hk);
+const int width = sizes[0], chunks = sizes[1];
+const int count = sizes[2] ? min(max(valid[row], 0), width) : width;
+const int real = (count + Chunk - 1) / Chunk;
+extern __shared__ __align__(16) unsigned char storage[];
+
+auto fetch = [&](int chunk) {
+    unsigned char* to = storage + chunk % 2 * Stage;
+    const size_t key_base = (size_t(row) * chunks + chunk) * Hk + key_head;
+    const size_t base = (size_t(row) * chunks + chunk) * Hv + head;
+    auto lines = [&](const void* from, int count, int bytes, int stride, int padded) {
+        const int pieces = bytes / 16;
+        for (int i = thread; i < count * pieces; i += blockDim.x) {
+            const int line = i / pieces, at = i % pieces * 16;
+            const auto source = static_cast<const unsigned char*>(from) + size_t(line) * stride + at;
+            paceline::copy_async(to + line * padded + at, source);
+        }
+        to += count * padded;
+    };
+    lines(keys + key_base * 2 * Terms * Chunk * Dk, 2 * Terms * Chunk, Dk * 2, Dk * 2, Line * 2);
+    lines(solved + base * 4 * Chunk * Chunk, 4 * Chunk, Chunk * 2, Chunk * 2, Square * 2);
+    constexpr int Size = sizeof(T);
+    lines(values + base * Chunk * Dv + part * Slice, Chunk, Slice * Size, Dv * Size, ValueLine * Size);
+    lines(gates + base * 2 * Chunk, 1, 2 * Chunk * 4, 0, 2 * Chunk * 4);
+};
+if (real > 0) fetch(0);
+
+float state[Tiles][4];
+const int first = warp * 16 + lane / 4, pair = lane % 4 * 2;  // where the lane's numbers lie in a tile
+const size_t state_base = (size_t(row * Hv + head) * Dv + part * Slice + first) * Dk + pair;
+#pragma unroll
+for (int j = 0; j < Tiles; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const auto from = reinterpret_cast<const float2*>(state_in + state_base + half * 8 * Dk + j * 8);
+        const float2 two = *from;
+        state[j][2 * half] = two.x;
+        state[j][2 * half + 1] = two.y;
+    }
+}
+for (int chunk = 0; chunk < real; ++chunk) {
+    paceline::wait_for_copies();
+    __syncthreads();  // this chunk is here, and nobody reads the one before any more
+    if (chunk + 1 < real) fetch(chunk + 1);
+    unsigned char* stage = storage + chunk % 2 * Stage;
+    const auto key_planes = reinterpret_cast<const __nv_bfloat16*>(stage);
+    const auto squares = reinterpret_cast<const __nv_bfloat16*>(stage + KeyBytes);
+    T* value = reinterpret_cast<T*>(stage + KeyBytes + SquareBytes);
+    const float* running = reinterpret_cast<const float*>(stage + KeyBytes + SquareBytes + ValueBytes);
+    const float* beta = running + Chunk;
+
+    // The state times keys (tiles 0 to 3, 8 tokens each) and times queries (tiles 4 to 7).
+    float reads[8][4] = {};
+#pragma unroll
+    for (int k = 0; k < Dk / 16; ++k) {
+        paceline::Split left;
+        paceline::split(state[2 * k], state[2 * k + 1], left);
+#pragma unroll
+        for (int two = 0; two < 4; ++two) {
+            const int line = two / 2 * Terms * Chunk + two % 2 * 16 + lane / 16 * 8 + lane % 8;
+            const __nv_bfloat16* from = key_planes + line * Line + k * 16 + lane / 8 % 2 * 8;
+            unsigned right[4];
+            paceline::load_tiles(right, from);
+            paceline::multiply(reads[2 * two], left.high, right[0], right[1]);
+            paceline::multiply(reads[2 * two + 1], left.high, right[2], right[3]);
+            paceline::multiply(reads[2 * two], left.low, right[0], right[1]);
+            paceline::multiply(reads[2 * two + 1], left.low, right[2], right[3]);
+            if constexpr (Terms == 2) {
+                paceline::load_tiles(right, from + Chunk * Line);
+                paceline::multiply(reads[2 * two], left.high, right[0], right[1]);
+                paceline::multiply(reads[2 * two + 1], left.high, right[2], right[3]);
+            }
+        }
+    }
+
+    // The right side of the triangular system, and the outputs' share of the old state.
+    const float last = running[Chunk - 1];
+    float rest[4][2];
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int token = tile * 8 + pair + i % 2;
+            const float decay = expf(running[token]);
+            const float target = float(value[token * ValueLine + first + i / 2 * 8]);
+            reads[tile][i] = beta[token] * (target - decay * reads[tile][i]);
+            reads[tile + 4][i] *= decay;
+            rest[tile][i % 2] = expf(last - running[token]);
+        }
+    }
+    // sums[tile] += the lines of a lower triangular matrix times `left`: 16 x 16 tiles on and below the diagonal.
+    auto apply = [&](float(*sums)[4], const paceline::Split(&left)[2], const __nv_bfloat16* matrix) {
+#pragma unroll
+        for (int down = 0; down < 2; ++down) {
+#pragma unroll
+            for (int k = 0; k <= down; ++k) {
+                const int line = down * 16 + lane / 16 * 8 + lane % 8;
+                const __nv_bfloat16* from = matrix + line * Square + k * 16 + lane / 8 % 2 * 8;
+                unsigned high[4], low[4];
+                paceline::load_tiles(high, from);
+                paceline::load_tiles(low, from + Chunk * Square);
+#pragma unroll
+                for (int side = 0; side < 2; ++side) {
+                    paceline::multiply(sums[2 * down + side], left[k].high, high[2 * side], high[2 * side + 1]);
+                    paceline::multiply(sums[2 * down + side], left[k].low, high[2 * side], high[2 * side + 1]);
+                    paceline::multiply(sums[2 * down + side], left[k].high, low[2 * side], low[2 * side + 1]);
+                }
+            }
+        }
+    };
+    paceline::Split left[2];
+    float fresh[4][4] = {};
+    paceline::split(reads[0], reads[1], left[0]);
+    paceline::split(reads[2], reads[3], left[1]);
+    apply(fresh, left, squares);
+    paceline::split(fresh[0], fresh[1], left[0]);
+    paceline::split(fresh[2], fresh[3], left[1]);
+    apply(reads + 4, left, squares + 2 * Chunk * Square);
+
+    // Outputs go through this warp's values, which are read, so that a lane writes a token's 16 numbers at once.
+    __syncwarp();
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            value[(tile * 8 + pair + i % 2) * ValueLine + first + i / 2 * 8] = T(reads[tile + 4][i]);
+        }
+    __syncwarp();
+    const int token = chunk * Chunk + lane;
+    if (token < width) {
+        const auto from = reinterpret_cast<const uint4*>(value + lane * ValueLine + warp * 16);
+        T* to = out + ((size_t(row) * width + token) * Hv + head) * Dv + part * Slice + warp * 16;
+#pragma unroll
+        for (int i = 0; i < int(sizeof(T)); ++i) reinterpret_cast<uint4*>(to)[i] = from[i];
+    }
+
+    // The state fades and takes in the fresh values under their keys.
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) fresh[tile][i] *= rest[tile][i % 2];
+    paceline::split(fresh[0], fresh[1], left[0]);
+    paceline::split(fresh[2], fresh[3], left[1]);
+    const float carry = expf(last);
+#pragma unroll
+    for (int j = 0; j < Tiles; j += 2) {
+        float sums[2][4] = {};  // added to the state as float32: the tensor cores cut sums off
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            const int line = k * 16 + lane % 16;
+            const __nv_bfloat16* from = key_planes + line * Line + j * 8 + lane / 16 * 8;
+            unsigned right[4];
+            paceline::load_tiles_transposed(right, from);
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+                paceline::multiply(sums[side], left[k].high, right[2 * side], right[2 * side + 1]);
+                paceline::multiply(sums[side], left[k].low, right[2 * side], right[2 * side + 1]);
+            }
+            if constexpr (Terms == 2) {
+                paceline::load_tiles_transposed(right, from + Chunk * Line);
+#pragma unroll
+                for (int side = 0; side < 2; ++side)
+                    paceline::multiply(sums[side], left[k].high, right[2 * side], right[2 * side + 1]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            state[j][i] = fmaf(state[j][i], carry, sums[0][i]);
+            state[j + 1][i] = fmaf(state[j + 1][i], carry, sums[1][i]);
+        }
+    }
+}
+#pragma unroll
+for (int j = 0; j < Tiles; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const auto to = reinterpret_cast<float2*>(state_out + state_base + half * 8 * Dk + j * 8);
+        *to = make_float2(state[j][2 * half], state[j][2 * half + 1]);
+    }
+}
+for (int i = real * Chunk * Slice + thread; i < width * Slice; i += blockDim.x) {  // padding: finite, whatever it is
+    out[((size_t(row) * width + i / Slice) * Hv + head) * Dv + part * Slice + i % Slice] = T(0.0f);
+}
