@@ -216,7 +216,6 @@ class StateCache(LayerCache):
         super().__init__(batch)
         self.current: list[mx.array | None] = [None] * size
         self.pending: list[mx.array] = []
-        self.valid: mx.array | None = None  # how many tokens of this step each row has; None: all, no row is padded
         self._staged: dict[int, mx.array] = {}
         self._staged_pending: list[mx.array] = []
         self._apply_accepted = apply_accepted

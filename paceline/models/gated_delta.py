@@ -58,8 +58,12 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
             cache.set_pending([window, keys, values, a, b])
         else:
             cache[0] = self._ended(window, valid)
-            decay = log_decay(self.A_log, a, self.dt_bias)
-            out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state, valid)
+            if valid is not None and mx.metal.is_available():
+                real = mx.arange(width) < valid[:, None]
+                out, cache[1] = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state, real)
+            else:
+                decay = log_decay(self.A_log, a, self.dt_bias)
+                out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state, valid)
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 

@@ -409,8 +409,7 @@ def test_a_layers_padded_rows_end_as_rows_without_padding(layers: tuple[Any, Any
         for part, count in ((tokens[:, :7], None), (tokens[:, 7:], valid)):
             if part.shape[1] == 0:
                 continue
-            cache.valid = None if count is None else mx.array(count, dtype=mx.int32)
-            batch.begin(part.shape[1])
+            batch.begin(part.shape[1], valid=count)
             outputs.append(layer(part, None, batch.layers[0]))
             batch.commit()
         return outputs[-1], cache

@@ -140,14 +140,14 @@ class Rows:
         drawn = np.random.default_rng(1).standard_normal((ROWS, 80, HIDDEN)).astype(np.float32)
         self.hidden = mx.array(drawn).astype(dtype)
 
-    def step(self, width: int, kept: list[int] | None = None) -> mx.array:
+    def step(self, width: int, kept: list[int] | None = None, valid: list[int] | None = None) -> mx.array:
         tokens = mx.stack([self.hidden[row, n : n + width] for row, n in enumerate(self.batch.lengths)])
-        self.batch.begin(width, tentative=kept is not None)
+        self.batch.begin(width, tentative=kept is not None, valid=valid)
         out: mx.array = self.module(tokens, None, self.batch.layers[0])
         self.batch.close()
         if kept is not None:
             self.batch.apply_accepted(mx.array(kept, dtype=mx.int32))
-        self.batch.advance(kept or [width] * ROWS)
+        self.batch.advance(kept or valid or [width] * ROWS)
         mx.eval(out, self.batch.arrays())
         return out
 
