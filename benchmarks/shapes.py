@@ -75,6 +75,20 @@ SHAPES: dict[str, dict[str, Any]] = {
         vocab_size=248320,
         tie_word_embeddings=False,
     ),
+    "qwen3-4b": dict(
+        model_type="qwen3",
+        hidden_size=2560,
+        num_hidden_layers=36,
+        intermediate_size=9728,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        rms_norm_eps=1e-6,
+        vocab_size=151936,
+        max_position_embeddings=40960,
+        rope_theta=1e6,
+        tie_word_embeddings=True,
+    ),
     # Scores prompts for qwen3.5-4b: less than a twentieth of it, in weights and in heads that attend. Attention only:
     # states cost a GPU many small launches, however narrow they are.
     "qwen3.5-draft": dict(

@@ -18,18 +18,18 @@ import numpy as np
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
-from paceline import platform
-from paceline.cache.slot_plan import AUTO, LAYOUTS
 from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine import layout as layouts
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.thread import EngineThread
-from paceline.engine.warmup import check_steps
+from paceline.engine.warmup import Shapes, check_steps, warm_up
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
+from paceline.settings import ShapeBucketing
 from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 
 
@@ -84,11 +84,17 @@ class Bench:
     """One model, one engine thread that owns it; the bare loop runs on the same thread, between the engine's runs."""
 
     def __init__(
-        self, source: str, layout: str = "auto", prefill_chunk: int | None = None, compile: bool = True
+        self,
+        source: str,
+        layout: str = "auto",
+        prefill_chunk: int | None = None,
+        compile: bool = True,
+        shape_buckets: ShapeBucketing = "auto",
     ) -> None:
         self.source = source
         self.compile = compile
         self.layout = layout
+        self.shape_buckets: ShapeBucketing = shape_buckets
         self.prefill_chunk = prefill_chunk
         self.scheduler = Scheduler(64, prefill_chunk or 256)
         self.engine = EngineThread(self._build)
@@ -104,12 +110,14 @@ class Bench:
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         self.model = self._load()
-        choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
-        grouping = check.choose_layout(self.model.language, choices)
+        grouping = layouts.choose(self.model, self.layout, self.shape_buckets)
+        self.scheduler.buckets = self.scheduler.draft_lengths.buckets = grouping.buckets
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget.max_chunk = check.prefill_chunk(self.model.language, grouping)
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
+        if grouping.buckets.rows:
+            warm_up(self.runner, Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk))
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:

@@ -67,7 +67,7 @@ class StepClock:
 
     def __init__(self) -> None:
         self.steps: list[tuple[float, str, float]] = []  # when it ended, kind, seconds
-        self._seen: set[tuple[int, ...]] = set()
+        self._met = 0  # shapes, so far
         self._before: float | None = None
 
     def tick(self, core: EngineCore) -> None:
@@ -75,10 +75,10 @@ class StepClock:
         self._before = None if step is None else now
         if step is None or before is None:
             return
-        shape = (len(step.seqs), step.draft_length, step.prompt_tokens)
         what = "prefill" if step.prompt_tokens else "decode"
-        kind = f"{what}, {'known' if shape in self._seen else 'new'} shape"
-        self._seen.add(shape)
+        met = core.runner.new_shapes
+        kind = f"{what}, {'known' if met == self._met else 'new'} shape"
+        self._met = met
         self.steps.append((now, kind, now - before))
 
 

@@ -38,9 +38,11 @@ class Forward:
         self._trace_after = trace_after
         self.traces = traces
         self.traced_calls = 0
+        self.new_shapes = 0  # how often a shape was met for the first time
         self.steady = True  # is the time of the last pass representative?
         self._functions: dict[Any, Callable[..., Any]] = {}
         self._known: set[Any] = set()
+        self._met: set[Any] = set()
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
         self._shapes: Shapes | None = None  # of the layers' arrays, once they are known
@@ -56,6 +58,7 @@ class Forward:
         valid: Sequence[int] | None = None,
         traced: bool = True,
     ) -> Pass:
+        self._meet(batch, width, tentative)
         if self.traces and traced and positions is None:
             self.steady = self.is_traced(batch, width, tentative=tentative)
             if not _filled(batch) and self._shapes is not None:
@@ -65,6 +68,13 @@ class Forward:
         batch.begin(width, positions, tentative=tentative, valid=valid)
         outputs = self._function(inputs, batch)
         return outputs, partial(self._close_plain, batch)
+
+    def _meet(self, batch: Batch, width: int, tentative: bool) -> None:
+        batch.reserve(width)
+        shape = (width, tentative, *_shape(batch))
+        if shape not in self._met:
+            self._met.add(shape)
+            self.new_shapes += 1
 
     def _close_plain(self, batch: Batch) -> None:
         batch.close()

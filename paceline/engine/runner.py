@@ -53,6 +53,12 @@ class Runner(PromptRunner):
         self.reports_late = platform.device_kind() != "cpu"
 
     @property
+    def new_shapes(self) -> int:
+        """How often the device has met a shape for the first time."""
+        passes = [self.forward, self.prompts] + ([] if self.drafter is None else [self.drafter.forward])
+        return sum(each.new_shapes for each in passes)
+
+    @property
     def seqs(self) -> list[Sequence]:
         return [seq for seq in self.rows if seq is not None]
 

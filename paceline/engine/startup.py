@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 import mlx.core as mx
 
 from paceline import platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
-from paceline.cache.slot_plan import AUTO, LAYOUTS, NAMES, Grouping
+from paceline.cache.slot_plan import NAMES
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
+from paceline.engine import layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
@@ -31,7 +31,6 @@ from paceline.engine.warmup import Shapes, check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check
-from paceline.models.adapter import buckets_for
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.vision import Vision
@@ -118,7 +117,7 @@ class Startup:
             log.warning(NO_TEMPLATE)
         draft = self._draft(model)
         self._check_wanted()
-        grouping = self._layout(model)
+        grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
         self.context_length = settings.context_length or model.context_length
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
@@ -272,26 +271,3 @@ class Startup:
             mx.set_memory_limit(self._before[0])
             mx.set_cache_limit(self._before[1])
             self._before = None
-
-    def _layout(self, model: LoadedModel) -> Grouping:
-        wanted = self.settings.kv_layout
-        choices = (LAYOUTS[wanted],) if wanted != "auto" else AUTO[platform.device_kind()]
-        grouping = check.choose_layout(model.language, choices)
-        if grouping is not choices[0]:
-            model.notes.append(f"{model.config['model_type']} needs the padded layout.")
-        bucketing = self.settings.shape_buckets
-        if bucketing == "off" or (bucketing == "auto" and platform.device_kind() not in DEVICES):
-            return grouping
-        bucketed = replace(grouping, buckets=buckets_for(model.language))
-        try:
-            wrong = [check.batched_error(model.language, form) for form in check.forms(bucketed)]
-        except Exception as error:  # noqa: BLE001  any failure rules padding out
-            log.warning("shapes are exact: padding fails with this model: %s", error)
-            return grouping
-        if any(wrong):
-            log.warning(
-                "shapes are exact: with padding this model's logits differ by %s of the largest",
-                max(filter(None, wrong)),
-            )
-            return grouping
-        return bucketed
