@@ -48,6 +48,11 @@ for (int j = 0; j < Tiles; ++j) {
         state[j][2 * half + 1] = two.y;
     }
 }
+// Eight tiles one after another: none waits for its own last product.
+auto multiply_all = [](float(&sums)[8][4], const unsigned(&left)[4], const unsigned(&right)[4][4]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) paceline::multiply(sums[i], left, right[i / 2][i % 2 * 2], right[i / 2][i % 2 * 2 + 1]);
+};
 for (int chunk = 0; chunk < real; ++chunk) {
     paceline::wait_for_copies();
     __syncthreads();  // this chunk is here, and nobody reads the one before any more
@@ -66,20 +71,15 @@ for (int chunk = 0; chunk < real; ++chunk) {
         paceline::Split left;
         paceline::split(state[2 * k], state[2 * k + 1], left);
 #pragma unroll
-        for (int two = 0; two < 4; ++two) {
-            const int line = two / 2 * Terms * Chunk + two % 2 * 16 + lane / 16 * 8 + lane % 8;
-            const __nv_bfloat16* from = key_planes + line * Line + k * 16 + lane / 8 % 2 * 8;
-            unsigned right[4];
-            paceline::load_tiles(right, from);
-            paceline::multiply(reads[2 * two], left.high, right[0], right[1]);
-            paceline::multiply(reads[2 * two + 1], left.high, right[2], right[3]);
-            paceline::multiply(reads[2 * two], left.low, right[0], right[1]);
-            paceline::multiply(reads[2 * two + 1], left.low, right[2], right[3]);
-            if constexpr (Terms == 2) {
-                paceline::load_tiles(right, from + Chunk * Line);
-                paceline::multiply(reads[2 * two], left.high, right[0], right[1]);
-                paceline::multiply(reads[2 * two + 1], left.high, right[2], right[3]);
+        for (int term = 0; term < Terms; ++term) {
+            unsigned right[4][4];
+#pragma unroll
+            for (int two = 0; two < 4; ++two) {
+                const int line = (two / 2 * Terms + term) * Chunk + two % 2 * 16 + lane / 16 * 8 + lane % 8;
+                paceline::load_tiles(right[two], key_planes + line * Line + k * 16 + lane / 8 % 2 * 8);
             }
+            multiply_all(reads, left.high, right);
+            if (term == 0) multiply_all(reads, left.low, right);
         }
     }
 
@@ -100,23 +100,26 @@ for (int chunk = 0; chunk < real; ++chunk) {
     }
     // sums[tile] += the lines of a lower triangular matrix times `left`: 16 x 16 tiles on and below the diagonal.
     auto apply = [&](float(*sums)[4], const paceline::Split(&left)[2], const __nv_bfloat16* matrix) {
+        unsigned right[2][3][4];  // terms of the tiles (0, 0), (1, 0), (1, 1)
 #pragma unroll
-        for (int down = 0; down < 2; ++down) {
-#pragma unroll
-            for (int k = 0; k <= down; ++k) {
-                const int line = down * 16 + lane / 16 * 8 + lane % 8;
-                const __nv_bfloat16* from = matrix + line * Square + k * 16 + lane / 8 % 2 * 8;
-                unsigned high[4], low[4];
-                paceline::load_tiles(high, from);
-                paceline::load_tiles(low, from + Chunk * Square);
-#pragma unroll
-                for (int side = 0; side < 2; ++side) {
-                    paceline::multiply(sums[2 * down + side], left[k].high, high[2 * side], high[2 * side + 1]);
-                    paceline::multiply(sums[2 * down + side], left[k].low, high[2 * side], high[2 * side + 1]);
-                    paceline::multiply(sums[2 * down + side], left[k].high, low[2 * side], low[2 * side + 1]);
-                }
-            }
+        for (int i = 0; i < 6; ++i) {
+            const int line = (i % 3 + 1) / 2 * 16 + lane / 16 * 8 + lane % 8;
+            const int column = i % 3 / 2 * 16 + lane / 8 % 2 * 8;
+            paceline::load_tiles(right[i / 3][i % 3], matrix + (i / 3 * Chunk + line) * Square + column);
         }
+        auto add = [&](int tile, const unsigned(&part)[4], const unsigned(&tiles)[4]) {
+            paceline::multiply(sums[tile], part, tiles[0], tiles[1]);
+            paceline::multiply(sums[tile + 1], part, tiles[2], tiles[3]);
+        };
+#pragma unroll
+        for (int term = 0; term < 2; ++term) {
+            add(0, left[0].high, right[term][0]);
+            add(2, left[0].high, right[term][1]);
+            if (term == 0) add(0, left[0].low, right[0][0]);
+            add(2, left[1].high, right[term][2]);
+        }
+        add(2, left[0].low, right[0][1]);
+        add(2, left[1].low, right[0][2]);
     };
     paceline::Split left[2];
     float fresh[4][4] = {};
@@ -153,31 +156,24 @@ for (int chunk = 0; chunk < real; ++chunk) {
     paceline::split(fresh[2], fresh[3], left[1]);
     const float carry = expf(last);
 #pragma unroll
-    for (int j = 0; j < Tiles; j += 2) {
-        float sums[2][4] = {};  // added to the state as float32: the tensor cores cut sums off
+    for (int j = 0; j < Tiles; j += 8) {
+        float sums[8][4] = {};  // added to the state as float32: the tensor cores cut sums off
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-            const int line = k * 16 + lane % 16;
-            const __nv_bfloat16* from = key_planes + line * Line + j * 8 + lane / 16 * 8;
-            unsigned right[4];
-            paceline::load_tiles_transposed(right, from);
 #pragma unroll
-            for (int side = 0; side < 2; ++side) {
-                paceline::multiply(sums[side], left[k].high, right[2 * side], right[2 * side + 1]);
-                paceline::multiply(sums[side], left[k].low, right[2 * side], right[2 * side + 1]);
-            }
-            if constexpr (Terms == 2) {
-                paceline::load_tiles_transposed(right, from + Chunk * Line);
+            for (int term = 0; term < Terms; ++term) {
+                unsigned right[4][4];
 #pragma unroll
-                for (int side = 0; side < 2; ++side)
-                    paceline::multiply(sums[side], left[k].high, right[2 * side], right[2 * side + 1]);
+                for (int two = 0; two < 4; ++two) {
+                    const int line = term * Chunk + k * 16 + lane % 16, column = j * 8 + two * 16 + lane / 16 * 8;
+                    paceline::load_tiles_transposed(right[two], key_planes + line * Line + column);
+                }
+                multiply_all(sums, left[k].high, right);
+                if (term == 0) multiply_all(sums, left[k].low, right);
             }
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            state[j][i] = fmaf(state[j][i], carry, sums[0][i]);
-            state[j + 1][i] = fmaf(state[j + 1][i], carry, sums[1][i]);
-        }
+        for (int i = 0; i < 32; ++i) state[j + i / 4][i % 4] = fmaf(state[j + i / 4][i % 4], carry, sums[i / 4][i % 4]);
     }
 }
 #pragma unroll

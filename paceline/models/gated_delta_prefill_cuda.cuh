@@ -37,7 +37,7 @@ __device__ inline void split(const float (&left)[4], const float (&right)[4], Sp
 
 // sum (16 x 8) += left (16 x 16) times right (16 x 8), in bf16 with a float32 sum.
 __device__ inline void multiply(float (&sum)[4], const unsigned (&left)[4], unsigned right0, unsigned right1) {
-    asm volatile(
+    asm(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])

@@ -46,25 +46,23 @@ auto convolve = [&](auto cells, int head_channel, auto&& use) {
     constexpr int Cells = decltype(cells)::value;
     using Pack = paceline::Pack<T, Cells>;
     const int channel = head_channel + lane * Cells, first = start + warp * Each;
-    Pack inputs[Each + Taps - 1];
-    float taps[Taps][Cells];
+    Pack inputs[Each + Taps - 1], weights[Taps];
 #pragma unroll
     for (int i = 0; i < Each + Taps - 1; ++i) {
         const int place = first + i;
         if (place < count + Taps - 1) inputs[i] = *reinterpret_cast<const Pack*>(raw(place, channel));
     }
 #pragma unroll
-    for (int i = 0; i < Taps; ++i)
-#pragma unroll
-        for (int j = 0; j < Cells; ++j) taps[i][j] = float(weight[(channel + j) * Taps + i]);
+    for (int i = 0; i < Taps; ++i) weights[i] = *reinterpret_cast<const Pack*>(weight + channel * Taps + i * Cells);
+    auto tap = [&](int i, int j) { return float(weights[(j * Taps + i) / Cells].x[(j * Taps + i) % Cells]); };
 #pragma unroll
     for (int token = 0; token < Each; ++token) {
         float x[Cells];
 #pragma unroll
         for (int j = 0; j < Cells; ++j) {
-            float sum = float(inputs[token + Taps - 1].x[j]) * taps[Taps - 1][j];
+            float sum = float(inputs[token + Taps - 1].x[j]) * tap(Taps - 1, j);
 #pragma unroll
-            for (int i = 0; i < Taps - 1; ++i) sum += float(inputs[token + i].x[j]) * taps[i][j];
+            for (int i = 0; i < Taps - 1; ++i) sum += float(inputs[token + i].x[j]) * tap(i, j);
             const float rounded = float(T(sum));
             x[j] = first + token < count ? float(T(rounded / (1.0f + expf(-rounded)))) : 0.0f;  // padding may be nan
         }
@@ -147,7 +145,8 @@ for (int part = 0; part < 2; ++part) {
         add(0, 1);
         add(1, 0);
     }
-    float* to = (part == 0 ? key_products : query_products) + (tile_line + lane / 4) * Width + tile_column + lane % 4 * 2;
+    float* to = part == 0 ? key_products : query_products;
+    to += (tile_line + lane / 4) * Width + tile_column + lane % 4 * 2;
     to[0] = sum[0];
     to[1] = sum[1];
     to[8 * Width] = sum[2];

@@ -72,6 +72,32 @@ def test_the_vocabulary_is_corrected_to_the_logits_own(llama_alone: LoadedModel)
     assert model.vocab_size == 512
 
 
+@pytest.mark.parametrize("family", ["llama", "window", "hybrid"])
+def test_a_prompt_in_one_wide_pass_is_right_too(tiny: Tiny, family: str) -> None:
+    model = loaded(tiny(family)).language
+    assert check.batched_error(model, PADDED, check.WIDE, max(check.WIDE)) is None
+
+
+def test_a_kernel_that_is_wrong_in_wide_passes_only_is_switched_off(
+    hybrid: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = load(str(hybrid)).language
+    layer = layers(model)[0].linear_attn
+
+    class WrongWhenWide(type(layer)):  # type: ignore[misc]
+        def __call__(self, inputs: mx.array, mask: Any = None, cache: Any = None) -> Any:
+            out = super().__call__(inputs, mask, cache)
+            return out + 10.0 if self.fused and inputs.shape[1] > 32 and hasattr(cache, "pending") else out
+
+    layer.__class__ = WrongWhenWide
+    monkeypatch.setattr("paceline.models.gated_delta_cuda.fits", lambda part: part is layer)
+    monkeypatch.setattr("paceline.models.gated_delta_cuda.WIDEST", 0)  # there is no kernel here to take a step
+    assert model.use_kernels(True) and model.uses_kernels
+    assert check.choose_layout(model, (PADDED,)) is PADDED
+    assert not model.uses_kernels
+    assert "kernels disagree" in caplog.text
+
+
 # -- models that are wrong in a batch
 
 
