@@ -1,0 +1,82 @@
+// What attention_cuda.cu and attention_cuda_combine.cu share: PTX instructions, the layout of tiles in shared memory,
+// and which keys a block reads. Everything here is compiled once for each kernel (NVRTC, attention_cuda.py).
+__device__ inline unsigned shared_address(const void* at) { return unsigned(__cvta_generic_to_shared(at)); }
+
+// 16 bytes from global to shared memory; zeros where they are not wanted, without reading.
+__device__ inline void copy_async(unsigned to, const void* from, bool wanted) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(wanted ? 16 : 0) : "memory");
+}
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending>
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory"); }
+
+// Four 8x8 matrices of 16-bit numbers; lane i gives the address of line i % 8 of matrix i / 8.
+__device__ inline void load_matrices(unsigned (&to)[4], unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from));
+}
+__device__ inline void load_transposed(unsigned (&to)[4], unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from));
+}
+
+// c (16x8) += a (16x16) @ b (16x8)
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline unsigned pack(float low, float high, __nv_bfloat16) {
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ inline unsigned pack(float low, float high, __half) {
+    unsigned both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ inline float power2(float x) {
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+}
+
+constexpr float Log2E = 1.4426950408889634f;
+#define NO_SCORE (-__int_as_float(0x7f800000))
+
+// Where a line's 16-byte piece lies: the same piece of 8 consecutive lines is in 8 different groups of banks. (Lines of
+// 96 numbers start in two groups of banks by turns, and their 12 pieces can be permuted by fours only.)
+template <int D>
+__device__ inline int swizzle(int line, int piece) {
+    return D % 64 == 0 ? piece ^ (line & 7) : piece ^ ((line >> 1) & 3);
+}
+
+// The keys of one block. Queries of a group are numbered position * group + head, `first` to `last` in this block.
+struct KeyRange {
+    int low, high;      // slots that one of the queries may read
+    int begin, stop;    // tiles of this split
+    int splits;         // how many splits have tiles (the first one always counts)
+};
+template <int KeyTile>
+__device__ inline KeyRange key_range(
+    int end, int first, int last, int group, int window, int capacity, int splits, int least, int split) {
+    KeyRange range;
+    range.low = max(0, end + first / group - window + 1);
+    range.high = min(end + last / group + 1, capacity);
+    const int from = range.low / KeyTile;
+    const int tiles = max(0, (range.high + KeyTile - 1) / KeyTile - from);
+    const int each = max((least + KeyTile - 1) / KeyTile, (tiles + splits - 1) / splits);
+    range.begin = from + split * each;
+    range.stop = min(range.begin + each, from + tiles);
+    range.splits = max(1, (tiles + each - 1) / each);
+    return range;
+}

@@ -1,0 +1,167 @@
+"""CUDA attention of queries to the padded cache of each row, without a mask.
+
+MLX's CUDA attention has no kernel for an array mask with one query, nor for heads of 256 numbers: it multiplies, masks
+and normalizes in separate kernels, over the whole buffer. Where cuDNN serves, each new shape costs a plan of tens of
+milliseconds. Here every row reads its own slots only, and sizes are data, so no new shape compiles anything.
+
+One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms. Where the queries do not
+fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`) adds up.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+
+HEAD_DIMS = (64, 96, 128, 256)
+MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
+MOST_SPLITS = 128
+NO_WINDOW = 1 << 30
+COMBINE_THREADS = 256
+HEADER, SOURCE, COMBINE = (
+    Path(__file__).with_name(f"attention_cuda{end}").read_text() for end in (".cuh", ".cu", "_combine.cu")
+)
+
+
+class Tiles(NamedTuple):
+    """How a block divides its work; each form is compiled once for a type and a head dim."""
+
+    warps_m: int  # warps that divide the queries
+    warps_n: int  # warps that divide the keys of a tile
+    m_tiles: int  # times 16 queries of a warp
+    key_tile: int
+    stages: int  # tiles of keys and of values in shared memory
+
+    @property
+    def queries(self) -> int:
+        return 16 * self.m_tiles * self.warps_m
+
+    def shared_bytes(self, dim: int) -> int:
+        inputs = 2 * dim * (self.queries + 2 * self.stages * self.key_tile)
+        results = 4 * (dim + 8) * self.queries * self.warps_n
+        return max(inputs, results)
+
+
+def fits(dtype: mx.Dtype, head_dim: int, value_dim: int | None = None) -> bool:
+    """Whether the kernels can run here, on heads of this type and size."""
+    known = dtype in (mx.bfloat16, mx.float16) and head_dim in HEAD_DIMS
+    return bool(mx.cuda.is_available()) and known and value_dim in (None, head_dim)
+
+
+def attention(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    ends: mx.array,
+    scale: float,
+    *,
+    window: int | None = None,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    """Attention of `queries` (rows, query heads, width, dim) to whole buffers (rows, key heads, capacity, dim).
+
+    Query i of row r sits at slot ends[r] + i and attends the slots up to its own, the last `window` of them if given.
+    Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
+    """
+    group, width, dim = queries.shape[1] // keys.shape[1], queries.shape[2], queries.shape[3]
+    return run(choose(dim, group * width), queries, keys, values, ends, scale, window=window, sinks=sinks)
+
+
+def choose(dim: int, count: int) -> Tiles:
+    """The tiles for `count` queries that share the keys of a head."""
+    deep = 1 if dim == 256 else 2
+    if count <= 16:
+        return Tiles(1, 4, 1, 64, deep)
+    if count <= 32:
+        return Tiles(2, 2, 1, 64, deep)
+    if count <= 64 or dim == 256:
+        return Tiles(4, 1, 1, 64, deep)
+    return Tiles(4, 1, 2, 64, 2)
+
+
+def divide(blocks: int, queries: int, capacity: int) -> tuple[int, int]:
+    """Into how many splits the keys go, given the blocks without splits, and the fewest keys that make a split."""
+    if queries > 64:  # a split writes its results in float32: only as many as fill the GPU
+        splits, least = 2 * MULTIPROCESSORS // blocks, 256
+    else:  # one long row among short ones should not be left to a few blocks
+        splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
+        least = 128 * min(max(blocks // 64, 1), 8)
+    return min(max(splits, 1), MOST_SPLITS, -(-capacity // least)), least
+
+
+def run(
+    tiles: Tiles,
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    ends: mx.array,
+    scale: float,
+    *,
+    window: int | None = None,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    """`attention` with tiles of this form."""
+    (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, keys.shape[1:3]
+    count = q_heads // kv_heads * width
+    blocks = rows * kv_heads * -(-count // tiles.queries)
+    splits, least = divide(blocks, count, capacity)
+    shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
+    scales = mx.array([scale], dtype=mx.float32)
+    numbers = [rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, sinks is not None]
+    shared: list[mx.array] = [ends, scales if sinks is None else sinks.astype(mx.float32)]
+    sizes = mx.array(numbers, dtype=mx.int32)
+    threads = 32 * tiles.warps_m * tiles.warps_n
+    out, partial, weights = _kernel(tiles, dim)(
+        inputs=[queries, keys, values, *shared, scales, sizes],
+        template=[
+            ("T", queries.dtype),
+            ("D", dim),
+            ("WarpsM", tiles.warps_m),
+            ("WarpsN", tiles.warps_n),
+            ("MTiles", tiles.m_tiles),
+            ("KeyTile", tiles.key_tile),
+            ("Stages", tiles.stages),
+        ],
+        grid=(threads * blocks * splits, 1, 1),
+        threadgroup=(threads, 1, 1),
+        output_shapes=[shape, (1,), (1,)] if splits == 1 else [(1,), (splits, entries, dim), (splits, entries)],
+        output_dtypes=[queries.dtype, mx.float32, mx.float32],
+    )
+    if splits > 1:
+        [out] = _combine()(
+            inputs=[partial, weights, *shared, sizes],
+            template=[("T", queries.dtype), ("D", dim), ("KeyTile", tiles.key_tile), ("Queries", tiles.queries)],
+            grid=(COMBINE_THREADS * entries, 1, 1),
+            threadgroup=(COMBINE_THREADS, 1, 1),
+            output_shapes=[shape],
+            output_dtypes=[queries.dtype],
+        )
+    return out.transpose(0, 2, 1, 3)
+
+
+@cache
+def _kernel(tiles: Tiles, dim: int) -> Any:
+    return mx.fast.cuda_kernel(
+        name="paceline_attention",
+        input_names=["queries", "keys", "values", "ends", "sinks", "scales", "sizes"],
+        output_names=["out", "partial", "weights"],
+        source=SOURCE,
+        header=HEADER,
+        ensure_row_contiguous=False,  # queries are views; the source takes strides
+        shared_memory=tiles.shared_bytes(dim),
+    )
+
+
+@cache
+def _combine() -> Any:
+    return mx.fast.cuda_kernel(
+        name="paceline_attention_combine",
+        input_names=["partial", "weights", "ends", "sinks", "sizes"],
+        output_names=["out"],
+        source=COMBINE,
+        header=HEADER,
+        ensure_row_contiguous=False,
+    )

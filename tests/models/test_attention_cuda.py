@@ -1,0 +1,177 @@
+"""The CUDA attention kernels against MLX's attention with a mask."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.models.attention_cuda import HEAD_DIMS, MOST_SPLITS, attention, choose, divide, fits
+from paceline.types import MOST_DRAFTED
+
+on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
+DTYPES = {"bfloat16": (mx.bfloat16, 2**-6), "float16": (mx.float16, 2**-9)}
+WIDTHS = [1, 2, 5, 9, 10, 16, 17, 63, 64, 100, 300, 1024]
+HEADS = [(4, 4), (8, 2), (8, 1)]
+
+
+def reference(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    ends: list[int],
+    scale: float,
+    window: int | None = None,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    """Row by row in float32, on the slots that the row has."""
+    rows, _, width, _ = queries.shape
+    found = []
+    for row in range(rows):
+        length = ends[row] + width
+        q = queries[row : row + 1].astype(mx.float32)
+        k, v = (part[row : row + 1, :, :length].astype(mx.float32) for part in (keys, values))
+        slots, own = mx.arange(length)[None], ends[row] + mx.arange(width)[:, None]
+        mask = slots <= own
+        if window is not None:
+            mask = mask & (slots > own - window)
+        k, v = (mx.repeat(part, q.shape[1] // k.shape[1], axis=1) for part in (k, v))
+        scores = mx.where(mask, (q * scale) @ k.swapaxes(-1, -2), -mx.inf)
+        if sinks is not None:
+            joined = mx.broadcast_to(sinks.astype(mx.float32)[None, :, None, None], (*scores.shape[:-1], 1))
+            scores = mx.concatenate([scores, joined], axis=-1)
+        found.append(mx.softmax(scores, axis=-1)[..., :length] @ v)
+    return mx.concatenate(found)
+
+
+def normal(seed: int, *shape: int, dtype: mx.Dtype) -> mx.array:
+    drawn = np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+    return mx.array(drawn).astype(dtype)
+
+
+def buffers(
+    ends: list[int], width: int, heads: int, capacity: int, dim: int, dtype: mx.Dtype
+) -> tuple[mx.array, mx.array]:
+    """Keys and values with NaN and inf past every row's end."""
+    past = mx.arange(capacity)[None, None, :, None] >= mx.array(ends)[:, None, None, None] + width
+    junk = mx.where(mx.arange(capacity) % 2 == 0, mx.nan, mx.inf).astype(dtype)[None, None, :, None]
+    keys, values = (mx.where(past, junk, normal(seed, len(ends), heads, capacity, dim, dtype=dtype)) for seed in (1, 2))
+    return keys, values
+
+
+def compare(
+    dtype_name: str,
+    dim: int,
+    heads: tuple[int, int],
+    width: int,
+    ends: list[int],
+    capacity: int,
+    *,
+    window: int | None = None,
+    sinks: bool = False,
+) -> None:
+    dtype, allowed = DTYPES[dtype_name]
+    q_heads, kv_heads = heads
+    queries = normal(0, len(ends), width, q_heads, dim, dtype=dtype).transpose(0, 2, 1, 3)
+    keys, values = buffers(ends, width, kv_heads, capacity, dim, dtype)
+    logits = normal(3, q_heads, dtype=dtype) * 3 if sinks else None
+    scale = dim**-0.5
+    found = attention(queries, keys, values, mx.array(ends, dtype=mx.int32), scale, window=window, sinks=logits)
+    assert found.shape == (len(ends), q_heads, width, dim) and found.dtype == dtype
+    exact = reference(queries, keys, values, ends, scale, window, logits)
+    off = mx.abs(found.astype(mx.float32) - exact)
+    # Weights and results are rounded to the type; TF32 may have rounded the exact one's operands.
+    bound = allowed * mx.abs(exact) + allowed / 2 * mx.abs(exact).max()
+    assert bool((off <= bound).all().item()), f"off by up to {off.max().item()} (NaN: {mx.isnan(off).any().item()})"
+
+
+# -- anywhere
+
+
+def test_the_kernels_take_half_precision_heads_of_some_sizes_on_cuda_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: False)
+    assert not fits(mx.bfloat16, 128)
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
+    assert all(fits(dtype, dim) for dtype in (mx.bfloat16, mx.float16) for dim in HEAD_DIMS)
+    assert not fits(mx.float32, 128) and not fits(mx.bfloat16, 80)
+    assert fits(mx.bfloat16, 128, 128) and not fits(mx.bfloat16, 192, 128) and not fits(mx.bfloat16, 128, 64)
+
+
+@pytest.mark.parametrize("dim", HEAD_DIMS)
+def test_tiles_hold_all_queries_of_a_verify_step_once_and_fit_in_shared_memory(dim: int) -> None:
+    forms = {choose(dim, count) for count in range(1, 9000)}
+    assert len(forms) <= 4
+    assert all(form.shared_bytes(dim) <= 227 * 1024 - 2048 for form in forms)
+    for group in (1, 2, 4):
+        count = group * (MOST_DRAFTED + 1)
+        assert choose(dim, count).queries >= count
+
+
+def test_keys_are_split_until_the_gpu_is_full_and_long_rows_are_split_among_many() -> None:
+    assert divide(8, 4, 32768)[0] >= 33  # one row of eight key heads
+    assert divide(512, 4, 512)[0] == 1
+    assert divide(512, 4, 32768)[0] == 16
+    assert divide(4, 4, 1 << 20)[0] == MOST_SPLITS
+    assert divide(8, 40, 64)[0] == 1  # a short buffer has nothing to split
+    assert divide(8, 256, 8192)[0] == 32 and divide(2048, 32768, 131072)[0] == 1
+
+
+# -- on CUDA
+
+
+@on_cuda
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("dim", HEAD_DIMS)
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_kernel_is_masked_attention_at_every_width(name: str, dim: int, heads: tuple[int, int]) -> None:
+    for width in WIDTHS:
+        capacity = 512 + width
+        compare(name, dim, heads, width, [0, 7, 200, 512], capacity)
+
+
+@on_cuda
+@pytest.mark.parametrize("width", [1, 4, 40])
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_rows_of_any_length_share_a_batch(dim: int, width: int) -> None:
+    compare("bfloat16", dim, (8, 2), width, [0, 1, 63, 64, 65, 700, 4095, 9000 - width], 9000)
+
+
+@on_cuda
+@pytest.mark.parametrize("width", [1, 5, 16, 100, 700])
+@pytest.mark.parametrize("window", [1, 64, 100, 5000])
+def test_a_window_hides_older_slots(window: int, width: int) -> None:
+    for dim in (64, 128, 256):
+        compare("bfloat16", dim, (8, 2), width, [0, 130, 1300], 2048, window=window)
+
+
+@on_cuda
+@pytest.mark.parametrize("width", [1, 9, 70, 300])
+def test_sinks_join_the_denominator(width: int) -> None:
+    for dim in (64, 128):
+        for ends, capacity in ([0, 3, 100], 512), ([0, 3, 6000], 8192):
+            compare("bfloat16", dim, (8, 1), width, ends, capacity, sinks=True)
+            compare("bfloat16", dim, (8, 1), width, ends, capacity, window=128, sinks=True)
+
+
+@on_cuda
+@pytest.mark.parametrize("name", DTYPES)
+def test_one_long_row_is_split_and_added_up(name: str) -> None:
+    for dim, width in ((64, 1), (128, 1), (128, 9), (256, 4), (256, 12), (128, 300)):
+        compare(name, dim, (8, 1), width, [20000], 32768)
+
+
+@on_cuda
+def test_queries_keys_and_ends_may_be_views() -> None:
+    dtype, ends = mx.bfloat16, mx.array([[70, 1], [5, 1], [300, 1]], dtype=mx.int32)[:, 0]
+    keys, values = (normal(seed, 3, 2, 600, 128, dtype=dtype)[:, :, :512] for seed in (1, 2))
+    for width in (1, 6, 90):
+        flat = normal(0, 3, 8, width, 128, dtype=dtype)
+        first = attention(flat, keys, values, ends, 0.1)
+        shifted = normal(0, 3, 8, width, 128, dtype=dtype)
+        padded = mx.concatenate([mx.zeros((3, 8, width, 3), dtype=dtype), shifted], axis=-1)[..., 3:]
+        turned = mx.contiguous(flat.transpose(0, 3, 2, 1)).transpose(0, 3, 2, 1)
+        whole = mx.contiguous(keys), mx.contiguous(values), mx.array([70, 5, 300], dtype=mx.int32)
+        assert mx.array_equal(first, attention(flat, *whole, 0.1))
+        assert mx.array_equal(first, attention(padded, *whole, 0.1))
+        assert mx.array_equal(first, attention(turned, *whole, 0.1))
+        assert mx.array_equal(first, attention(flat, *whole, 0.1, window=10_000))
