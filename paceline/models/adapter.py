@@ -50,7 +50,7 @@ class Adapted:
 
     def use_kernels(self, on: bool) -> bool:
         """Switch our kernels on or off. Returns whether that changed anything."""
-        ragged, self.ragged = self.ragged, on and attention_cuda.available()
+        ragged, self.ragged = self.ragged, on and bool(mx.cuda.is_available())
         return switch_kernels(self.module, on) or ragged != self.ragged
 
     @property
@@ -222,7 +222,7 @@ def attention(
 ) -> mx.array:
     """By our kernel, where the mask says how long rows are; else by MLX's."""
     if isinstance(mask, RaggedMask):
-        if attention_cuda.fits(queries, keys):
+        if attention_cuda.fits(queries.dtype, queries.shape[-1], values.shape[-1]):
             return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
         mask = mask.array()
     return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)

@@ -123,8 +123,8 @@ class WatchedRunner(Runner):
             raise StepLost(step)
         super().read(step)
         guesses: Any = mx.stack(self._guesses.pop(id(step)), axis=1).tolist()
-        for seq, depth, kept, mine in zip(step.seqs, step.draft_lengths, step.kept, guesses, strict=True):
-            if depth and seq.finished is None:
+        for seq, depth, kept, mine in zip(step.rows, step.draft_lengths, step.kept, guesses, strict=True):
+            if seq is not None and depth and seq.finished is None:
                 self.rounds[str(seq.id)].append(Round(depth, kept, tuple(mine[:depth])))
         if self.batch is not None and not self.batch.unsynced:
             self.drifted += self._drifts(self.batch)
@@ -135,8 +135,8 @@ class WatchedRunner(Runner):
         if head.unsynced or not isinstance(owed, list):
             return True
         places = [place + count for place, count in zip(head.next_positions, owed, strict=True)]
-        seqs = zip(self.seqs, batch.next_positions, places, strict=True)
-        return any(mine != theirs for seq, mine, theirs in seqs if seq.speculation.drafts)
+        rows = zip(self.rows, batch.next_positions, places, strict=True)
+        return any(mine != theirs for seq, mine, theirs in rows if seq is not None and seq.speculation.drafts)
 
 
 class Watched(Stepper):

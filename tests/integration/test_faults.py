@@ -252,7 +252,7 @@ def poison(stepper: Stepper, place: str, culprit: str, due: Callable[[], Excepti
         def poisoned(*arguments: Any, **options: Any) -> Any:
             outputs, close = forward(*arguments, **options)
             if due() is not None:
-                places = mx.array([row.id == culprit for row in stepper.runner.seqs])[:, None, None]
+                places = mx.array([row is not None and row.id == culprit for row in stepper.runner.rows])[:, None, None]
                 outputs[0] = mx.where(places, mx.nan, outputs[0])
             return outputs, close
 

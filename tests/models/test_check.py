@@ -14,14 +14,13 @@ import pytest
 
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.engine import layout
 from paceline.engine.forward import Forward
-from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models import check
 from paceline.models.adapter import Adapted, adapt
 from paceline.models.check import hidden_size
 from paceline.models.loader import LoadedModel, load
-from paceline.settings import Settings
 from tests import synthetic
 from tests.engine.stepper import loaded
 from tests.models import families
@@ -185,10 +184,10 @@ def test_the_layout_that_is_left_is_noted(llama_alone: LoadedModel, monkeypatch:
     library: Any = importlib.import_module("mlx_lm.models.llama")
     monkeypatch.setattr(library, "scaled_dot_product_attention", straight_to_the_kernel)
     monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
-    assert Startup(Settings(), None)._layout(llama_alone) is PADDED
+    assert layout.choose(llama_alone) is PADDED
     assert llama_alone.notes == ["llama needs the padded layout."]
     with pytest.raises(LoadError):
-        Startup(Settings(kv_layout="rows"), None)._layout(llama_alone)
+        layout.choose(llama_alone, "rows")
 
 
 # -- another way to run a step

@@ -138,11 +138,11 @@ def our_logits(
             runner.prefill(seq, min(chunk, seq.remaining))
     runner._arrange(seqs)
     assert runner.batch is not None
-    place = runner.seqs.index(seqs[0])
+    place = runner.rows.index(seqs[0])
     logits = []
     for token in [None, *forced]:
         if token is not None:
-            runner.tokens = mx.array([token if seq is seqs[0] else 5 for seq in runner.seqs])
+            runner.tokens = mx.array([token if seq is seqs[0] else 5 for seq in runner.rows])
         (step, *_), close = runner.forward(runner.batch, 1, [runner.tokens[:, None]])
         close()
         runner.batch.advance([1, 1])
