@@ -2,7 +2,7 @@
 // A block is a slice of the value dims of one head of one row. A warp owns 16 lines of the state: all its products have
 // the lines' value dims as their left side, so that each result is, as it lies in the registers, the left side of the
 // next product. Only the operands that all warps share are in shared memory, and the next chunk's arrive meanwhile.
-constexpr int Chunk = 32, Slice = Dv / Parts, Tiles = Dk / 8, Line = Dk + 8, Square = Chunk + 8;
+constexpr int Chunk = 32, Slice = Dv / Parts, Threads = 2 * Slice, Tiles = Dk / 8, Line = Dk + 8, Square = Chunk + 8;
 constexpr int ValueLine = Slice + 16 / int(sizeof(T));
 constexpr int KeyBytes = 2 * Terms * Chunk * Line * 2, SquareBytes = 4 * Chunk * Square * 2;
 constexpr int ValueBytes = Chunk * ValueLine * int(sizeof(T));
@@ -18,14 +18,14 @@ auto fetch = [&](int chunk) {
     unsigned char* to = storage + chunk % 2 * Stage;
     const size_t key_base = (size_t(row) * chunks + chunk) * Hk + key_head;
     const size_t base = (size_t(row) * chunks + chunk) * Hv + head;
-    auto lines = [&](const void* from, int count, int bytes, int stride, int padded) {
+    auto lines = [&](const void* from, int number, int bytes, int stride, int padded) {
         const int pieces = bytes / 16;
-        for (int i = thread; i < count * pieces; i += blockDim.x) {
+        for (int i = thread; i < number * pieces; i += Threads) {
             const int line = i / pieces, at = i % pieces * 16;
             const auto source = static_cast<const unsigned char*>(from) + size_t(line) * stride + at;
             paceline::copy_async(to + line * padded + at, source);
         }
-        to += count * padded;
+        to += number * padded;
     };
     lines(keys + key_base * 2 * Terms * Chunk * Dk, 2 * Terms * Chunk, Dk * 2, Dk * 2, Line * 2);
     lines(solved + base * 4 * Chunk * Chunk, 4 * Chunk, Chunk * 2, Chunk * 2, Square * 2);
@@ -184,6 +184,6 @@ for (int j = 0; j < Tiles; ++j) {
         *to = make_float2(state[j][2 * half], state[j][2 * half + 1]);
     }
 }
-for (int i = real * Chunk * Slice + thread; i < width * Slice; i += blockDim.x) {  // padding: finite, whatever it is
+for (int i = real * Chunk * Slice + thread; i < width * Slice; i += Threads) {  // padding: finite, whatever it is
     out[((size_t(row) * width + i / Slice) * Hv + head) * Dv + part * Slice + i % Slice] = T(0.0f);
 }
