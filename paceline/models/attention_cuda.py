@@ -79,7 +79,7 @@ def choose(dim: int, count: int) -> Tiles:
         return Tiles(2, 2, 1, 64, deep)
     if count <= 64 or dim == 256:
         return Tiles(4, 1, 1, 64, deep)
-    return Tiles(4, 1, 2, 64, 2)
+    return Tiles(4, 1, 2, 32 if dim == 128 else 64, 2)  # 64 keys of 128 numbers spill registers
 
 
 def divide(blocks: int, queries: int, capacity: int) -> tuple[int, int]:
