@@ -6,6 +6,7 @@ constexpr int Threads = 32 * WarpsM * WarpsN, Queries = 16 * MTiles * WarpsM;
 constexpr int Pieces = D / 8, LineBytes = 2 * D, TileBytes = KeyTile * LineBytes;
 constexpr int WarpKeys = KeyTile / WarpsN, NTiles = WarpKeys / 8, DTiles = D / 8;
 constexpr int Across = D % 64 == 0 ? 8 : 4, Step = Threads / Across;  // pieces and lines of one round of copies
+constexpr int Span = Across * 16;  // bytes of a line that the swizzle permutes
 constexpr int Padded = D + 8;  // floats of a line of results in shared memory: no bank conflicts
 static_assert(WarpKeys % 16 == 0 && KeyTile % Step == 0 && Step % 8 == 0 && D % 32 == 0, "tiles do not divide");
 extern __shared__ uint4 shared_pieces[];
@@ -88,9 +89,10 @@ for (int at = thread; at < Queries * Pieces; at += Threads) {
 }
 
 // A lane's address for ldmatrix, in 16 lines of queries, keys or values: matrices are lines 0-7 and 8-15 of one piece,
-// then of the next. Lines of tiles start at multiples of 16, so the swizzle is the lane's alone, and step k along a line
-// is an exclusive or with 32 * k.
+// then of the next. Lines of tiles start at multiples of 16, so the swizzle is the lane's alone. It permutes pieces
+// within a span: a step along the line is an exclusive or within the span and a constant for the spans before it.
 const unsigned lane_line = lane % 16 * LineBytes, lane_piece = swizzle<D>(lane % 16, lane / 16) * 16;
+auto along = [&](int step) { return (lane_piece ^ (step * 32 % Span)) + step * 32 / Span * Span; };
 const unsigned query_at = query_tile + warp_m * 16 * MTiles * LineBytes + lane_line;
 const unsigned key_at = key_tiles + warp_n * WarpKeys * LineBytes + lane_line;
 const unsigned value_at = key_at + Stages * TileBytes;
@@ -132,11 +134,11 @@ for (int tile = range.begin; tile < range.stop; ++tile) {
     for (int k = 0; k < D / 16; ++k) {
         unsigned a[MTiles][4];
 #pragma unroll
-        for (int m = 0; m < MTiles; ++m) load_matrices(a[m], query_at + m * 16 * LineBytes + (lane_piece ^ (k * 32)));
+        for (int m = 0; m < MTiles; ++m) load_matrices(a[m], query_at + m * 16 * LineBytes + along(k));
 #pragma unroll
         for (int n = 0; n < NTiles; n += 2) {
             unsigned b[4];
-            load_matrices(b, key_at + buffer + n * 8 * LineBytes + (lane_piece ^ (k * 32)));
+            load_matrices(b, key_at + buffer + n * 8 * LineBytes + along(k));
 #pragma unroll
             for (int m = 0; m < MTiles; ++m) {
                 multiply(score[m][n], a[m], b[0], b[2], T());
@@ -187,10 +189,12 @@ for (int tile = range.begin; tile < range.stop; ++tile) {
                 }
             }
             sum[m][half] = sum[m][half] * fade + more;
+            if (__any_sync(0xffffffffu, fade != 1.0f)) {  // seldom after the first tiles
 #pragma unroll
-            for (int d = 0; d < DTiles; ++d) {
-                out_sum[m][d][2 * half] *= fade;
-                out_sum[m][d][2 * half + 1] *= fade;
+                for (int d = 0; d < DTiles; ++d) {
+                    out_sum[m][d][2 * half] *= fade;
+                    out_sum[m][d][2 * half + 1] *= fade;
+                }
             }
         }
     }
@@ -213,7 +217,7 @@ for (int tile = range.begin; tile < range.stop; ++tile) {
 #pragma unroll
         for (int d = 0; d < DTiles; d += 2) {
             unsigned b[4];
-            load_transposed(b, value_at + buffer + n * 8 * LineBytes + (lane_piece ^ (d * 16)));
+            load_transposed(b, value_at + buffer + n * 8 * LineBytes + along(d / 2));
 #pragma unroll
             for (int m = 0; m < MTiles; ++m) {
                 multiply(out_sum[m][d], weight[m][n / 2], b[0], b[1], T());

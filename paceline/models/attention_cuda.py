@@ -4,7 +4,7 @@ MLX's CUDA attention has no kernel for an array mask with one query, nor for hea
 and normalizes in separate kernels, over the whole buffer. Where cuDNN serves, each new shape costs a plan of tens of
 milliseconds. Here every row reads its own slots only, and sizes are data, so no new shape compiles anything.
 
-One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms. Where the queries do not
+One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for a head dim. Where the queries do not
 fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`) adds up.
 """
 
@@ -19,6 +19,8 @@ import mlx.core as mx
 HEAD_DIMS = (64, 96, 128, 256)
 MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
 MOST_SPLITS = 128
+MOST_BYTES = 256 << 20  # of the splits' results
+FEW = 256  # queries that share keys: decode, verify, short chunks
 NO_WINDOW = 1 << 30
 COMBINE_THREADS = 256
 HEADER, SOURCE, COMBINE = (
@@ -72,24 +74,30 @@ def attention(
 
 def choose(dim: int, count: int) -> Tiles:
     """The tiles for `count` queries that share the keys of a head."""
-    deep = 1 if dim == 256 else 2
+    wide = dim == 256  # large tiles would leave room for one block only
     if count <= 16:
-        return Tiles(1, 4, 1, 64, deep)
+        return Tiles(1, 2, 1, 32, 2) if wide else Tiles(1, 4, 1, 64, 2)
     if count <= 32:
-        return Tiles(2, 2, 1, 64, deep)
-    if count <= 64 or dim == 256:
-        return Tiles(4, 1, 1, 64, deep)
-    return Tiles(4, 1, 2, 64, 2)
+        return Tiles(2, 2, 1, 32 if wide else 64, 2)
+    if count <= 64:
+        return Tiles(4, 1, 1, 32 if wide else 64, 2)
+    if wide:
+        return Tiles(4, 1, 1, 64, 1)
+    return Tiles(4, 1, 2, 32 if dim == 128 else 64, 2)  # 64 keys of 128 numbers spill registers
 
 
-def divide(blocks: int, queries: int, capacity: int) -> tuple[int, int]:
-    """Into how many splits the keys go, given the blocks without splits, and the fewest keys that make a split."""
-    if queries > 64:  # a split writes its results in float32: only as many as fill the GPU
+def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[int, int]:
+    """Into how many splits the keys go, and the fewest keys that make a split.
+
+    `blocks` is how many there are without splits, `count` the queries that share keys, and `result_bytes` what each
+    split writes.
+    """
+    if count > FEW:
         splits, least = 2 * MULTIPROCESSORS // blocks, 256
     else:  # one long row among short ones should not be left to a few blocks
         splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
         least = 128 * min(max(blocks // 64, 1), 8)
-    return min(max(splits, 1), MOST_SPLITS, -(-capacity // least)), least
+    return max(min(splits, MOST_SPLITS, -(-capacity // least), MOST_BYTES // result_bytes), 1), least
 
 
 def run(
@@ -107,8 +115,8 @@ def run(
     (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, keys.shape[1:3]
     count = q_heads // kv_heads * width
     blocks = rows * kv_heads * -(-count // tiles.queries)
-    splits, least = divide(blocks, count, capacity)
     shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
+    splits, least = divide(blocks, count, capacity, 4 * dim * entries)
     scales = mx.array([scale], dtype=mx.float32)
     numbers = [rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, sinks is not None]
     shared: list[mx.array] = [ends, scales if sinks is None else sinks.astype(mx.float32)]

@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.models.attention_cuda import HEAD_DIMS, MOST_SPLITS, attention, choose, divide, fits
+from paceline.models.attention_cuda import HEAD_DIMS, MOST_BYTES, MOST_SPLITS, attention, choose, divide, fits
 from paceline.types import MOST_DRAFTED
 
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
@@ -108,12 +108,17 @@ def test_tiles_hold_all_queries_of_a_verify_step_once_and_fit_in_shared_memory(d
 
 
 def test_keys_are_split_until_the_gpu_is_full_and_long_rows_are_split_among_many() -> None:
-    assert divide(8, 4, 32768)[0] >= 33  # one row of eight key heads
-    assert divide(512, 4, 512)[0] == 1
-    assert divide(512, 4, 32768)[0] == 16
-    assert divide(4, 4, 1 << 20)[0] == MOST_SPLITS
-    assert divide(8, 40, 64)[0] == 1  # a short buffer has nothing to split
-    assert divide(8, 256, 8192)[0] == 32 and divide(2048, 32768, 131072)[0] == 1
+    assert divide(8, 4, 32768, 16384)[0] >= 33  # one row of eight key heads
+    assert divide(512, 4, 512, 1 << 20)[0] == 1
+    assert divide(512, 4, 32768, 1 << 20)[0] == 16
+    assert divide(4, 4, 1 << 20, 16384)[0] == MOST_SPLITS
+    assert divide(8, 40, 64, 16384)[0] == 1  # a short buffer has nothing to split
+    assert divide(24, 1024, 8192, 1 << 20)[0] == 11 and divide(2048, 32768, 131072, 1 << 27)[0] == 1
+
+
+def test_the_splits_results_are_bounded() -> None:
+    assert divide(512, 144, 131072, 32 << 20)[0] == MOST_BYTES // (32 << 20)
+    assert divide(512, 144, 131072, 2 * MOST_BYTES)[0] == 1
 
 
 # -- on CUDA
