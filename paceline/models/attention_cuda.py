@@ -4,9 +4,9 @@ MLX's CUDA attention has no kernel for an array mask with one query, nor for hea
 and normalizes in separate kernels, over the whole buffer. Where cuDNN serves, each new shape costs a plan of tens of
 milliseconds. Here every row reads its own slots only, and sizes are data, so no new shape compiles anything.
 
-One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for each head dim. Where the
-queries do not fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`) adds
-up.
+One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for each head dim. Where
+the queries do not fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`)
+adds up.
 """
 
 from __future__ import annotations
