@@ -68,6 +68,7 @@ def attention(
 
     Query i of row r sits at slot ends[r] + i and attends the slots up to its own, the last `window` of them if given.
     Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
+    All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes.
     """
     group, width, dim = queries.shape[1] // keys.shape[1], queries.shape[2], queries.shape[3]
     return run(choose(dim, group * width), queries, keys, values, ends, scale, window=window, sinks=sinks)
