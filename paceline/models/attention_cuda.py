@@ -4,13 +4,14 @@ MLX's CUDA attention has no kernel for an array mask with one query, nor for hea
 and normalizes in separate kernels, over the whole buffer. Where cuDNN serves, each new shape costs a plan of tens of
 milliseconds. Here every row reads its own slots only, and sizes are data, so no new shape compiles anything.
 
-One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for a head dim. Where the queries do not
-fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`) adds up.
+One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for each head dim. Where
+the queries do not fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`)
+adds up.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ def attention(
 
     Query i of row r sits at slot ends[r] + i and attends the slots up to its own, the last `window` of them if given.
     Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
+    All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes.
     """
     group, width, dim = queries.shape[1] // keys.shape[1], queries.shape[2], queries.shape[3]
     return run(choose(dim, group * width), queries, keys, values, ends, scale, window=window, sinks=sinks)
@@ -117,10 +119,10 @@ def run(
     blocks = rows * kv_heads * -(-count // tiles.queries)
     shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
     splits, least = divide(blocks, count, capacity, 4 * dim * entries)
-    scales = mx.array([scale], dtype=mx.float32)
-    numbers = [rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, sinks is not None]
+    scales = _on_device((scale,), mx.float32)
+    numbers = (rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, int(sinks is not None))
     shared: list[mx.array] = [ends, scales if sinks is None else sinks.astype(mx.float32)]
-    sizes = mx.array(numbers, dtype=mx.int32)
+    sizes = _on_device(numbers, mx.int32)
     threads = 32 * tiles.warps_m * tiles.warps_n
     out, partial, weights = _kernel(tiles, dim)(
         inputs=[queries, keys, values, *shared, scales, sizes],
@@ -148,6 +150,18 @@ def run(
             output_dtypes=[queries.dtype],
         )
     return out.transpose(0, 2, 1, 3)
+
+
+@lru_cache(maxsize=1024)
+def _on_device(numbers: tuple[float, ...], dtype: mx.Dtype) -> mx.array:
+    """A small array in the GPU's own memory, shared by all layers of a step.
+
+    MLX puts an array from Python into managed memory, and a kernel's first read of that is a page fault.
+    """
+    given = mx.array(numbers, dtype=dtype)  # held until the copy is there, or the copy would take its place
+    copied = given + 0
+    mx.eval(copied)
+    return copied
 
 
 @cache

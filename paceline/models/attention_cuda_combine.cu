@@ -1,7 +1,7 @@
 // Adds up the splits of attention_cuda.cu: one block for one query. Its threads take four numbers each, and divide the
 // splits among them.
 constexpr int Threads = 256, Fours = D / 4, Teams = Threads / Fours;
-__shared__ float sums[Teams][D];
+alignas(16) __shared__ float sums[Teams][D];
 const int rows = sizes[0], q_heads = sizes[1], kv_heads = sizes[2], width = sizes[3], capacity = sizes[4];
 const int splits = sizes[5], least = sizes[6], window = sizes[7];
 const bool has_sinks = sizes[8] != 0;

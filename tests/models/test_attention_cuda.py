@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import mlx.core as mx
 import numpy as np
 import pytest
 
+from paceline.models import attention_cuda
 from paceline.models.attention_cuda import HEAD_DIMS, MOST_BYTES, MOST_SPLITS, attention, choose, divide, fits
 from paceline.types import MOST_DRAFTED
 
@@ -119,6 +123,31 @@ def test_keys_are_split_until_the_gpu_is_full_and_long_rows_are_split_among_many
 def test_the_splits_results_are_bounded() -> None:
     assert divide(512, 144, 131072, 32 << 20)[0] == MOST_BYTES // (32 << 20)
     assert divide(512, 144, 131072, 2 * MOST_BYTES)[0] == 1
+
+
+def test_a_launch_depends_on_shapes_only_and_new_shapes_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches: list[dict[str, Any]] = []
+
+    def kernel(*_: Any) -> Any:
+        def launch(**given: Any) -> list[mx.array]:
+            launches.append(given)
+            return [mx.zeros(shape) for shape in given["output_shapes"]]
+
+        return launch
+
+    monkeypatch.setattr(attention_cuda, "_kernel", kernel)
+    monkeypatch.setattr(attention_cuda, "_combine", kernel)
+    templates: set[str] = set()
+    for rows, width, capacity in itertools.product((1, 3, 64), (1, 4, 5, 16, 17, 900), (256, 700, 40_000)):
+        queries = mx.zeros((rows, 8, width, 128), dtype=mx.bfloat16)
+        keys = mx.zeros((rows, 2, capacity, 128), dtype=mx.bfloat16)
+        found = attention(queries, keys, keys, mx.zeros((rows,), dtype=mx.int32), 0.1)
+        assert found.shape == queries.shape
+        for launch in launches:
+            assert launch["grid"][0] % launch["threadgroup"][0] == 0 and launch["grid"][0] < 2**31
+            templates.add(str(launch["template"]))
+        launches.clear()
+    assert len(templates) <= 8  # four forms, and what adds up their splits
 
 
 # -- on CUDA
