@@ -42,6 +42,7 @@ ONE_SOURCE = {"sources": "one"}  # validation's context while the values of othe
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
+Dequantize = Literal["auto", "off"]
 Pooling = Literal["mean", "last"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
@@ -199,6 +200,12 @@ class Settings(BaseModel):
         "LAYOUT", "auto", "How the sequences' keys and values lie in memory; auto: what is faster on this device."
     )
     dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
+    dequantize: Dequantize = setting(
+        "MODE",
+        "auto",
+        "On CPU, make quantized weights dense at load, which is several times faster: auto (where memory allows), "
+        "or off (they stay quantized). Other devices always keep them.",
+    )
     speculation: SpeculationMode = setting(
         "MODE", "auto", "Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens."
     )

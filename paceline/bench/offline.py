@@ -23,6 +23,7 @@ from paceline.cache.slot_plan import AUTO, LAYOUTS
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
+from paceline.engine.memory import dequantize_within
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
@@ -30,6 +31,8 @@ from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import check_steps
 from paceline.models import check
 from paceline.models.loader import LoadedModel, load
+from paceline.models.prefill_chunk import prefill_chunk
+from paceline.settings import Settings
 from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 
 
@@ -107,13 +110,13 @@ class Bench:
         choices = AUTO[platform.device_kind()] if self.layout == "auto" else (LAYOUTS[self.layout],)
         grouping = check.choose_layout(self.model.language, choices)
         if self.prefill_chunk is None:
-            self.scheduler.prefill_budget.max_chunk = check.prefill_chunk(self.model.language, grouping)
+            self.scheduler.prefill_budget.max_chunk = prefill_chunk(self.model.language, grouping)
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:
-        return load(self.source)
+        return load(self.source, dequantize_within=dequantize_within(Settings()))
 
     def on_engine_thread(self, work: Callable[[], Any]) -> Any:
         """Run something on the thread that owns MLX, while the engine is idle."""
