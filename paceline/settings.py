@@ -308,7 +308,7 @@ class Settings(BaseModel):
         "N", 196_608, "With more left to compute than this, a prompt is read whole, and counted."
     )
     specprefill_chunk: AutoCount = setting(
-        "N|auto", None, "Prompt tokens that the draft reads in one step; auto: measured at start."
+        "N|auto", None, "Prompt tokens that the draft reads in one step; auto: the engine chooses."
     )
     specprefill_window: AutoWindow = setting(
         "N|auto",

@@ -1,9 +1,9 @@
 """The automatic prefill chunk: how many prompt tokens a step may take without a long pause for running streams.
 
-On a GPU passes are timed. On a CPU other processes slow a pass down by several times, so that timing alone gives another
-chunk at every start. There the time is counted, from the model's size and the number of cores, and a timed pass only
-overrules a count that is far off (no BLAS, a quantized model, experts). While streams run, `engine/prefill_budget`
-adapts to real steps in any case.
+On a GPU passes are timed. On a CPU, other processes make a pass several times slower, so timing alone gives another
+chunk at every start. There the time is counted, from the model's size and the number of cores, and a timed pass
+overrules a count only if that is far off (no BLAS, a quantized model, experts). While streams run,
+`engine/prefill_budget` adapts to real steps in any case.
 """
 
 from __future__ import annotations
