@@ -172,7 +172,7 @@ def _dequantize(
     tensors = {**kept.vision, **kept.mtp}
     total = sum(array.nbytes for _, array in tree_flatten(module.parameters()))
     total += sum(array.nbytes for array in tensors.values()) + dense_bytes(module, dtype)
-    total += dense_tensor_bytes(tensors, config.get("quantization", {}).get("group_size", 64), dtype)
+    total += dense_tensor_bytes(tensors, (config.get("quantization") or {}).get("group_size", 64), dtype)
     if total > most:
         _note(
             notes,
