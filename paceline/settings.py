@@ -43,6 +43,7 @@ ONE_SOURCE = {"sources": "one"}  # validation's context while the values of othe
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 ShapeBucketing = Literal["auto", "on", "off"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
+Dequantize = Literal["auto", "off"]
 Pooling = Literal["mean", "last"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
@@ -205,6 +206,12 @@ class Settings(BaseModel):
         "Pad batches, prompts and buffers to a few sizes, so that a GPU sees no new shapes; auto: on a GPU.",
     )
     dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
+    dequantize: Dequantize = setting(
+        "MODE",
+        "auto",
+        "On CPU, make quantized weights dense at load, which is several times faster: auto (where memory allows), "
+        "or off (they stay quantized). Other devices always keep them.",
+    )
     speculation: SpeculationMode = setting(
         "MODE", "auto", "Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens."
     )
@@ -307,7 +314,7 @@ class Settings(BaseModel):
         "N", 196_608, "With more left to compute than this, a prompt is read whole, and counted."
     )
     specprefill_chunk: AutoCount = setting(
-        "N|auto", None, "Prompt tokens that the draft reads in one step; auto: measured at start."
+        "N|auto", None, "Prompt tokens that the draft reads in one step; auto: the engine chooses."
     )
     specprefill_window: AutoWindow = setting(
         "N|auto",

@@ -27,6 +27,7 @@ class ModelInfo:
     context_length: int
     max_num_seqs: int
     weights_bytes: int
+    quantization: str | None  # None: the weights are not quantized
     images: bool
     videos: bool
     embedding_size: int | None  # None: the model gives no embeddings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -115,6 +116,23 @@ def qwen3(tiny: Tiny) -> Path:
 @pytest.fixture(scope="session")
 def window(tiny: Tiny) -> Path:
     return tiny("window")
+
+
+@pytest.fixture(scope="session")
+def four_bit(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """`four_bit("llama")` is the folder of such a checkpoint, quantized by mlx-lm."""
+
+    def folder(family: str, **overrides: Any) -> Path:
+        import mlx_lm
+
+        source = tiny(family, dtype="bfloat16", **overrides)
+        path = tmp_path_factory.getbasetemp() / "four-bit" / source.name
+        if not path.exists():
+            with contextlib.redirect_stdout(io.StringIO()):
+                mlx_lm.convert(str(source), str(path), quantize=True, q_bits=4)
+        return path
+
+    return folder
 
 
 def _fingerprint(overrides: dict[str, Any]) -> str:

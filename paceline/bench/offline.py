@@ -22,14 +22,15 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import layout as layouts
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
+from paceline.engine.memory import dequantize_within
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import Shapes, check_steps, warm_up
-from paceline.models import check
 from paceline.models.loader import LoadedModel, load
-from paceline.settings import ShapeBucketing
+from paceline.models.prefill_chunk import prefill_chunk
+from paceline.settings import Settings, ShapeBucketing
 from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
 
 
@@ -113,7 +114,7 @@ class Bench:
         grouping = layouts.choose(self.model, self.layout, self.shape_buckets)
         self.scheduler.buckets = self.scheduler.draft_lengths.buckets = grouping.buckets
         if self.prefill_chunk is None:
-            self.scheduler.prefill_budget.max_chunk = check.prefill_chunk(self.model.language, grouping)
+            self.scheduler.prefill_budget.max_chunk = prefill_chunk(self.model.language, grouping)
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
         if grouping.buckets.rows:
@@ -121,7 +122,7 @@ class Bench:
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:
-        return load(self.source)
+        return load(self.source, dequantize_within=dequantize_within(Settings()))
 
     def on_engine_thread(self, work: Callable[[], Any]) -> Any:
         """Run something on the thread that owns MLX, while the engine is idle."""

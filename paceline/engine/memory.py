@@ -39,11 +39,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("paceline")
 HEADROOM = 0.1  # of the memory, for what is not modelled: MLX's buffer cache, copies while buffers grow
+DENSE_SHARE = 2 / 3  # of what may be used, for dequantized weights: the rest is for sequences and prefixes
 POOL = 0.5  # of the headroom, for MLX's cache of freed buffers
 
 
 def budget_for(settings: Settings, weights: int) -> Budget:
     """The memory that may be used with a model of this many bytes loaded. Raises LoadError."""
+    budget = _whole_budget(settings)
+    limit, headroom = budget.limit, budget.headroom
+    budget.hold("weights", weights)
+    if budget.usable <= weights:
+        raise LoadError(
+            f"The model's weights take {weights / 1e9:.2f} GB, and {limit / 1e9:.2f} GB may be used, of which "
+            f"{headroom / 1e9:.2f} GB stay free. Use a smaller model, or raise --memory-limit-gb."
+        )
+    return budget
+
+
+def dequantize_within(settings: Settings, held: int = 0) -> int | None:
+    """Bytes that dense weights may take beside `held` bytes of others. None: quantized weights stay as they are."""
+    if settings.dequantize == "off" or platform.device_kind() != "cpu":
+        return None
+    return max(int(_whole_budget(settings).usable * DENSE_SHARE) - held, 0)
+
+
+def _whole_budget(settings: Settings) -> Budget:
     kind = platform.device_kind()
     if settings.memory_limit_gb is not None:
         limit = int(settings.memory_limit_gb * 1e9)
@@ -52,15 +72,7 @@ def budget_for(settings: Settings, weights: int) -> Budget:
         if kind != "metal":  # they report what is free now
             limit += mx.get_active_memory() + mx.get_cache_memory()
     asked = settings.scheduler_headroom_gb
-    headroom = int(limit * HEADROOM) if asked is None else int(asked * 1e9)
-    budget = Budget(limit, headroom)
-    budget.hold("weights", weights)
-    if budget.usable <= weights:
-        raise LoadError(
-            f"The model's weights take {weights / 1e9:.2f} GB, and {limit / 1e9:.2f} GB may be used, of which "
-            f"{headroom / 1e9:.2f} GB stay free. Use a smaller model, or raise --memory-limit-gb."
-        )
-    return budget
+    return Budget(limit, int(limit * HEADROOM) if asked is None else int(asked * 1e9))
 
 
 def limit_mlx(budget: Budget) -> tuple[int, int]:
@@ -110,7 +122,9 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
     """This model's share of the folder. Other models keep up to half of it, the latest ones."""
     dtype = str(runner.language.embed(mx.array([[0]])).dtype)
     head = "head" if runner.drafter is not None else "no head"
-    mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head)
+    quantization = runner.model.quantization
+    dense = ("dequantized",) if quantization is not None and quantization.dense is not None else ()
+    mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head, *dense)
     limit = int(gigabytes * 1e9)
     others = [other for other in summaries(folder) if other.fingerprint != mine] if folder.is_dir() else []
     others.sort(key=lambda other: other.last_used)

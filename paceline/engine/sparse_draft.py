@@ -17,6 +17,7 @@ from paceline.models import check
 from paceline.models.adapter import accept_position_ids
 from paceline.models.files import check_draft_files, resolve
 from paceline.models.loader import LoadedModel, load
+from paceline.models.prefill_chunk import prefill_chunk
 from paceline.sparse.rules import Rules
 from paceline.sparse.scorer import Draft
 
@@ -38,10 +39,10 @@ def check_draft(source: str, target: Tokenizer) -> None:
         )
 
 
-def load_draft(source: str, dtype: str, vocab_size: int) -> LoadedModel:
+def load_draft(source: str, dtype: str, vocab_size: int, dequantize_within: int | None = None) -> LoadedModel:
     """The draft's language model, without vision tower or MTP head. Raises LoadError, in one line."""
     try:
-        model = load(source, dtype)
+        model = load(source, dtype, dequantize_within=dequantize_within)
     except LoadError as error:
         raise LoadError(f"The draft model cannot be used. {error}") from error
     model.vision, model.head = None, "it only scores prompts"
@@ -91,7 +92,7 @@ def build(
     cache = None
     if caches:
         cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
-    size = chunk or check.prefill_chunk(model.language, ROWS, most=8192)
+    size = chunk or prefill_chunk(model.language, ROWS, most=8192)
     return SparsePrefill(
         rules,
         Draft(model.language, cache, (_declared(model) if window is None else window) or None),

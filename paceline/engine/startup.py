@@ -17,7 +17,14 @@ from paceline.engine import layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
-from paceline.engine.memory import budget_for, build_prefix_manager, limit_mlx, profile_memory, request_memory
+from paceline.engine.memory import (
+    budget_for,
+    build_prefix_manager,
+    dequantize_within,
+    limit_mlx,
+    profile_memory,
+    request_memory,
+)
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
@@ -33,6 +40,7 @@ from paceline.host_memory import RequestMemory
 from paceline.models import check
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
+from paceline.models.prefill_chunk import LARGEST, prefill_chunk
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
@@ -107,7 +115,7 @@ class Startup:
         self.tokenizer = Tokenizer.load(folder, config, settings.chat_template)
         if settings.specprefill_draft_model is not None:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
-        model = load(str(folder), settings.dtype, self.progress)
+        model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings))
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")
@@ -122,7 +130,9 @@ class Startup:
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
-        chunk = settings.prefill_chunk or check.prefill_chunk(model.language, grouping)
+        chunk = settings.prefill_chunk or prefill_chunk(
+            model.language, grouping, most=min(LARGEST, model.context_length)
+        )
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
         self.speculation_policy = SpeculationPolicy(settings.speculation, no_head)
@@ -136,6 +146,7 @@ class Startup:
             context_length=self.context_length,
             max_num_seqs=settings.max_num_seqs,
             weights_bytes=model.nbytes,
+            quantization=None if model.quantization is None else str(model.quantization),
             images=model.vision is not None,
             videos=model.vision is not None and model.vision.video_processor is not None,
             embedding_size=self.embedding_size,
@@ -143,10 +154,11 @@ class Startup:
             notes=tuple(model.notes),
         )
         log.info(
-            "%s on %s: %.2f GB of weights, context %d, layout %s, prefill chunk %d",
+            "%s on %s: %.2f GB of weights%s, context %d, layout %s, prefill chunk %d",
             info.name,
             info.device,
             model.nbytes / 1e9,
+            f" ({info.quantization})" if info.quantization else "",
             self.context_length,
             info.kv_layout,
             chunk,
@@ -213,7 +225,8 @@ class Startup:
             model.notes.append(self.no_sparse)
             log.warning("sparse prefill off: %s", self.no_sparse)
             return None
-        return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size)
+        within = dequantize_within(self.settings, held=model.nbytes)
+        return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size, within)
 
     def _sparse(
         self, draft: LoadedModel, runner: Runner, budget: Budget, prefix: PrefixManager | None

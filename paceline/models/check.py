@@ -1,13 +1,12 @@
 """The start-up check: sequences in a batch give what mlx-lm gives for one, on this model and this machine.
 
 It catches a model that uses its cache in a way that has no batched form, and a kernel that disagrees with its plain
-form, before a client gets a wrong answer. It also serves as the warm-up, and times a prefill chunk.
+form, before a client gets a wrong answer. It also serves as the warm-up.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -228,29 +227,6 @@ def _alone(model: Adapted, prompt: list[int]) -> list[mx.array]:
         logits.append(out)
         token = mx.argmax(out)[None, None]
     return logits
-
-
-def prefill_chunk(model: Adapted, grouping: Grouping, target: float = 0.25, most: int = 2048) -> int:
-    """The largest power of two of prompt tokens, 64 to `most`, that takes at most about `target` seconds."""
-    if model.dynamic_rope:
-        return 256
-    tokens = mx.zeros((1, 128), dtype=mx.int32)
-
-    def seconds() -> float:
-        row = model.batch(grouping)
-        begun = time.perf_counter()
-        row.begin(128)
-        model.module(tokens, cache=row.layers)
-        row.commit()
-        mx.eval(row.arrays())
-        return time.perf_counter() - begun
-
-    seconds()
-    rate = 128 / min(seconds(), seconds())
-    chunk = 64
-    while chunk < most and 2 * chunk / rate <= target:
-        chunk *= 2
-    return chunk
 
 
 HIDDEN_PROBE = (1, 2, 3, 1, 2)  # tokens of every vocabulary

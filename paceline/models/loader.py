@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
 from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.mtp import MTPHead, build
+from paceline.models.quantization import Quantization, dense_bytes, dense_tensor_bytes, dequantize, dtype_name
 from paceline.models.vision import VISION_FAMILIES, Vision
 
 log = logging.getLogger("paceline")
@@ -40,6 +41,7 @@ class LoadedModel:
     head: MTPHead | str
     context_length: int
     notes: list[str] = field(default_factory=list)
+    quantization: Quantization | None = None
 
     @property
     def nbytes(self) -> int:
@@ -57,8 +59,13 @@ class _Kept:
     hugging_face: bool = False  # in Hugging Face's layout, not converted to MLX's
 
 
-def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> LoadedModel:
-    """Load a folder or a Hugging Face id. Must run on the thread that owns MLX. Raises LoadError."""
+def load(
+    source: str, dtype: str = "auto", progress: Progress | None = None, dequantize_within: int | None = None
+) -> LoadedModel:
+    """Load a folder or a Hugging Face id. Must run on the thread that owns MLX. Raises LoadError.
+
+    `dequantize_within`: quantized weights become dense if all weights then have at most so many bytes. None: they stay.
+    """
     folder = resolve(source)
     config = read_config(folder)
     files = check_weights(folder)
@@ -75,17 +82,23 @@ def load(source: str, dtype: str = "auto", progress: Progress | None = None) -> 
         _cast_module(module, wanted)
         kept.vision = {name: _cast(array, wanted) for name, array in kept.vision.items()}
         kept.mtp = {name: _cast(array, wanted) for name, array in kept.mtp.items()}
+    notes: list[str] = []
+    quantization = Quantization.of(module)
+    if quantization is not None and wanted is not None and dequantize_within is not None:
+        quantization = _dequantize(module, kept, config, quantization, wanted, dequantize_within, notes)
     try:
         _evaluate(module, kept, progress)
     except RuntimeError as error:
         raise LoadError(f"The weights in {files[0].parent} cannot be read: {one_line(error)}") from error
-    notes: list[str] = []
     vision = _vision(folder, config, module, kept.vision, notes)
-    for note in notes:
-        log.info(note)
     language = adapt(module, config)
     head = build(kept.mtp, language, config, kept.hugging_face)
-    return LoadedModel(folder, config, language, vision, head, context_length(config), notes)
+    if quantization is not None and quantization.dense is not None:
+        others = [vision.view.vision_tower] if vision is not None else []
+        for part in others if isinstance(head, str) else [*others, head.module]:
+            _make_dense(part, quantization.dense)
+            mx.eval(part.parameters())
+    return LoadedModel(folder, config, language, vision, head, context_length(config), notes, quantization)
 
 
 def check_family(folder: Path, config: dict[str, Any]) -> None:
@@ -147,6 +160,36 @@ def _cast_module(module: nn.Module, dtype: mx.Dtype) -> None:
     module.update(tree_map_with_path(cast, module.parameters()))
 
 
+def _dequantize(
+    module: nn.Module,
+    kept: _Kept,
+    config: dict[str, Any],
+    stored: Quantization,
+    dtype: mx.Dtype,
+    most: int,
+    notes: list[str],
+) -> Quantization:
+    tensors = {**kept.vision, **kept.mtp}
+    total = sum(array.nbytes for _, array in tree_flatten(module.parameters()))
+    total += sum(array.nbytes for array in tensors.values()) + dense_bytes(module, dtype)
+    total += dense_tensor_bytes(tensors, (config.get("quantization") or {}).get("group_size", 64), dtype)
+    if total > most:
+        _note(
+            notes,
+            f"The {stored} weights stay quantized, which is slow on a CPU: as {dtype_name(dtype)} they would take "
+            f"{total / 1e9:.2f} GB, and {most / 1e9:.2f} GB are for weights if sequences are to have room too.",
+            logging.WARNING,
+        )
+        return stored
+    return replace(stored, dense=dtype, left=_make_dense(module, dtype))
+
+
+def _make_dense(module: nn.Module, dtype: mx.Dtype) -> int:
+    left = dequantize(module)
+    _cast_module(module, dtype)  # of the kinds without floating scales, mx.dequantize makes bfloat16
+    return left
+
+
 def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None:
     """Read the weights in slices, so that a conversion never holds two copies of more than a slice."""
     arrays = [array for _, array in tree_flatten(module.parameters())]
@@ -169,15 +212,21 @@ def _evaluate(module: nn.Module, kept: _Kept, progress: Progress | None) -> None
         progress("reading weights", total, total)
 
 
+def _note(notes: list[str], note: str, level: int = logging.INFO) -> None:
+    """For /v1/status and the log."""
+    notes.append(note)
+    log.log(level, note)
+
+
 def _vision(
     folder: Path, config: dict[str, Any], module: nn.Module, weights: dict[str, mx.array], notes: list[str]
 ) -> Vision | None:
     if "vision_config" not in config:
         return None
     if config["model_type"] not in VISION_FAMILIES:
-        notes.append(f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only.")
+        _note(notes, f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only.")
         return None
     if not weights:
-        notes.append(f"{folder.name} has no vision weights: text only.")
+        _note(notes, f"{folder.name} has no vision weights: text only.")
         return None
     return Vision.build(folder, config, module, weights)

@@ -12,10 +12,13 @@ import pytest
 
 from paceline.cache.budget import Budget
 from paceline.cache.memory_model import MemoryModel
-from paceline.cache.slot_plan import LAYOUTS
+from paceline.cache.slot_plan import LAYOUTS, ROWS
 from paceline.engine.admission import Admission
-from paceline.engine.memory import profile_memory
+from paceline.engine.memory import DENSE_SHARE, HEADROOM, _disk, dequantize_within, profile_memory
+from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
+from paceline.models.loader import load
+from paceline.settings import Settings
 from paceline.types import Prompt, RequestId, Sampling, Speculation
 from tests.engine import simulator
 from tests.engine.stepper import Stepper, loaded
@@ -121,3 +124,32 @@ def test_without_its_head_a_model_is_cheaper(tiny: Tiny) -> None:
 
 def token(memory_model: MemoryModel) -> int:
     return sum(layer.token for layer in memory_model.attention)
+
+
+# -- dequantized weights
+
+
+def test_dense_weights_leave_a_third_of_the_memory_to_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
+    settings = Settings(memory_limit_gb=10.0)
+    most = int(10e9 * (1 - HEADROOM) * DENSE_SHARE)
+    assert dequantize_within(settings) == pytest.approx(most)
+    assert dequantize_within(settings, held=1_000_000_000) == pytest.approx(most - 1_000_000_000)
+    assert dequantize_within(settings, held=9_000_000_000) == 0
+
+
+def test_weights_stay_quantized_on_a_gpu_and_where_the_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
+    assert dequantize_within(Settings(dequantize="off")) is None
+    for kind in ("metal", "cuda"):
+        monkeypatch.setattr("paceline.platform.device_kind", lambda kind=kind: kind)
+        assert dequantize_within(Settings()) is None
+
+
+def test_dense_and_quantized_weights_share_no_prefixes_on_disk(four_bit: Tiny, tmp_path: Path) -> None:
+    for within in (None, 1 << 40):
+        runner = Runner(load(str(four_bit("llama")), "float32", dequantize_within=within), ROWS)
+        disk = _disk(tmp_path, 1.0, runner, "model", lambda: None)
+        disk.open()
+        disk.close()
+    assert len([folder for folder in tmp_path.iterdir() if folder.is_dir()]) == 2

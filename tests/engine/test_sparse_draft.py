@@ -56,7 +56,7 @@ def test_a_draft_must_see_all_of_a_prompt(window: Path, monkeypatch: pytest.Monk
     mine = Tokenizer.load(window, json.loads((window / "config.json").read_text()))
     model = load(str(window), "float32")
     model.language.plans = tuple(plan for plan in model.language.plans if plan.window is not None)
-    monkeypatch.setattr("paceline.engine.sparse_draft.load", lambda *_: model)
+    monkeypatch.setattr("paceline.engine.sparse_draft.load", lambda *_, **__: model)
     with pytest.raises(LoadError, match="no layer that sees all"):
         load_draft(str(window), "float32", mine.vocab_size)
 

@@ -2,15 +2,68 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from paceline.cache.slot_plan import SIMILAR
-from paceline.models import check
+from paceline.models.prefill_chunk import prefill_chunk
+from paceline.service import Service
+from paceline.settings import Settings
 from tests.engine.stepper import loaded
+
+Tiny = Callable[..., Path]
 
 
 def test_the_prefill_chunk_is_a_power_of_two_that_follows_the_target(llama: Path) -> None:
     model = loaded(llama).language
-    assert check.prefill_chunk(model, SIMILAR, target=0) == 64
-    assert check.prefill_chunk(model, SIMILAR, target=1e6) == 2048
-    assert check.prefill_chunk(model, SIMILAR).bit_count() == 1
+    assert prefill_chunk(model, SIMILAR, target=0) == 64
+    assert prefill_chunk(model, SIMILAR, target=1e6) == 2048
+    assert prefill_chunk(model, SIMILAR).bit_count() == 1
+
+
+async def started(caplog: pytest.LogCaptureFixture, **fields: Any) -> tuple[Any, list[str], list[int]]:
+    """What /v1/status says of the model, what the log says, and the weights in the budget."""
+    with caplog.at_level(logging.INFO, "paceline"):
+        async with Service(Settings(prefill_chunk=64, **fields)) as service:
+            stats = service.stats()
+    assert stats.model is not None and stats.memory_budget is not None
+    lines = [record.getMessage() for record in caplog.records]
+    return stats.model, lines, [stats.model.weights_bytes, stats.memory_budget.parts["weights"]]
+
+
+async def test_a_quantized_model_becomes_dense_on_a_cpu_and_status_log_and_budget_know(
+    four_bit: Tiny, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
+    folder = str(four_bit("llama"))
+    model, lines, (weights, counted) = await started(caplog, model=folder, dtype="float32")
+    assert model.quantization == "4-bit, dequantized to float32" and not model.notes
+    assert any("GB of weights (4-bit, dequantized to float32), context" in line for line in lines)
+
+    caplog.clear()
+    kept, lines, (fewer, counted_fewer) = await started(caplog, model=folder, dtype="float32", dequantize="off")
+    assert kept.quantization == "4-bit" and not kept.notes
+    assert any("GB of weights (4-bit), context" in line for line in lines)
+    assert counted == weights > 4 * fewer and counted_fewer == fewer
+
+
+async def test_without_memory_for_dense_weights_a_quantized_model_is_served_as_it_is(
+    four_bit: Tiny, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "cpu")
+    folder = four_bit("llama", hidden=384, intermediate=1152, heads=8)
+    dense = loaded(folder).nbytes * 5 / 1e9  # 4 bits and their scales become 32
+    model, lines, _ = await started(caplog, model=str(folder), dtype="float32", memory_limit_gb=dense)
+    assert model.quantization == "4-bit"
+    (note,) = model.notes
+    assert "stay quantized" in note and note in lines
+
+
+async def test_a_model_that_is_not_quantized_says_nothing_of_it(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model, lines, _ = await started(caplog, model=str(llama), dtype="float32")
+    assert model.quantization is None
+    assert not any("quantized" in line for line in lines)

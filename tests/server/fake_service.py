@@ -57,6 +57,7 @@ MODEL = ModelInfo(
     context_length=4096,
     max_num_seqs=8,
     weights_bytes=400,
+    quantization=None,
     images=True,
     videos=False,
     embedding_size=4,
