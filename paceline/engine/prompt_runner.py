@@ -81,13 +81,14 @@ class PromptRunner:
         return [wait + self._reached(seq, size) for wait, seq, size in zip(waits, seqs, sizes, strict=True)]
 
     def shared(self, chunks: Collection[tuple[Sequence, int]]) -> list[list[tuple[Sequence, int]]]:
-        """Which of these chunks share a pass: short ones of the same bucket."""
+        """Which of these chunks share a pass: short ones of the same bucket, that the MTP head reads alike."""
         buckets = self.grouping.buckets
-        groups: dict[tuple[int, bool], list[tuple[Sequence, int]]] = {}
+        groups: dict[tuple[int, bool, bool], list[tuple[Sequence, int]]] = {}
         if buckets.prompts:
             for seq, size in chunks:
                 if self._may_share(seq, size):
-                    groups.setdefault((buckets.width(size), seq.draft.last_hidden is None), []).append((seq, size))
+                    alike = (buckets.width(size), seq.feeds_mtp, seq.draft.last_hidden is None)
+                    groups.setdefault(alike, []).append((seq, size))
         most = buckets.prompts[-1] if buckets.prompts else 1
         passes = [group[i : i + most] for group in groups.values() for i in range(0, len(group), most)]
         return [group for group in passes if len(group) > 1]
