@@ -110,7 +110,7 @@ class TrafficBench(Bench):
         windows = []
         for number in range(traffic.windows):
             start = began + number * traffic.seconds
-            windows.append(_window(flow.requests, self.clock.steps, start, start + traffic.seconds, fixed))
+            windows.append(window_of(flow.requests, self.clock.steps, start, start + traffic.seconds, fixed))
         return windows
 
 
@@ -163,9 +163,10 @@ class _Flow:
         self.bench.engine.submit(self.bench.sequence(name, prompt, sampling, sink))
 
 
-def _window(
-    requests: list[Request], steps: list[tuple[float, str, float]], start: float, end: float, fixed: float
+def window_of(
+    requests: list[Request], steps: list[tuple[float, str, float]], start: float, end: float, fixed: float | None
 ) -> Window:
+    """The figures of what happened from `start` to `end`; `fixed`: the rate of equal sequences, if it is known."""
     tokens = sum(start <= moment < end for request in requests for moment in request.times)
     gaps = [after - before for request in requests for before, after in pairwise(request.times) if start <= after < end]
     sent = [request for request in requests if start <= request.sent < end and request.times]
@@ -176,7 +177,7 @@ def _window(
     rate = tokens / (end - start)
     return Window(
         tokens_per_s=rate,
-        share_of_fixed=rate / fixed,
+        share_of_fixed=rate / fixed if fixed else 0.0,
         ttft_s=Distribution.of(request.times[0] - request.sent for request in sent),
         inter_token_s=Distribution.of(gaps),
         longest_gap_s=max(gaps, default=0.0),

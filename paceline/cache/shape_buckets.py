@@ -54,7 +54,7 @@ class ShapeBuckets:
 EXACT = ShapeBuckets()
 GPU = ShapeBuckets(
     rows=(1, 2, 4, 8, 16, 24, 32, 48, 64),
-    widths=(16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048),
+    widths=(32, 128, 256, 512, 768, 1024, 1536, 2048),
     prompts=(1, 2, 4, 8, 16),
     geometric=True,
 )

@@ -15,9 +15,9 @@ from paceline.bench.traffic import (
     Traffic,
     TrafficBench,
     _Flow,
-    _window,
     parse_speculation,
     traffic_table,
+    window_of,
 )
 from paceline.bench.wire import BenchError
 
@@ -47,7 +47,7 @@ def test_the_same_seed_sends_the_same_requests(llama: Path) -> None:
 def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> None:
     early, late = Request(0.5, 10, [1.0, 2.5, 3.0]), Request(2.0, 10, [3.5])
     steps = [(1.0, "decode, new shape", 0.5), (2.5, "decode, known shape", 0.25), (4.5, "decode, known shape", 9.0)]
-    window = _window([early, late], steps, 2.0, 4.0, fixed=3.0)
+    window = window_of([early, late], steps, 2.0, 4.0, fixed=3.0)
     assert (window.tokens_per_s, window.share_of_fixed, window.requests) == (1.5, 0.5, 1)
     assert window.ttft_s is not None and window.ttft_s.p50 == 1.5
     assert window.longest_gap_s == 1.5 and window.step_seconds == {"decode, known shape": 0.25}
