@@ -40,6 +40,7 @@ class LayerPlan:
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
     apply_accepted: ApplyAccepted | None = None  # state: None, if it cannot be rolled back
+    records: bool = False  # state: its layer can record the state after any token of a step
     parts: tuple[LayerPlan, ...] = ()
 
 
@@ -59,6 +60,7 @@ class _Step:
     offset: Any
     tentative: bool = False
     ends: dict[int | None, mx.array] | None = None
+    checkpoints: tuple[int, ...] = ()
     masks: dict[tuple[int | None, int], Any] = field(default_factory=dict)
     slots: dict[tuple[int | None, int], Any] = field(default_factory=dict)
 
@@ -89,7 +91,7 @@ class Batch:
         if plan.kind == "list":
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
-            return StateCache(self, plan.size, plan.apply_accepted)
+            return StateCache(self, plan.size, plan.apply_accepted, records=plan.records)
         slot_plan = self.slot_plans.get(plan.window)
         if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
@@ -103,13 +105,16 @@ class Batch:
 
     # -- one step
 
-    def begin(self, width: int, positions: Any = None, *, tentative: bool = False) -> None:
-        """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions)."""
+    def begin(
+        self, width: int, positions: Any = None, *, tentative: bool = False, checkpoints: tuple[int, ...] = ()
+    ) -> None:
+        """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions). State
+        layers record their state after each of these numbers of `checkpoints` tokens, if they can (`can_record`)."""
         if self.unsynced:
             raise RuntimeError("lengths must be synced with the host before a step like this")
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
-        self._open(_Step(width, offset, tentative))
+        self._open(_Step(width, offset, tentative, checkpoints=checkpoints))
 
     def begin_fixed(
         self, width: int, offset: mx.array, ends: dict[int | None, mx.array], *, tentative: bool = False
@@ -128,6 +133,11 @@ class Batch:
         self._step = step
         for cache in states:
             cache.begin()
+
+    @property
+    def can_record(self) -> bool:
+        """Can a checkpoint be cut at any token of the last step?"""
+        return all(cache.records for cache in self.flat if isinstance(cache, StateCache))
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
@@ -175,6 +185,11 @@ class Batch:
         for cache in self.flat:
             cache.commit()
         self._step = None
+
+    def recorded(self) -> list[mx.array]:
+        """The states at checkpoints inside the last step."""
+        states = (cache for cache in self.flat if isinstance(cache, StateCache))
+        return [array for cache in states for arrays in cache.recorded.values() for array in arrays]
 
     def drop(self) -> None:
         """Discard the open step, if there is one."""
@@ -227,6 +242,10 @@ class Batch:
     @property
     def tentative(self) -> bool:
         return self._open_step().tentative
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        return self._open_step().checkpoints
 
     def mask(self, slot_plan: SlotPlan, index: int) -> Any:
         step = self._open_step()

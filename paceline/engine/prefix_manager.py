@@ -22,7 +22,15 @@ from paceline.cache.budget import Budget
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
-from paceline.engine.prefix_store import MIN_SHARED, MIN_SPACING, WITH_HEAD, PrefixStore, prompt_cache_key, tree_name
+from paceline.engine.prefix_store import (
+    MIN_SAVED,
+    MIN_SHARED,
+    MIN_SPACING,
+    WITH_HEAD,
+    PrefixStore,
+    prompt_cache_key,
+    tree_name,
+)
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.stats import PrefixCacheStats
@@ -62,13 +70,14 @@ class PrefixManager:
         feeds_head: bool = False,
         disk: DiskTier | None = None,
         budget: Budget | None = None,
+        min_saved: int = MIN_SAVED,
     ) -> None:
         self.cache = cache
         self.runner = runner
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self.store = PrefixStore(cache, runner, budget)
+        self.store = PrefixStore(cache, runner, budget, min_saved)
         self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -308,15 +317,20 @@ class PrefixManager:
         begin = hit.length
         if self.runner.language.dynamic_rope:
             return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
+        least = self.store.min_saved
+        if last - begin < least:  # computing them again costs no more than a few checkpoints
+            return []
         wanted = {last}
         if self.needs_state:
-            boundaries = [boundary for boundary in seq.prompt.boundaries if begin < boundary <= last]
+            boundaries = [
+                boundary for boundary in seq.prompt.boundaries if begin + min(least, MIN_SHARED) <= boundary <= last
+            ]
             wanted.update(
                 boundaries[:1] + boundaries[-1:]
             )  # the end of the system prompt, if it is not cached yet; the start of the last turn
             before = begin
             for boundary in boundaries:
-                if boundary - before >= MIN_SPACING * boundary:
+                if boundary - before >= max(MIN_SPACING * boundary, least):
                     wanted.add(boundary)
                     before = boundary
             if begin < hit.known <= last:
@@ -350,18 +364,20 @@ class PrefixManager:
 
     # -- storing
 
-    def store_prefix(self, seq: Sequence) -> list[mx.array]:
-        """The prefill has reached a checkpoint position. Returns arrays to wait for."""
+    def store_prefix(self, seq: Sequence, stop: int) -> list[mx.array]:
+        """The prefill has reached a checkpoint position, the last or one inside its last pass. Returns arrays to wait
+        for."""
         if seq.computed.batch is None or seq.prefix.key is None:
             return []
-        stop = seq.computed.tokens
+        carry = seq.draft.inner_hidden.get(stop, seq.draft.last_hidden)
         left: list[mx.array] = []
         with self._tolerating(seq):
             start, whole = self.cache.covered(seq.prefix.tree, seq.prefix.key[:stop])
-            pairs = 0 if seq.draft.batch is None else min(stop - max(start, 1), seq.draft.batch.lengths[0])
-            snapshot = self.store.copy(
-                seq.computed.batch, seq.draft.batch, 0, start, stop, pairs, seq.draft.last_hidden, bare=whole
-            )
+            pairs = range(0)
+            if seq.draft.batch is not None:
+                end = seq.draft.batch.lengths[0] - (seq.computed.tokens - stop)
+                pairs = range(end - min(stop - max(start, 1), end), end)
+            snapshot = self.store.copy(seq.computed.batch, seq.draft.batch, 0, start, stop, pairs, carry, bare=whole)
             if snapshot is not None:
                 self.store.store(seq, seq.prefix.key[:stop], snapshot)
                 left = snapshot.arrays()

@@ -21,6 +21,9 @@ from paceline.engine.sequence import Sequence
 from paceline.types import Prompt
 
 MIN_SPACING = 0.02  # checkpoints closer to the previous one than this share of their position are skipped
+# Tokens that a checkpoint must save where nobody is known to wait for it. One costs as much as prefilling two or three
+# tokens (`python -m benchmarks prefix --overhead`); most are never used.
+MIN_SAVED = 64
 MIN_SHARED = 16  # tokens worth waiting for, or worth storing an answer for
 WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
 
@@ -45,10 +48,11 @@ class Snapshot:
 class PrefixStore:
     """On the engine's thread."""
 
-    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None) -> None:
+    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, min_saved: int = MIN_SAVED) -> None:
         self.cache = cache
         self.runner = runner
         self.budget = budget
+        self.min_saved = min_saved
         self._copies = 0  # bytes of snapshots that the cache does not hold yet
 
     def snapshot(self, seq: Sequence) -> Snapshot | None:
@@ -64,15 +68,14 @@ class PrefixStore:
             stop += 1
         prompt = len(seq.prefix.key) - 1
         start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt])
-        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED):
+        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop - start < self.min_saved:
             return None
-        head, carry, pairs = None, None, 0
+        head, carry, pairs = None, None, range(0)
         if runner.drafter is not None and seq.feeds_mtp and runner.drafter.batch is not None:
             head, carry = runner.drafter.batch, runner.drafter.last_hidden(place)
             of_prompt = max(prompt - max(start, 1), 0)
-            pairs = min(
-                head.lengths[place] - seq.draft.prompt_pairs + of_prompt, head.lengths[place], stop - max(start, 1)
-            )
+            have = head.lengths[place]
+            pairs = range(have - min(have - seq.draft.prompt_pairs + of_prompt, have, stop - max(start, 1)), have)
         return self.copy(runner.batch, head, place, start, stop, pairs, carry)
 
     def copy(
@@ -82,23 +85,23 @@ class PrefixStore:
         place: int,
         start: int,
         stop: int,
-        pairs: int,
+        pairs: range,
         carry: Any,
         *,
         bare: bool = False,
     ) -> Snapshot | None:
-        """Copy tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint. None: there
+        """Copy tokens [start, stop) of a row, with these `pairs` of the head; `bare`: without a checkpoint. None: there
         is no memory for it."""
         bare = bare or self.cache.anywhere
         need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
         if head is not None:
-            need += kv_snapshot.cut_bytes(head, max(pairs, 0), bare=True)
+            need += kv_snapshot.cut_bytes(head, len(pairs), bare=True)
         if not self._has_room(need):
             return None
         arrays = kv_snapshot.cut_segment(batch, place, start, stop) if stop > start else ()
         paired: tuple[mx.array, ...] = ()
-        if head is not None and pairs > 0:
-            paired = kv_snapshot.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
+        if head is not None and pairs:
+            paired = kv_snapshot.cut_segment(head, place, pairs.start, pairs.stop)
         checkpoint = None
         if not bare:
             kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states

@@ -59,9 +59,9 @@ class Runner:
         self.unhook()
 
     def unhook(self) -> None:
-        self.on_checkpoint: Callable[[Sequence], list[mx.array]] = (
-            lambda seq: []
-        )  # the prefill has reached a checkpoint position
+        self.on_checkpoint: Callable[[Sequence, int], list[mx.array]] = (
+            lambda seq, stop: []
+        )  # the prefill has reached a checkpoint position, or has just passed it
         self.on_leave: Callable[[Sequence], None] = lambda seq: (
             None
         )  # a sequence that has not finished leaves the batch
@@ -88,18 +88,21 @@ class Runner:
         stop = seq.computed.tokens + tokens
         waits: list[mx.array] = []
         left: list[mx.array] = []  # of checkpoints inside the chunk
+        # Every pass costs as much as many tokens. Before skipped tokens it must end: the head does not read on.
+        splits = seq.sparse.kept is not None or not self.batch_of(seq).can_record
         while seq.computed.tokens < stop:
-            size = (
-                min(stop, seq.prefix.checkpoint_positions[0] if seq.prefix.checkpoint_positions else stop)
-                - seq.computed.tokens
-            )
+            start, end = seq.computed.tokens, stop
             if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-                size = min(size, SCORED_CHUNK)
-            waits = self._prefill(seq, seq.computed.tokens, seq.computed.tokens + size)
-            seq.computed.tokens += size
-            if seq.prefix.checkpoint_positions and seq.computed.tokens == seq.prefix.checkpoint_positions[0]:
-                del seq.prefix.checkpoint_positions[0]
-                left += self.on_checkpoint(seq)
+                end = min(end, start + SCORED_CHUNK)
+            reached = [position for position in seq.prefix.checkpoint_positions if position <= end]
+            if splits and reached:
+                end, reached = reached[0], reached[:1]
+            waits = self._prefill(seq, start, end, tuple(position for position in reached if position < end))
+            seq.computed.tokens = end
+            del seq.prefix.checkpoint_positions[: len(reached)]
+            for position in reached:
+                left += self.on_checkpoint(seq, position)
+            seq.draft.inner_hidden = {}  # slices, which hold a whole pass's states
         return waits + left
 
     def batch_of(self, seq: Sequence) -> Batch:
@@ -134,16 +137,18 @@ class Runner:
         )
         batch.deltas[0] = seq.computed.rope_delta
 
-    def _prefill(self, seq: Sequence, start: int, stop: int) -> list[mx.array]:
+    def _prefill(self, seq: Sequence, start: int, stop: int, checkpoints: tuple[int, ...] = ()) -> list[mx.array]:
+        """One forward pass, with these positions inside it where a checkpoint can be cut afterwards."""
         batch = self.batch_of(seq)
         tokens = mx.array([seq.context[start:stop]])
         embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
-        batch.begin(stop - start, self._prompt_positions(seq, start, stop))
+        inner = tuple(position - start for position in checkpoints)
+        batch.begin(stop - start, self._prompt_positions(seq, start, stop), checkpoints=inner)
         if seq.prompt.pooling is not None:
             hidden = self.language.hidden(tokens, batch.layers, embeddings)
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, hidden, seq.prompt.pooling)
-            waits = [*batch.arrays(), seq.computed.pooled]
+            waits = [*batch.arrays(), *batch.recorded(), seq.computed.pooled]
             mx.async_eval(waits)
             return waits
         if self.drafter is not None:
@@ -153,10 +158,11 @@ class Runner:
             inputs = {} if embeddings is None else {"input_embeddings": embeddings}
             logits = self.language.module(tokens, cache=batch.layers, **inputs)
         batch.commit()
-        waits = batch.arrays()
+        waits = batch.arrays() + batch.recorded()
         if self.drafter is not None and seq.feeds_mtp:
             if embeddings is None:
                 embeddings = self.language.embed(tokens)
+            seq.draft.inner_hidden = {start + count: hidden[:, count - 1 : count] for count in inner}
             waits += self.drafter.prefill(seq, embeddings, hidden, self._pair_positions(seq, start, stop))
         if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
             self._score_prompt(seq, logits[0], start, stop)
