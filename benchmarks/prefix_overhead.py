@@ -2,7 +2,8 @@
 
 Two kinds of traffic, each with the cache on and off by turns in one process. *clients*: many clients with tiny chats,
 each of its own words after a short system prompt that all share. *conversation*: one conversation of many short turns,
-read at once. Every turn starts with an empty cache. The ratio is that of the rates, on / off, of a pair of turns.
+read at once. Every turn starts with an empty cache. The ratio is that of the rates, on / off, of a pair of turns; that
+of the process's CPU time is steadier where other programs run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import mlx.core as mx
 
@@ -40,27 +41,40 @@ class Chat:
 
 
 @dataclass(slots=True)
+class Turns:
+    """Lists by pair of turns, in seconds."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)  # of all threads
+
+
+@dataclass(slots=True)
 class Overhead:
-    """One kind of traffic; lists by pair of turns, in seconds."""
+    """One kind of traffic."""
 
     traffic: str
     unit: str
     count: int  # units of a turn
-    on: list[float] = field(default_factory=list)
-    off: list[float] = field(default_factory=list)
+    on: Turns = field(default_factory=Turns)
+    off: Turns = field(default_factory=Turns)
 
     @property
     def ratios(self) -> list[float]:
-        return [off / on for on, off in zip(self.on, self.off, strict=True)]
+        return [off / on for on, off in zip(self.on.wall, self.off.wall, strict=True)]
+
+    @property
+    def cpu_ratios(self) -> list[float]:
+        return [off / on for on, off in zip(self.on.cpu, self.off.cpu, strict=True)]
 
     def figures(self) -> dict[str, object]:
         return {
             "traffic": self.traffic,
             "unit": self.unit,
-            "on_per_s": self.count / statistics.median(self.on),
-            "off_per_s": self.count / statistics.median(self.off),
+            "on_per_s": self.count / statistics.median(self.on.wall),
+            "off_per_s": self.count / statistics.median(self.off.wall),
             "on_to_off": {"median": statistics.median(self.ratios), "lowest": min(self.ratios)},
-            "turns": {"on_s": self.on, "off_s": self.off},
+            "on_to_off_by_cpu_time": {"median": statistics.median(self.cpu_ratios), "lowest": min(self.cpu_ratios)},
+            "turns": {"on": asdict(self.on), "off": asdict(self.off)},
         }
 
 
@@ -153,8 +167,8 @@ def compare(
     bench: OverheadBench,
     pairs: int,
     clients: int = 64,
-    chats: int = 2,
     turns: int = 300,
+    chats: int = 1,
     watch: Callable[[str], None] = lambda text: None,
 ) -> list[Overhead]:
     """Both kinds of traffic, `pairs` pairs of turns each after one that warms up; who is first changes by turns."""
@@ -171,7 +185,10 @@ def compare(
             for on in (True, False) if pair % 2 else (False, True):
                 watch(f"{line.traffic}, pair {pair} of {pairs}, cache {'on' if on else 'off'}")
                 bench.switch(on)
+                before = time.process_time()
                 seconds = bench.play(traffic)
                 if pair:
-                    (line.on if on else line.off).append(seconds)
+                    into = line.on if on else line.off
+                    into.wall.append(seconds)
+                    into.cpu.append(time.process_time() - before)
     return lines

@@ -159,7 +159,9 @@ def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.arra
             low, high = start - group.starts[local], stop - group.starts[local]
             if low < 0 or high > group.capacity:
                 raise UnsupportedUse("these tokens are not in the buffer")
-            return [own(store[index][local : local + 1, :, low:high]) for store in (cache.keys, cache.values)]
+            slices = [store[index][local : local + 1, :, low:high] for store in (cache.keys, cache.values)]
+            apart = high - low < group.capacity  # then slices of several heads are not contiguous, and copied in one go
+            return [mx.contiguous(part) if apart and part.shape[1] > 1 else own(part) for part in slices]
     raise IndexError(row)
 
 

@@ -16,15 +16,12 @@ from paceline.cache.budget import Budget
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node, PrefixKey
+from paceline.engine.checkpoints import MIN_SHARED, MIN_STORED
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.types import Prompt
 
 MIN_SPACING = 0.02  # checkpoints closer to the previous one than this share of their position are skipped
-# Tokens that a checkpoint must save where nobody is known to wait for it. One costs as much as prefilling two or three
-# tokens (`python -m benchmarks prefix --overhead`); most are never used.
-MIN_SAVED = 64
-MIN_SHARED = 16  # tokens worth waiting for, or worth storing an answer for
 WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
 
 
@@ -48,11 +45,11 @@ class Snapshot:
 class PrefixStore:
     """On the engine's thread."""
 
-    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, min_saved: int = MIN_SAVED) -> None:
+    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, min_stored: int = MIN_STORED) -> None:
         self.cache = cache
         self.runner = runner
         self.budget = budget
-        self.min_saved = min_saved
+        self.min_stored = min_stored
         self._copies = 0  # bytes of snapshots that the cache does not hold yet
 
     def snapshot(self, seq: Sequence) -> Snapshot | None:
@@ -67,8 +64,8 @@ class PrefixStore:
                 return None
             stop += 1
         prompt = len(seq.prefix.key) - 1
-        start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt])
-        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop - start < self.min_saved:
+        start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt], seq.prefix.pinned)
+        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop < self.min_stored:
             return None
         head, carry, pairs = None, None, range(0)
         if runner.drafter is not None and seq.feeds_mtp and runner.drafter.batch is not None:
@@ -111,17 +108,18 @@ class PrefixStore:
         return snapshot
 
     def store(self, seq: Sequence, cache_key: PrefixKey, snapshot: Snapshot) -> None:
-        have, _ = self.cache.covered(seq.prefix.tree, cache_key)
+        near = seq.prefix.pinned
+        have, _ = self.cache.covered(seq.prefix.tree, cache_key, near)
         if have < snapshot.start:  # the prefix before this copy was evicted meanwhile
             return
-        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key)):
+        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key, near)):
             return
         segment = snapshot.segment
         if snapshot.start < have < len(cache_key):
             segment = segment.take(have - snapshot.start, None)
             mx.async_eval(segment.all())  # an unevaluated slice would keep its source alive
         new = segment if have < len(cache_key) else None
-        node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id)
+        node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id, near)
         seq.prefix.stored.append(node)
         self.pin(seq, node)
 
