@@ -58,8 +58,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         else:
             cache[0] = mx.contiguous(window[:, 1 - self.conv_kernel_size :])
             decay = log_decay(self.A_log, a, self.dt_bias)
-            out, *states = chunked(queries, keys, values, decay, mx.sigmoid(b), state, checkpoints)
-            cache[1] = states.pop()
+            out, cache[1], states = chunked_at(checkpoints, queries, keys, values, decay, mx.sigmoid(b), state)
             for tokens, inside in zip(checkpoints, states, strict=True):
                 last = mx.arange(tokens, tokens + self.conv_kernel_size - 1)
                 cache.record(tokens, [mx.take(window, last, axis=1), inside])  # `take` copies, a slice might not
@@ -145,17 +144,24 @@ def log_decay(a_log: mx.array, a: mx.array, dt_bias: mx.array) -> mx.array:
 
 
 def chunked(
+    queries: mx.array, keys: mx.array, values: mx.array, decay: mx.array, beta: mx.array, state: mx.array
+) -> tuple[mx.array, mx.array]:
+    """All tokens of a chunk at once. Shapes (rows, tokens, heads, dim); decay is a logarithm; state (rows, heads,
+    value dim, key dim) in float32. Returns outputs in float32 and the new state."""
+    out, state, _ = chunked_at((), queries, keys, values, decay, beta, state)
+    return out, state
+
+
+def chunked_at(
+    checkpoints: tuple[int, ...],
     queries: mx.array,
     keys: mx.array,
     values: mx.array,
     decay: mx.array,
     beta: mx.array,
     state: mx.array,
-    checkpoints: tuple[int, ...] = (),
-) -> list[mx.array]:
-    """All tokens of a chunk at once. Shapes (rows, tokens, heads, dim); decay is a logarithm; state (rows, heads,
-    value dim, key dim) in float32. Returns outputs in float32, the states after so many tokens each, and the new one.
-    """
+) -> tuple[mx.array, mx.array, list[mx.array]]:
+    """As `chunked`, and the states after these numbers of tokens. They change nothing in the outputs."""
     tokens = queries.shape[1]
     repeat = values.shape[2] // keys.shape[2]
     q, k, v = _lay(queries, repeat), _lay(keys, repeat), _lay(values)
@@ -165,12 +171,12 @@ def chunked(
     inside = deque(checkpoints)
     for index in range(q.shape[2]):
         while inside and inside[0] <= (index + 1) * CHUNK:
-            of_chunk = (part[:, :, index] for part in (w, u, k, c))
-            states.append(_inside(state, *of_chunk, mx.array([inside.popleft() - index * CHUNK])))
+            kept = mx.array([inside.popleft() - index * CHUNK])
+            states.append(_inside(state, w[:, :, index], u[:, :, index], k[:, :, index], c[:, :, index], kept))
         out, state = _across(state, *(part[:, :, index] for part in (w, u, reads, attention, writes, carry)))
         outputs.append(out)
     joined = outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=2)
-    return [joined[:, :, :tokens].transpose(0, 2, 1, 3), *states, state]
+    return joined[:, :, :tokens].transpose(0, 2, 1, 3), state, states
 
 
 def tried(
