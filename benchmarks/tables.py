@@ -13,6 +13,7 @@ from paceline.bench.report import duration
 
 if TYPE_CHECKING:
     from benchmarks.prefix import Line
+    from benchmarks.prefix_overhead import Overhead
     from benchmarks.speculate import Mode
     from benchmarks.trace import TraceReport
 
@@ -57,6 +58,20 @@ def prefix_table(title: str, lines: Sequence[Line]) -> Table:
         shares = (f"{pick(line.shares):.2%}" for pick in (median, max))
         size = f"{line.nbytes / 1e6:,.1f} MB"
         table.add_row(f"{line.shared:,}", *times, *ratios, duration(median(line.restore)), *shares, size)
+    return table
+
+
+def overhead_table(title: str, lines: Sequence[Overhead]) -> Table:
+    """Rates with the prefix cache on and off, and their ratio in a pair of turns."""
+    table = Table(title=escape(title), title_justify="left")
+    table.add_column("")
+    for column in ("on", "off", "on / off", "lowest", "on / off by CPU time"):
+        table.add_column(column, justify="right")
+    median = statistics.median
+    for line in lines:
+        rates = (f"{line.count / median(turns.wall):,.1f} {line.unit}/s" for turns in (line.on, line.off))
+        ratios = (median(line.ratios), min(line.ratios), median(line.cpu_ratios))
+        table.add_row(escape(line.traffic), *rates, *(f"{ratio:.3f}" for ratio in ratios))
     return table
 
 

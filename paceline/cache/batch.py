@@ -45,6 +45,7 @@ class LayerPlan:
     window: int | None = None  # attention: tokens it looks back, itself included; None: all
     size: int = 0  # state: number of arrays
     apply_accepted: ApplyAccepted | None = None  # state: None, if it cannot be rolled back
+    records: bool = False  # state: its layer can record the state after any token of a step
     parts: tuple[LayerPlan, ...] = ()
 
 
@@ -59,6 +60,7 @@ class _Step:
     fixed: bool = False  # nothing but shapes may enter the graph
     valid: mx.array | None = None  # tokens of each row that are not padding; None: all
     counts: Sequence[int] | None = None  # the same on the host
+    checkpoints: tuple[int, ...] = ()
     masks: dict[tuple[int | None, int], Any] = field(default_factory=dict)
     slots: dict[tuple[int | None, int], Any] = field(default_factory=dict)
 
@@ -92,7 +94,7 @@ class Batch:
         if plan.kind == "list":
             return CacheGroup(self, [self._layer(part, rows) for part in plan.parts])
         if plan.kind == "state":
-            return StateCache(self, plan.size, plan.apply_accepted)
+            return StateCache(self, plan.size, plan.apply_accepted, records=plan.records)
         slot_plan = self.slot_plans.get(plan.window)
         if slot_plan is None:
             size = 1 if self.grouping.skew == 0 else rows
@@ -107,10 +109,17 @@ class Batch:
     # -- one step
 
     def begin(
-        self, width: int, positions: Any = None, *, tentative: bool = False, valid: Sequence[int] | None = None
+        self,
+        width: int,
+        positions: Any = None,
+        *,
+        tentative: bool = False,
+        valid: Sequence[int] | None = None,
+        checkpoints: tuple[int, ...] = (),
     ) -> None:
         """Open a step of `width` new tokens a row. `positions` overrides the running ones (see models/positions);
-        `valid`: how many of its tokens each row keeps, the others are padding."""
+        `valid`: how many of its tokens each row keeps, the others are padding. State layers record their state after
+        each of these numbers of `checkpoints` tokens, if they can (`can_record`)."""
         if self.unsynced:
             raise RuntimeError("lengths must be synced with the host before a step like this")
         self.reserve(width)
@@ -120,7 +129,7 @@ class Batch:
             ends = {window: mx.array(self.ends(plan), dtype=mx.int32) for window, plan in self.slot_plans.items()}
         counts = None if valid is None or all(count == width for count in valid) else list(valid)
         array = None if counts is None else mx.array(counts, dtype=mx.int32)
-        self._open(_Step(width, offset, tentative, ends, valid=array, counts=counts))
+        self._open(_Step(width, offset, tentative, ends, valid=array, counts=counts, checkpoints=checkpoints))
 
     def begin_fixed(
         self,
@@ -145,6 +154,11 @@ class Batch:
         self._step = step
         for cache in states:
             cache.begin()
+
+    @property
+    def can_record(self) -> bool:
+        """Can a checkpoint be cut at any token of the last step?"""
+        return all(cache.records for cache in self.flat if isinstance(cache, StateCache))
 
     def reserve(self, width: int) -> None:
         """Make room for `width` more tokens in every row."""
@@ -192,6 +206,11 @@ class Batch:
         for cache in self.flat:
             cache.commit()
         self._step = None
+
+    def recorded(self) -> list[mx.array]:
+        """The states at checkpoints inside the last step."""
+        states = (cache for cache in self.flat if isinstance(cache, StateCache))
+        return [array for cache in states for arrays in cache.recorded.values() for array in arrays]
 
     def drop(self) -> None:
         """Discard the open step, if there is one."""
@@ -255,6 +274,10 @@ class Batch:
     def _attends_ragged(self) -> bool:
         """Scorers and nearby attention (models/adapter) look at keys themselves, and get no more than there are."""
         return self.ragged and self.watch is None and self.near is None
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        return self._open_step().checkpoints
 
     def mask(self, slot_plan: SlotPlan, index: int) -> Any:
         step = self._open_step()

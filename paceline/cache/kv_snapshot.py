@@ -82,11 +82,14 @@ def cut_segment(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array
 
 
 def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, ...] | None, ...]:
-    """Copies of all other state of a row that has `stop` tokens."""
+    """Copies of all other state of a row at token `stop`: where it ends, or where its last step had a checkpoint."""
     layers: list[tuple[mx.array, ...] | None] = []
     for cache in batch.flat:
         if isinstance(cache, StateCache):
-            layers.append(tuple(own(array) for array in cache.of_row(row)))
+            inside = cache.recorded.get(stop)
+            if inside is None and stop < batch.lengths[row]:
+                raise UnsupportedUse("no state was recorded at this token")
+            layers.append(tuple(own(array) for array in cache.of_row(row)) if inside is None else tuple(inside))
         elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None and cache.keys:
             layers.append(tuple(_cut(cache, row, max(stop - cache.slot_plan.window + 1, 0), stop)))
         else:
@@ -156,7 +159,9 @@ def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.arra
             low, high = start - group.starts[local], stop - group.starts[local]
             if low < 0 or high > group.capacity:
                 raise UnsupportedUse("these tokens are not in the buffer")
-            return [own(store[index][local : local + 1, :, low:high]) for store in (cache.keys, cache.values)]
+            slices = [store[index][local : local + 1, :, low:high] for store in (cache.keys, cache.values)]
+            apart = high - low < group.capacity  # then slices of several heads are not contiguous, and copied in one go
+            return [mx.contiguous(part) if apart and part.shape[1] > 1 else own(part) for part in slices]
     raise IndexError(row)
 
 

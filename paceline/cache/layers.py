@@ -212,8 +212,12 @@ class StateCache(LayerCache):
     own) turns them into the state after the accepted tokens: at once, or, if it returns None, in the layer's next step.
     """
 
-    def __init__(self, batch: Batch, size: int, apply_accepted: ApplyAccepted | None = None) -> None:
+    def __init__(
+        self, batch: Batch, size: int, apply_accepted: ApplyAccepted | None = None, *, records: bool = False
+    ) -> None:
         super().__init__(batch)
+        self.records = records
+        self.recorded: dict[int, list[mx.array]] = {}  # the state inside the last step, by length
         self.current: list[mx.array | None] = [None] * size
         self.pending: list[mx.array] = []
         self._staged: dict[int, mx.array] = {}
@@ -250,18 +254,27 @@ class StateCache(LayerCache):
     def set_pending(self, arrays: Sequence[mx.array]) -> None:
         self._staged_pending = list(arrays)
 
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """After how many tokens of this step its state is to be recorded."""
+        return self.batch.checkpoints
+
+    def record(self, tokens: int, arrays: Sequence[mx.array]) -> None:
+        """The state after so many tokens of this step, of a batch of one row, in arrays with buffers of their own."""
+        self.recorded[self.batch.lengths[0] + tokens] = list(arrays)
+
     def make_mask(self, count: int) -> None:
         return None
 
     def begin(self) -> None:
-        self._staged, self._staged_pending = {}, []
+        self._staged, self._staged_pending, self.recorded = {}, [], {}
 
     def commit(self) -> None:
         """Take over what the step wrote, and what it left pending."""
         for index, value in self._staged.items():
             self.current[index] = value
         self.pending = self._staged_pending
-        self.begin()
+        self._staged, self._staged_pending = {}, []
 
     def apply_accepted(self, kept: mx.array) -> None:
         """After a tentative step's commit."""
@@ -313,7 +326,7 @@ class StateCache(LayerCache):
         self.current, self.pending = list(arrays[:size]), list(arrays[size:])
 
     def clear(self) -> None:
-        self.current, self.pending = [None] * len(self.current), []
+        self.current, self.pending, self.recorded = [None] * len(self.current), [], {}
 
 
 class CacheGroup(LayerCache):

@@ -176,21 +176,28 @@ class PrefixCache:
                 self._touch(hit.nodes[-1])
                 hit.nodes[-1].hits += 1
 
-    def covered(self, root: str, key: PrefixKey) -> tuple[int, bool]:
-        """How many tokens of `key` have a segment; and whether there is a checkpoint at its end."""
+    def covered(self, root: str, key: PrefixKey, near: Node | None = None) -> tuple[int, bool]:
+        """How many tokens of `key` have a segment; and whether there is a checkpoint at its end. `near`: where to
+        start, as in `Node.match`."""
         with self._lock:
-            match = self._match(root, key)
+            match = self._match(root, key, near)
             whole = match.length == len(key) and match.rest is None and bool(match.nodes)
             return match.length, whole and match.nodes[-1].restorable
 
-    def split_bytes(self, root: str, key: PrefixKey) -> int:
+    def split_bytes(self, root: str, key: PrefixKey, near: Node | None = None) -> int:
         """Bytes of the segment that storing `key` will split, which copies it."""
         with self._lock:
-            rest = self._match(root, key).rest
+            rest = self._match(root, key, near).rest
             return 0 if rest is None or rest.segment is None else rest.segment.nbytes
 
     def store(
-        self, root: str, key: PrefixKey, segment: Segment | None, checkpoint: Checkpoint | None, maker: object = None
+        self,
+        root: str,
+        key: PrefixKey,
+        segment: Segment | None,
+        checkpoint: Checkpoint | None,
+        maker: object = None,
+        near: Node | None = None,
     ) -> Node:
         """Keep what was computed for `key`: the segment of what was not `covered`, and a checkpoint at the end.
 
@@ -198,7 +205,7 @@ class PrefixCache:
         already is not replaced.
         """
         with self._lock:
-            node, match = self._end(root, key)
+            node, match = self._end(root, key, near)
             if match.length < len(key):
                 assert segment is not None
                 node = node.grow(key[match.length :])
@@ -313,8 +320,8 @@ class PrefixCache:
 
     # -- inside
 
-    def _match(self, root: str, key: PrefixKey) -> Match:
-        return self._trees[root].match(key) if root in self._trees else Match(())
+    def _match(self, root: str, key: PrefixKey, near: Node | None = None) -> Match:
+        return self._trees[root].match(key, near) if root in self._trees else Match(())
 
     def _best(self, root: str, key: PrefixKey) -> Hit:
         match = self._match(root, key)
@@ -326,10 +333,10 @@ class PrefixCache:
             nodes = nodes[:-1]
         return Hit(nodes, nodes[-1].stop if nodes else 0, match.length)
 
-    def _end(self, root: str, key: PrefixKey) -> tuple[Node, Match]:
+    def _end(self, root: str, key: PrefixKey, near: Node | None = None) -> tuple[Node, Match]:
         """The node that ends where the longest known prefix of `key` ends, split off if need be; and that prefix."""
         tree = self._trees.setdefault(root, Node(EMPTY))
-        match = tree.match(key)
+        match = tree.match(key, near)
         if match.rest is None:
             return (match.nodes[-1] if match.nodes else tree), match
         lower, before, held = match.rest, match.rest.nbytes, match.rest.in_memory

@@ -93,10 +93,13 @@ class Node:
             stack.extend(node.children.values())
         yield from reversed(order)
 
-    def match(self, key: PrefixKey) -> Match:
-        """Of a root: the longest known prefix of `key`."""
+    def match(self, key: PrefixKey, near: Node | None = None) -> Match:
+        """Of a root: the longest known prefix of `key`. `near`: a node whose parent's tokens are known to begin `key`;
+        if its own go on, the search starts there, and what is above it is left out of the match."""
         nodes: list[Node] = []
         node, at = self, 0
+        if near is not None and near.alive and np.array_equal(near.key, key[near.start : near.stop]):
+            nodes, node, at = [near], near, near.stop
         while at < len(key):
             child = node.children.get(int(key[at]))
             if child is None:

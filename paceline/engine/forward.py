@@ -56,16 +56,17 @@ class Forward:
         positions: Any = None,
         tentative: bool = False,
         valid: Sequence[int] | None = None,
+        checkpoints: tuple[int, ...] = (),
         traced: bool = True,
     ) -> Pass:
         self._meet(batch, width, tentative)
-        if self.traces and traced and positions is None:
+        if self.traces and traced and positions is None and not checkpoints:
             self.steady = self.is_traced(batch, width, tentative=tentative)
             if not _filled(batch) and self._shapes is not None:
                 allocate(batch, self._shapes)
             if self.steady or self._is_due(batch, width, tentative):
                 return self._run(batch, width, inputs, tentative, valid)
-        batch.begin(width, positions, tentative=tentative, valid=valid)
+        batch.begin(width, positions, tentative=tentative, valid=valid, checkpoints=checkpoints)
         outputs = self._function(inputs, batch)
         return outputs, partial(self._close_plain, batch)
 

@@ -22,14 +22,15 @@ from paceline.cache.budget import Budget
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
-from paceline.engine.prefix_store import MIN_SHARED, MIN_SPACING, WITH_HEAD, PrefixStore, prompt_cache_key, tree_name
+from paceline.engine import checkpoints
+from paceline.engine.checkpoints import MIN_SHARED, MIN_STORED, ROPE_BLOCK
+from paceline.engine.prefix_store import MIN_SPACING, WITH_HEAD, PrefixStore, prompt_cache_key, tree_name
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.stats import PrefixCacheStats
 from paceline.types import Prompt
 
 log = logging.getLogger("paceline")
-CHECKPOINT_EVERY = 4096  # tokens between two checkpoints of a long prefill, at most
 SPARE_TOKENS = 64  # tokens of capacity that a restored sequence gets beyond its prompt
 POLL_SECONDS = 0.005  # between two checks for files to write
 MAX_DISK_READS = (
@@ -37,7 +38,6 @@ MAX_DISK_READS = (
 )
 CLOSE_SECONDS = 30.0  # for pending writes when the engine stops
 WRITE_SHARE = 16  # pending writes may take 1 / WRITE_SHARE of the memory beside the weights
-ROPE_BLOCK = 2048  # keys of a dynamic RoPE depend on the prompt's length except at multiples of this
 
 
 @dataclass(slots=True)
@@ -62,13 +62,14 @@ class PrefixManager:
         feeds_head: bool = False,
         disk: DiskTier | None = None,
         budget: Budget | None = None,
+        min_stored: int = MIN_STORED,
     ) -> None:
         self.cache = cache
         self.runner = runner
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self.store = PrefixStore(cache, runner, budget)
+        self.store = PrefixStore(cache, runner, budget, min_stored)
         self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -300,37 +301,14 @@ class PrefixManager:
             seq.computed.images += 1
 
     def _choose_checkpoints(self, seq: Sequence, hit: Hit) -> list[int]:
-        """Where the prefill stores checkpoints: at cache boundaries, at the end of the prompt, where it left another
-        prompt's path, and at regular distances."""
+        """Where the prefill stores checkpoints."""
         if seq.sparse.kept is not None:
             return [seq.sparse.dense_prefix] if seq.sparse.dense_prefix > hit.length and self._is_complete(seq) else []
         last = len(seq.prefix.key) - 1
-        begin = hit.length
         if self.runner.language.dynamic_rope:
-            return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
-        wanted = {last}
-        if self.needs_state:
-            boundaries = [boundary for boundary in seq.prompt.boundaries if begin < boundary <= last]
-            wanted.update(
-                boundaries[:1] + boundaries[-1:]
-            )  # the end of the system prompt, if it is not cached yet; the start of the last turn
-            before = begin
-            for boundary in boundaries:
-                if boundary - before >= MIN_SPACING * boundary:
-                    wanted.add(boundary)
-                    before = boundary
-            if begin < hit.known <= last:
-                wanted.add(hit.known)
-        stops: list[int] = []
-        before = begin
-        for stop in sorted(wanted):
-            while stop - before > CHECKPOINT_EVERY:
-                before += CHECKPOINT_EVERY
-                stops.append(before)
-            if stop > before:
-                stops.append(stop)
-                before = stop
-        return stops
+            return checkpoints.rope_blocks(hit.length, last)
+        boundaries, known = (seq.prompt.boundaries, hit.known) if self.needs_state else ((), 0)
+        return checkpoints.choose(hit.length, last, boundaries, known, self.store.min_stored)
 
     def on_kept(self, seq: Sequence) -> None:
         """The sequence skips tokens from its dense prefix on: nothing that it computes there can be shared."""
@@ -350,18 +328,20 @@ class PrefixManager:
 
     # -- storing
 
-    def store_prefix(self, seq: Sequence) -> list[mx.array]:
-        """The prefill has reached a checkpoint position. Returns arrays to wait for."""
+    def store_prefix(self, seq: Sequence, stop: int) -> list[mx.array]:
+        """The prefill has reached a checkpoint position, the last or one inside its last pass. Returns arrays to wait
+        for."""
         if seq.computed.batch is None or seq.prefix.key is None:
             return []
-        stop = seq.computed.tokens
+        carry = seq.draft.inner_hidden.get(stop, seq.draft.last_hidden)
         left: list[mx.array] = []
         with self._tolerating(seq):
-            start, whole = self.cache.covered(seq.prefix.tree, seq.prefix.key[:stop])
-            pairs = 0 if seq.draft.batch is None else min(stop - max(start, 1), seq.draft.batch.lengths[0])
-            snapshot = self.store.copy(
-                seq.computed.batch, seq.draft.batch, 0, start, stop, pairs, seq.draft.last_hidden, bare=whole
-            )
+            start, whole = self.cache.covered(seq.prefix.tree, seq.prefix.key[:stop], seq.prefix.pinned)
+            pairs = range(0)
+            if seq.draft.batch is not None:
+                end = seq.draft.batch.lengths[0] - (seq.computed.tokens - stop)
+                pairs = range(end - min(stop - max(start, 1), end), end)
+            snapshot = self.store.copy(seq.computed.batch, seq.draft.batch, 0, start, stop, pairs, carry, bare=whole)
             if snapshot is not None:
                 self.store.store(seq, seq.prefix.key[:stop], snapshot)
                 left = snapshot.arrays()

@@ -16,12 +16,12 @@ from paceline.cache.budget import Budget
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node, PrefixKey
+from paceline.engine.checkpoints import MIN_SHARED, MIN_STORED
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.types import Prompt
 
 MIN_SPACING = 0.02  # checkpoints closer to the previous one than this share of their position are skipped
-MIN_SHARED = 16  # tokens worth waiting for, or worth storing an answer for
 WITH_HEAD = "+head"  # suffix of a tree whose entries include the MTP head's cache
 
 
@@ -45,10 +45,11 @@ class Snapshot:
 class PrefixStore:
     """On the engine's thread."""
 
-    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None) -> None:
+    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, min_stored: int = MIN_STORED) -> None:
         self.cache = cache
         self.runner = runner
         self.budget = budget
+        self.min_stored = min_stored
         self._copies = 0  # bytes of snapshots that the cache does not hold yet
 
     def snapshot(self, seq: Sequence) -> Snapshot | None:
@@ -63,16 +64,15 @@ class PrefixStore:
                 return None
             stop += 1
         prompt = len(seq.prefix.key) - 1
-        start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt])
-        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED):
+        start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt], seq.prefix.pinned)
+        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop < self.min_stored:
             return None
-        head, carry, pairs = None, None, 0
+        head, carry, pairs = None, None, range(0)
         if runner.drafter is not None and seq.feeds_mtp and runner.drafter.batch is not None:
             head, carry = runner.drafter.batch, runner.drafter.last_hidden(place)
             of_prompt = max(prompt - max(start, 1), 0)
-            pairs = min(
-                head.lengths[place] - seq.draft.prompt_pairs + of_prompt, head.lengths[place], stop - max(start, 1)
-            )
+            have = head.lengths[place]
+            pairs = range(have - min(have - seq.draft.prompt_pairs + of_prompt, have, stop - max(start, 1)), have)
         return self.copy(runner.batch, head, place, start, stop, pairs, carry)
 
     def copy(
@@ -82,23 +82,23 @@ class PrefixStore:
         place: int,
         start: int,
         stop: int,
-        pairs: int,
+        pairs: range,
         carry: Any,
         *,
         bare: bool = False,
     ) -> Snapshot | None:
-        """Copy tokens [start, stop) of a row, with the head's last `pairs`; `bare`: without a checkpoint. None: there
+        """Copy tokens [start, stop) of a row, with these `pairs` of the head; `bare`: without a checkpoint. None: there
         is no memory for it."""
         bare = bare or self.cache.anywhere
         need = kv_snapshot.cut_bytes(batch, max(stop - start, 0), bare=bare)
         if head is not None:
-            need += kv_snapshot.cut_bytes(head, max(pairs, 0), bare=True)
+            need += kv_snapshot.cut_bytes(head, len(pairs), bare=True)
         if not self._has_room(need):
             return None
         arrays = kv_snapshot.cut_segment(batch, place, start, stop) if stop > start else ()
         paired: tuple[mx.array, ...] = ()
-        if head is not None and pairs > 0:
-            paired = kv_snapshot.cut_segment(head, place, head.lengths[place] - pairs, head.lengths[place])
+        if head is not None and pairs:
+            paired = kv_snapshot.cut_segment(head, place, pairs.start, pairs.stop)
         checkpoint = None
         if not bare:
             kept = None if carry is None else kv_snapshot.own(carry)  # it may be a view of a whole chunk's states
@@ -108,17 +108,18 @@ class PrefixStore:
         return snapshot
 
     def store(self, seq: Sequence, cache_key: PrefixKey, snapshot: Snapshot) -> None:
-        have, _ = self.cache.covered(seq.prefix.tree, cache_key)
+        near = seq.prefix.pinned
+        have, _ = self.cache.covered(seq.prefix.tree, cache_key, near)
         if have < snapshot.start:  # the prefix before this copy was evicted meanwhile
             return
-        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key)):
+        if not self._has_room(snapshot.nbytes + self.cache.split_bytes(seq.prefix.tree, cache_key, near)):
             return
         segment = snapshot.segment
         if snapshot.start < have < len(cache_key):
             segment = segment.take(have - snapshot.start, None)
             mx.async_eval(segment.all())  # an unevaluated slice would keep its source alive
         new = segment if have < len(cache_key) else None
-        node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id)
+        node = self.cache.store(seq.prefix.tree, cache_key, new, snapshot.checkpoint, seq.id, near)
         seq.prefix.stored.append(node)
         self.pin(seq, node)
 

@@ -24,7 +24,7 @@ from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions, dynamic_reach
 
 SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
-TRACED_WIDTH = 512  # tokens: in a wider pass the device takes longer than the host
+TRACED_WIDTH = 2048  # tokens: in a wider pass the device takes longer than the host
 SHARED_WIDTH = 512  # tokens of a prompt that shares a pass: a longer one fills the device
 SHARED_SLOTS = 1024  # capacity of its buffers: they are copied to share a pass
 
@@ -43,8 +43,8 @@ class PromptRunner:
         self.unhook()
 
     def unhook(self) -> None:
-        # The prefill has reached a checkpoint position.
-        self.on_checkpoint: Callable[[Sequence], list[mx.array]] = lambda seq: []
+        # The prefill has reached a checkpoint position, or has just passed it.
+        self.on_checkpoint: Callable[[Sequence, int], list[mx.array]] = lambda seq, stop: []
 
     def encode(self, seq: Sequence) -> None:
         """Encode the sequence's next image."""
@@ -67,18 +67,29 @@ class PromptRunner:
         waits: list[mx.array] = []
         left: list[mx.array] = []  # of checkpoints inside the chunk
         while seq.computed.tokens < stop:
-            checkpoints = seq.prefix.checkpoint_positions
-            size = min(stop, checkpoints[0] if checkpoints else stop) - seq.computed.tokens
+            end = stop
             if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-                size = min(size, SCORED_CHUNK)
-            [waits] = self._prefill([seq], [size])
-            left += self._reached(seq, size)
+                end = min(end, seq.computed.tokens + SCORED_CHUNK)
+            due = [position for position in seq.prefix.checkpoint_positions if position <= end]
+            if due and self._splits(seq):
+                end = due[0]
+            inner = tuple(position for position in due if position < end)
+            [waits] = self._prefill([seq], [end - seq.computed.tokens], inner)
+            left += self._reached(seq, end)
         return waits + left
+
+    def _splits(self, seq: Sequence) -> bool:
+        """Must a pass end at a checkpoint? Not if layers can record their state inside it, which padded and traced
+        passes cannot. Before skipped tokens it must: the head does not read on."""
+        return seq.sparse.kept is not None or bool(self.grouping.buckets.widths) or not self.batch_of(seq).can_record
 
     def prefill_together(self, seqs: list[Sequence], sizes: list[int]) -> list[list[mx.array]]:
         """One pass for several sequences (see `shared`). If it raises, nothing has changed."""
         waits = self._prefill(seqs, sizes)
-        return [wait + self._reached(seq, size) for wait, seq, size in zip(waits, seqs, sizes, strict=True)]
+        return [
+            wait + self._reached(seq, seq.computed.tokens + size)
+            for wait, seq, size in zip(waits, seqs, sizes, strict=True)
+        ]
 
     def shared(self, chunks: Collection[tuple[Sequence, int]]) -> list[list[tuple[Sequence, int]]]:
         """Which of these chunks share a pass: short ones of the same bucket, that the MTP head reads alike."""
@@ -103,13 +114,14 @@ class PromptRunner:
         )
         return plain and whole and short and seq.sparse.kept is None and not self.language.dynamic_rope
 
-    def _reached(self, seq: Sequence, size: int) -> list[mx.array]:
-        """`size` more tokens are prefilled. Returns the arrays of a checkpoint that is due here."""
-        seq.computed.tokens += size
-        if seq.prefix.checkpoint_positions and seq.computed.tokens == seq.prefix.checkpoint_positions[0]:
-            del seq.prefix.checkpoint_positions[0]
-            return self.on_checkpoint(seq)
-        return []
+    def _reached(self, seq: Sequence, stop: int) -> list[mx.array]:
+        """Tokens up to `stop` are prefilled. Returns the arrays of checkpoints that were passed."""
+        seq.computed.tokens = stop
+        due = [position for position in seq.prefix.checkpoint_positions if position <= stop]
+        del seq.prefix.checkpoint_positions[: len(due)]
+        arrays = [array for position in due for array in self.on_checkpoint(seq, position)]
+        seq.draft.inner_hidden = {}  # slices, which hold a whole pass's states
+        return arrays
 
     def batch_of(self, seq: Sequence) -> Batch:
         """The batch in which a sequence is prefilled; a new one if it has none."""
@@ -143,8 +155,11 @@ class PromptRunner:
         )
         batch.deltas[0] = seq.computed.rope_delta
 
-    def _prefill(self, seqs: list[Sequence], sizes: list[int]) -> list[list[mx.array]]:
-        """One pass. Only a sequence that is alone in it may have more than plain text."""
+    def _prefill(
+        self, seqs: list[Sequence], sizes: list[int], checkpoints: tuple[int, ...] = ()
+    ) -> list[list[mx.array]]:
+        """One pass. Only a sequence that is alone in it may have more than plain text, or `checkpoints`: positions
+        inside the pass where one can be cut afterwards."""
         buckets, own = self.grouping.buckets, [self.batch_of(seq) for seq in seqs]
         width, rows = buckets.width(max(sizes)), len(seqs)
         batch = own[0]
@@ -159,28 +174,31 @@ class PromptRunner:
         start, stop = seq.computed.tokens, seq.computed.tokens + size
         embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
         inputs = [tokens] if embeddings is None else [tokens, embeddings]
+        inner = tuple(position - start for position in checkpoints)
         if seq.prompt.pooling is not None:
-            batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid)
+            batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid, checkpoints=inner)
             states = self.language.hidden(tokens, batch.layers, embeddings)
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
-            return self._submitted([[*batch.arrays(), seq.computed.pooled]])
+            return self._submitted([[*batch.arrays(), *batch.recorded(), seq.computed.pooled]])
         (states,), close = self.prompts(
             batch,
             width,
             inputs,
             positions=self._prompt_positions(seq, start, stop, width),
             valid=valid,
+            checkpoints=inner,
             traced=width <= TRACED_WIDTH and embeddings is None,
         )
         close()
         batch.advance(valid)
         if len(seqs) > 1:
             stacking.unstack(batch, own)
-        waits = [each.arrays() for each in own]
+        waits = [each.arrays() + each.recorded() for each in own]
         if self.drafter is not None and seq.feeds_mtp:
             if embeddings is None:
                 embeddings = self.language.embed(tokens)
+            seq.draft.inner_hidden = {start + count: states[:, count - 1 : count] for count in inner}
             pairs = self._pair_positions(seq, start, stop, width)
             drafted = self.drafter.prefill(seqs, embeddings, states, sizes, pairs)
             waits = [wait + more for wait, more in zip(waits, drafted, strict=True)]

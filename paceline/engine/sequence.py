@@ -92,6 +92,7 @@ class DraftState:
     mtp_prefill: bool = False  # the head reads its prompt for others who will draft
     batch: Batch | None = None  # its own while it is prefilled
     last_hidden: Any = None  # the target's last hidden state, whose pair waits for the next token
+    inner_hidden: dict[int, Any] = field(default_factory=dict)  # those at checkpoints inside the last pass, by length
     prompt_pairs: int = 0  # pairs that the head had read when it joined the batch
     length: int = 0  # draft tokens it has in the step that is planned
 

@@ -182,9 +182,11 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 
 
 def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
-    """The plan of a state that can accept some of a step's tokens and reject others."""
+    """The plan of a state that can accept some of a step's tokens and reject others, and be recorded after any."""
     part = layer.get("linear_attn") if isinstance(layer, dict) else None
-    return replace(plan, apply_accepted=part.apply_accepted) if isinstance(part, RowGatedDelta) else plan
+    if not isinstance(part, RowGatedDelta):
+        return plan
+    return replace(plan, apply_accepted=part.apply_accepted, records=part.records)
 
 
 def _vocab_size(config: dict[str, Any]) -> int:

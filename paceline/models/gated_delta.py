@@ -9,8 +9,8 @@ system, so a chunk costs a few matrix products (the WY form). With c_t the runni
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -31,17 +31,19 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
     """
 
     fused = False  # whether steps run as kernels: set by the adapter, checked at start-up
+    records = not mx.metal.is_available()  # the state after any token of a prompt: Metal's kernel gives the last only
 
     def __call__(self, inputs: mx.array, mask: mx.array | None = None, cache: Any = None) -> mx.array:
         width = inputs.shape[1]
         if not isinstance(cache, StateCache):
             return super().__call__(inputs, mask, cache)
-        tentative, valid = cache.tentative, cache.valid
-        if self.fused and width <= gated_delta_cuda.WIDEST and cache[1] is not None and valid is None:
+        tentative, valid, checkpoints = cache.tentative, cache.valid, cache.checkpoints
+        decodes = not checkpoints and valid is None and width <= gated_delta_cuda.WIDEST
+        if self.fused and decodes and cache[1] is not None:
             return self._fused_step(inputs, cache, tentative)
-        if self.fused and not tentative and gated_delta_prefill_cuda.fits(self):
+        if self.fused and not tentative and not checkpoints and gated_delta_prefill_cuda.fits(self):
             return self._fused_prefill(inputs, cache)
-        if not tentative and valid is None and (width == 1 or mx.metal.is_available()):
+        if not tentative and not checkpoints and valid is None and (width == 1 or mx.metal.is_available()):
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
         gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
@@ -63,7 +65,11 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
                 out, cache[1] = gated_delta_update(queries, keys, values, a, b, self.A_log, self.dt_bias, state, real)
             else:
                 decay = log_decay(self.A_log, a, self.dt_bias)
-                out, cache[1] = chunked(queries, keys, values, decay, mx.sigmoid(b), state, valid)
+                tokens = (queries, keys, values, decay, mx.sigmoid(b))
+                out, cache[1], states = chunked_at(checkpoints, *tokens, state, valid)
+                for count, inside in zip(checkpoints, states, strict=True):
+                    last = mx.arange(count, count + self.conv_kernel_size - 1)
+                    cache.record(count, [mx.take(window, last, axis=1), inside])  # `take` copies, a slice might not
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
 
@@ -176,21 +182,39 @@ def chunked(
     """All tokens of a chunk at once. Shapes (rows, tokens, heads, dim); decay is a logarithm; state (rows, heads,
     value dim, key dim) in float32. Only the first `valid[i]` tokens of row i change its state. Returns outputs in
     float32 and the new state."""
+    out, state, _ = chunked_at((), queries, keys, values, decay, beta, state, valid)
+    return out, state
+
+
+def chunked_at(
+    checkpoints: tuple[int, ...],
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    decay: mx.array,
+    beta: mx.array,
+    state: mx.array,
+    valid: mx.array | None = None,
+) -> tuple[mx.array, mx.array, list[mx.array]]:
+    """As `chunked`, and the states after these numbers of tokens. They change nothing in the outputs."""
     tokens = queries.shape[1]
     if valid is not None:
         real = (mx.arange(tokens) < valid[:, None])[..., None]
         decay, beta = mx.where(real, decay, 0), mx.where(real, beta, 0)
     repeat = values.shape[2] // keys.shape[2]
-    lay = partial(_lay, tokens=tokens, repeat=repeat)
-    q, k, v = lay(queries), lay(keys), _lay(values, tokens=tokens, repeat=1)
-    c, b = _lay(decay[..., None], tokens=tokens, repeat=1), _lay(beta[..., None], tokens=tokens, repeat=1)
-    w, u, reads, attention, writes, carry = _within(q, k, v, c[..., 0], b[..., 0])
-    outputs = []
+    q, k, v = _lay(queries, repeat), _lay(keys, repeat), _lay(values)
+    c, b = _lay(decay[..., None])[..., 0], _lay(beta[..., None])[..., 0]
+    w, u, reads, attention, writes, carry = _within(q, k, v, c, b)
+    outputs, states = [], []
+    inside = deque(checkpoints)
     for index in range(q.shape[2]):
+        while inside and inside[0] <= (index + 1) * CHUNK:
+            kept = mx.array([inside.popleft() - index * CHUNK])
+            states.append(_inside(state, w[:, :, index], u[:, :, index], k[:, :, index], c[:, :, index], kept))
         out, state = _across(state, *(part[:, :, index] for part in (w, u, reads, attention, writes, carry)))
         outputs.append(out)
     joined = outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=2)
-    return joined[:, :, :tokens].transpose(0, 2, 1, 3), state
+    return joined[:, :, :tokens].transpose(0, 2, 1, 3), state, states
 
 
 def tried(
@@ -239,7 +263,7 @@ def folded(state: mx.array, k: mx.array, u: mx.array, c: mx.array, kept: mx.arra
     return mx.exp(end)[..., None] * state + (u * weight[..., None]).swapaxes(-1, -2) @ k
 
 
-def _lay(x: mx.array, *, tokens: int, repeat: int) -> mx.array:
+def _lay(x: mx.array, repeat: int = 1) -> mx.array:
     """(rows, tokens, heads, dim) -> float32 (rows, heads, chunks, CHUNK, dim), padded with zeros.
 
     A padded token has decay 0 (a factor of one) and beta 0, so it changes nothing.
@@ -247,7 +271,7 @@ def _lay(x: mx.array, *, tokens: int, repeat: int) -> mx.array:
     x = x.astype(mx.float32).transpose(0, 2, 1, 3)
     if repeat > 1:
         x = mx.repeat(x, repeat, axis=1)
-    short = -tokens % CHUNK
+    short = -x.shape[2] % CHUNK
     if short:
         x = mx.pad(x, [(0, 0), (0, 0), (0, short), (0, 0)])
     return x.reshape(x.shape[0], x.shape[1], -1, CHUNK, x.shape[-1])
@@ -292,6 +316,12 @@ def _across(
     turned = state.swapaxes(-1, -2)
     fresh = u - w @ turned
     return reads @ turned + attention @ fresh, carry * state + fresh.swapaxes(-1, -2) @ writes
+
+
+@mx.compile
+def _inside(state: mx.array, w: mx.array, u: mx.array, k: mx.array, decay: mx.array, kept: mx.array) -> mx.array:
+    """The state after the first `kept` tokens of one chunk."""
+    return folded(state, k, u - w @ state.swapaxes(-1, -2), mx.cumsum(decay, axis=-1), kept)
 
 
 def _inverse(a: mx.array) -> mx.array:

@@ -111,6 +111,27 @@ def test_what_is_kept_is_a_copy_of_its_own() -> None:
     assert keys.shape[2] == 3 and np.array_equal(np.array(keys), before)
 
 
+def test_windows_can_be_cut_at_any_token_of_the_last_step() -> None:
+    plans = MODELS["windows"]
+    longer, shorter = World(plans, LAYOUTS["rows"]), World(plans, LAYOUTS["rows"])
+    for world, last in ((longer, 30), (shorter, 12)):
+        world.step(40)
+        world.step(last)
+    ours, theirs = (kv_snapshot.cut_checkpoint(world.batch, 0, 52) for world in (longer, shorter))
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        for array, expected in zip(one or (), other or (), strict=True):
+            assert np.array_equal(np.array(array), np.array(expected))
+
+
+def test_a_state_that_was_not_recorded_cannot_be_cut() -> None:
+    world = World(MODELS["hybrid"], LAYOUTS["rows"])
+    world.step(40)
+    assert not world.batch.can_record
+    with pytest.raises(UnsupportedUse, match="no state was recorded"):
+        kv_snapshot.cut_checkpoint(world.batch, 0, 12)
+
+
 def test_tokens_that_are_not_in_the_buffer_cannot_be_cut() -> None:
     world = World(MODELS["windows"], LAYOUTS["rows"])
     world.step(40)

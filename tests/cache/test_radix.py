@@ -124,6 +124,18 @@ def test_a_checkpoint_in_memory_or_on_disk_is_enough_to_restore_and_its_bytes_co
     assert (node.restorable, node.in_memory, node.nbytes) == (True, False, 0)
 
 
+def test_a_search_may_start_at_a_node_on_the_way() -> None:
+    tree = Node(EMPTY)
+    near = insert(tree, (1, 2, 3))
+    end = insert(tree, (1, 2, 3, 4, 5))
+    assert tree.match(key((1, 2, 3, 4, 5, 6)), near) == Match((near, end))
+    assert tree.match(key((1, 2, 3, 4, 7)), near) == Match((near,), end, 1)
+    assert tree.match(key((1, 2, 9)), near) == tree.match(key((1, 2, 9)))  # it goes another way
+    assert tree.match(key((1, 2)), near) == tree.match(key((1, 2)))  # it goes too far
+    near.alive = False
+    assert tree.match(key((1, 2, 3, 4, 5)), near) == tree.match(key((1, 2, 3, 4, 5)))
+
+
 def test_children_come_before_their_parents() -> None:
     tree = Node(EMPTY)
     for text in ((1, 2, 3), (1, 2, 4, 5), (1, 2, 4, 6), (7,)):

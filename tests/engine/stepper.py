@@ -94,7 +94,8 @@ class Stepper:
             prefixes = PrefixCache(lambda: cache)
             tier = None if disk is None else DiskTier(prefixes, Disk(disk, "fingerprint", disk_limit))
             head = speculation != "off"
-            reuse = PrefixManager(prefixes, self.runner, feeds_head=head, disk=tier)
+            # Scripts have short prompts: all of them are to be stored.
+            reuse = PrefixManager(prefixes, self.runner, feeds_head=head, disk=tier, min_stored=1)
             if tier is not None:
                 tier.open()
         self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)

@@ -153,7 +153,7 @@ def test_an_error_that_cost_only_a_prefix_may_have_been_anothers(tiny: Tiny) -> 
     stepper.step(3)
     publish, reuse = stepper.runner.on_checkpoint, stepper.reuse
 
-    def late(seq: Sequence) -> Any:
+    def late(seq: Sequence, stop: int) -> Any:
         stepper.runner.on_checkpoint = publish
         with reuse._tolerating(seq):
             raise RuntimeError("the device lost its way")

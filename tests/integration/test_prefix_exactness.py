@@ -104,6 +104,34 @@ def test_no_script_of_conversations_changes_a_token(
     conversations.check()
 
 
+# -- checkpoints inside a pass
+
+
+@pytest.mark.parametrize(("family", "mode"), [("hybrid", ("off",)), ("hybrid", (3,)), ("window", ("off",))])
+def test_checkpoints_split_no_pass_and_are_where_they_were_asked_for(
+    tiny: Tiny, family: str, mode: tuple[Speculation, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny(family, **FAMILIES[family])
+    stepper = stepped(folder, mode, chunk=200, cache=PLENTY)
+    passes: list[tuple[int, int]] = []
+    plain = stepper.runner._prefill
+
+    def counted(seqs: Any, sizes: Any, *checkpoints: Any) -> Any:
+        passes.append((seqs[0].computed.tokens, seqs[0].computed.tokens + sizes[0]))
+        return plain(seqs, sizes, *checkpoints)
+
+    monkeypatch.setattr(stepper.runner, "_prefill", counted)
+    prompt = [*words(1, 50), *words(2, 50), *words(3, 50)]
+    first = ask(stepper, "first", prompt, boundaries=(40, 90, 146))
+    assert passes == [(0, 149)]
+    assert first.tokens == expected(folder, prompt)
+    for shared in (40, 90, 146):
+        other = [*prompt[:shared], *words(shared, 20)]
+        answer = ask(stepper, f"after {shared}", other)
+        assert answer.cached == shared
+        assert answer.tokens == expected(folder, other)
+
+
 # -- single moves, and how much of them is reused
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paceline.engine.checkpoints import MIN_STORED
 from paceline.requests import ChatRequest, Completion, GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
@@ -190,7 +191,8 @@ async def test_an_exact_repeat_computes_nothing_but_the_last_token(client: Clien
 @pytest.mark.slow
 async def test_a_prompt_that_is_the_beginning_of_a_known_one_reuses_its_turns(client: Client, system: Message) -> None:
     service = client.service
-    chat = [system, *(make(service, place) for place in range(4) for make in (question, reply)), question(service, 9)]
+    turns_of_100 = (make(service, place, 100) for place in range(4) for make in (question, reply))
+    chat = [system, *turns_of_100, question(service, 9)]
     whole = await client.chat(chat)
     for turns in (3, 2, 1):
         answer = await client.chat(chat[: 2 * turns])
@@ -200,7 +202,7 @@ async def test_a_prompt_that_is_the_beginning_of_a_known_one_reuses_its_turns(cl
         first = await client.generate(whole.prompt[:length])
         assert first.shared == length
         again = await client.generate(whole.prompt[:length])
-        assert again.cached == length - 1
+        assert again.cached == (length - 1 if length > MIN_STORED else 0)  # less is not worth it
 
 
 async def test_a_prompt_that_goes_on_where_a_known_one_ends_reuses_all_of_it(client: Client, system: Message) -> None:

@@ -16,7 +16,7 @@ from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import StateCache
 from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
-from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
+from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, chunked_at, folded, log_decay, tried
 from paceline.types import MOST_DRAFTED
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
@@ -206,7 +206,7 @@ def test_with_any_other_cache_the_layer_is_mlx_lms_own(
     def not_here(*arguments: Any) -> Any:
         raise AssertionError("the chunked form ran")
 
-    monkeypatch.setattr(gated_delta, "chunked", not_here)
+    monkeypatch.setattr(gated_delta, "chunked_at", not_here)
     hidden = mx.array(np.random.default_rng(8).standard_normal((1, 9, 32)).astype(np.float32))
     assert far(ours(hidden, None, ArraysCache(size=2)), theirs(hidden, None, ArraysCache(size=2))) == 0
     assert far(ours(hidden), theirs(hidden)) == 0
@@ -216,18 +216,29 @@ def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatc
     from tests.engine.stepper import Stepper
 
     widths: list[int] = []
-    plain = gated_delta.chunked
+    plain = gated_delta.chunked_at
 
-    def seen(queries: mx.array, *others: mx.array) -> tuple[mx.array, mx.array]:
+    def seen(checkpoints: tuple[int, ...], queries: mx.array, *others: mx.array) -> Any:
         widths.append(queries.shape[1])
-        return plain(queries, *others)
+        return plain(checkpoints, queries, *others)
 
-    monkeypatch.setattr(gated_delta, "chunked", seen)
+    monkeypatch.setattr(gated_delta, "chunked_at", seen)
     monkeypatch.setattr(mx.metal, "is_available", lambda: False)
     stepper = Stepper(hybrid, chunk=20)
     stepper.greedy("row", range(40), 2)
     stepper.finish()
     assert set(widths) == {20, 19}
+
+
+def test_the_state_after_any_token_of_a_prompt_is_that_of_a_prompt_that_ends_there() -> None:
+    given = inputs(3 * CHUNK + 5)
+    checkpoints = (1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 4)
+    out, after, states = chunked_at(checkpoints, *given, state())
+    plain, plainly = chunked(*given, state())
+    assert (far(out, plain), far(after, plainly)) == (0, 0)
+    for tokens, inside in zip(checkpoints, states, strict=True):
+        _, ended = one_by_one(tuple(part[:, :tokens] for part in given), state())  # type: ignore[arg-type]
+        assert far(inside, ended) < 1e-4, tokens
 
 
 # -- steps that may be taken back

@@ -1,0 +1,54 @@
+"""Where the prefill of a prompt stores checkpoints: plain numbers, no MLX.
+
+A checkpoint costs as much as prefilling a few tokens (`python -m benchmarks prefix --overhead`), and most are never
+used. So short prompts leave none, and turn ends close together share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+MIN_STORED = 64  # tokens: a shorter prefix is not stored, unless another sequence waits for it
+MIN_SHARED = 16  # tokens worth waiting for, worth storing an answer for, or between a boundary and what is cached
+CHECKPOINT_EVERY = 4096  # tokens between two checkpoints of a long prefill, at most
+HISTORY_SPACING = 1 / 8  # of its position: how far the end of an old turn must be from the checkpoint before it
+ROPE_BLOCK = 2048  # keys of a dynamic RoPE depend on the prompt's length except at multiples of this
+
+
+def choose(begin: int, last: int, boundaries: Sequence[int], known: int = 0, least: int = MIN_STORED) -> list[int]:
+    """Positions in (begin, last]: cache boundaries, the end, where the prompt left another's path, regular distances.
+
+    The first `begin` tokens are restored. Of the first `known` the keys and values are cached, but not the state.
+    """
+    if last < least:
+        return []
+    wanted = {last}
+    inside = [boundary for boundary in boundaries if begin + min(least, MIN_SHARED) <= boundary <= last]
+    # The end of the system prompt, if it is not cached yet; the start of the last turn.
+    wanted.update(inside[:1] + inside[-1:])
+    before = begin
+    for boundary in inside:
+        if boundary - before >= max(HISTORY_SPACING * boundary, least):
+            wanted.add(boundary)
+            before = boundary
+    if begin < known <= last:
+        wanted.add(known)
+    return _at_most_apart(begin, wanted)
+
+
+def rope_blocks(begin: int, last: int) -> list[int]:
+    """Positions in (begin, last] for a model with dynamic RoPE scaling."""
+    return list(range(begin // ROPE_BLOCK * ROPE_BLOCK + ROPE_BLOCK, last + 1, ROPE_BLOCK))
+
+
+def _at_most_apart(begin: int, wanted: Collection[int]) -> list[int]:
+    stops: list[int] = []
+    before = begin
+    for stop in sorted(wanted):
+        while stop - before > CHECKPOINT_EVERY:
+            before += CHECKPOINT_EVERY
+            stops.append(before)
+        if stop > before:
+            stops.append(stop)
+            before = stop
+    return stops
