@@ -98,12 +98,19 @@ def _let_threads_end() -> None:
     time.sleep(0.1)
 
 
+def _kernel_folder() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "paceline" / "kernels" / importlib.metadata.version("mlx")
+
+
 def _prepare(blas: str | None) -> BlasReport:
     if sys.platform != "linux":
         return BlasReport("MLX brings its own on this system")
     if _has_cuda_build():
         # MLX keeps the CUDA graphs it has built; a batch whose shape changes needs more than its 400.
         os.environ.setdefault("MLX_CUDA_GRAPH_CACHE_SIZE", "4096")
+        # Its default folder for compiled kernels is emptied with every restart of the machine.
+        os.environ.setdefault("MLX_PTX_CACHE_DIR", str(_kernel_folder()))
         return BlasReport("not needed, MLX runs on CUDA")
     if blas == "none":
         return BlasReport("MLX's own reference BLAS, as --blas none asks")

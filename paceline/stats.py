@@ -22,6 +22,7 @@ class ModelInfo:
     family: str
     device: str
     kv_layout: str
+    shape_buckets: bool  # whether shapes are padded to buckets
     prefill_chunk: int
     compiled_step: bool
     context_length: int

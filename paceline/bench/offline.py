@@ -31,7 +31,7 @@ from paceline.engine.warmup import Shapes, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.settings import Settings, ShapeBucketing
-from paceline.types import Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
 
 
 def random_prompts(count: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -118,7 +118,8 @@ class Bench:
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
         if grouping.buckets.rows:
-            warm_up(self.runner, Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk))
+            shapes = Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
+            warm_up(self.runner, shapes, draft_lengths=[0] if self.runner.drafter is None else [0, 1, MOST_DRAFTED])
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:

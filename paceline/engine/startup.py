@@ -141,6 +141,7 @@ class Startup:
             family=model.config["model_type"],
             device=platform.device_kind(),
             kv_layout=NAMES[grouping.skew],
+            shape_buckets=bool(grouping.buckets.rows),
             prefill_chunk=chunk,
             compiled_step=traces,
             context_length=self.context_length,
@@ -160,7 +161,7 @@ class Startup:
             model.nbytes / 1e9,
             f" ({info.quantization})" if info.quantization else "",
             self.context_length,
-            info.kv_layout,
+            info.kv_layout + (", shapes in buckets" if info.shape_buckets else ""),
             chunk,
         )
         self._say_how_it_drafts(no_head)

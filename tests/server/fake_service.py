@@ -52,6 +52,7 @@ MODEL = ModelInfo(
     family="fake",
     device="cpu",
     kv_layout="rows",
+    shape_buckets=False,
     prefill_chunk=64,
     compiled_step=False,
     context_length=4096,
