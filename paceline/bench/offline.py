@@ -119,7 +119,8 @@ class Bench:
         self.runner = Runner(self.model, grouping, traces=traces)
         if grouping.buckets.rows:
             shapes = Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
-            warm_up(self.runner, shapes, draft_lengths=[0] if self.runner.drafter is None else [0, 1, MOST_DRAFTED])
+            most = 0 if self.runner.drafter is None else MOST_DRAFTED
+            warm_up(self.runner, shapes, draft_lengths=grouping.buckets.draft_lengths(most))
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:

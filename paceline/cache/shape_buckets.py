@@ -19,6 +19,7 @@ class ShapeBuckets:
     rows: tuple[int, ...] = ()  # decoding rows that share a buffer
     widths: tuple[int, ...] = ()  # tokens of each prompt in a prefill pass
     prompts: tuple[int, ...] = ()  # prompts in a prefill pass
+    drafts: tuple[int, ...] = ()  # draft tokens of a speculative step
     geometric: bool = False  # capacities of buffers: two per power of two, instead of steps
 
     def row_count(self, rows: int) -> int:
@@ -29,6 +30,13 @@ class ShapeBuckets:
 
     def prompt_count(self, prompts: int) -> int:
         return _up(self.prompts, prompts)
+
+    def draft_length(self, tokens: int) -> int:
+        return _up(self.drafts, tokens)
+
+    def draft_lengths(self, most: int) -> tuple[int, ...]:
+        """The lengths worth trying, 0 among them."""
+        return (0, *(size for size in self.drafts or range(1, most) if size < most), *([most] if most else []))
 
     def within(self, tokens: int) -> int:
         """The most prompt tokens whose bucket is at most `tokens`; at least one bucket."""
@@ -56,6 +64,7 @@ GPU = ShapeBuckets(
     rows=(1, 2, 4, 8, 16, 24, 32, 48, 64),
     widths=(32, 128, 256, 512, 768, 1024, 1536, 2048),
     prompts=(1, 2, 4, 8, 16),
+    drafts=(1, 2, 3, 5, 8),
     geometric=True,
 )
 

@@ -164,7 +164,7 @@ class DraftLengths:
         Drafting must promise a little more than plain steps, and another length a little more than the current one:
         switching between equals costs more than either.
         """
-        costs = {length: here.cost(max(length, fixed)) for length in range(self.most + 1)}
+        costs = {length: here.cost(max(length, fixed)) for length in self._lengths}
         known = {length: gains[length] / cost for length, cost in costs.items() if cost is not None}
         if not known:
             return min(here.best, self.most)
@@ -185,7 +185,7 @@ class DraftLengths:
         if 0 not in costs:
             return 0
         now = gains[best] / costs[best]
-        for length in (max(costs) + 1, best - 1):
+        for length in (self._beside(max(costs), 1), self._beside(best, -1)):
             if (
                 0 < length <= self.most
                 and length not in costs
@@ -199,8 +199,19 @@ class DraftLengths:
         if best == 0:  # acceptance is not measured any more: probe the most promising length
             drafting = {length: gains[length] / cost for length, cost in costs.items() if 0 < length <= self.most}
             return max(drafting, key=lambda length: drafting[length]) if drafting else None
-        others = [length for length in {0, best - 1, best + 1} if length in costs and length <= self.most]
+        near = {0, self._beside(best, -1), self._beside(best, 1)} - {best}
+        others = [length for length in near if length in costs and length <= self.most]
         return min(others, key=lambda length: here.tried.get(length, 0)) if others else None
+
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        """The lengths to choose from."""
+        return self.buckets.draft_lengths(self.most)
+
+    def _beside(self, length: int, step: int) -> int:
+        """The next longer of them, or the next shorter; the same where there is none."""
+        others = [other for other in self._lengths if (other - length) * step > 0]
+        return min(others, key=lambda other: abs(other - length), default=length)
 
     def _unknown(self, size: int) -> _BatchSize:
         """A new batch size starts with the choice of its nearest neighbour."""

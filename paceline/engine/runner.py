@@ -71,10 +71,11 @@ class Runner(PromptRunner):
 
     def decode(self, seqs: Collection[Sequence], draft_length: int = 0) -> InFlightStep:
         """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
+        More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`.
 
         If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
-        for batch in self._batches():
+        for batch in self.batches():
             batch.low_memory = self.low_memory
         try:
             self._arrange(seqs)
@@ -83,7 +84,7 @@ class Runner(PromptRunner):
         if self.batch is None:
             return InFlightStep()
         if draft_length and self.drafter is not None:
-            return self._speculative_step(self.batch, self.drafter, draft_length)
+            return self._speculative_step(self.batch, self.drafter, self.grouping.buckets.draft_length(draft_length))
         return self._plain_step(self.batch)
 
     def _plain_step(self, batch: Batch) -> InFlightStep:
@@ -156,6 +157,7 @@ class Runner(PromptRunner):
 
     def can_follow(self, step: InFlightStep, seqs: Collection[Sequence], draft_length: int) -> bool:
         """Does a step of `seqs` repeat the pending one, so that the device needs nothing from the host?"""
+        draft_length = self.grouping.buckets.draft_length(draft_length)
         if not self.can_run_ahead or self.drafter is None or self.batch is None or draft_length != step.draft_length:
             return False
         if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
@@ -242,10 +244,10 @@ class Runner(PromptRunner):
         self._keep([row for row, seq in enumerate(self.rows) if seq is not None and id(seq) not in left])
         self.sampler.forget()
         with contextlib.suppress(Exception):  # then the next step evaluates it, and raises the error
-            for batch in self._batches():
+            for batch in self.batches():
                 batch.evaluate()  # or their buffers stay until that step
 
-    def _batches(self) -> list[Batch]:
+    def batches(self) -> list[Batch]:
         """Of the decoding sequences: the model's, and the MTP head's."""
         both = (self.batch, None if self.drafter is None else self.drafter.batch)
         return [batch for batch in both if batch is not None]

@@ -317,7 +317,8 @@ class Scheduler:
         for seq in sorted(seqs, key=lambda seq: seq.remaining):
             have = grants.get(id(seq), 0)
             tokens = self._grant(seq, have, budget)
-            if tokens > have:
+            whole = tokens == seq.remaining or seq is first_to_prefill or not self.buckets.widths
+            if tokens > have and whole:  # a GPU is slow at small parts of prompts
                 grants[id(seq)] = tokens
                 budget -= self.buckets.width(tokens) - self.buckets.width(have)
         return tuple(PrefillChunk(seq.id, grants[id(seq)]) for seq in seqs if id(seq) in grants)

@@ -171,7 +171,9 @@ class Startup:
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
         drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
-        self.admission = Admission(budget, profile_memory(runner, head=drafts > 0), width=drafts + 1)
+        self.admission = Admission(
+            budget, profile_memory(runner, head=drafts > 0), width=grouping.buckets.draft_length(drafts) + 1
+        )
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
         prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, wake)
@@ -205,7 +207,8 @@ class Startup:
     def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
         if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
-        draft_lengths = sorted({0, min(drafts, 1), drafts})
+        buckets = runner.grouping.buckets
+        draft_lengths = list(buckets.draft_lengths(drafts)) if buckets.drafts else sorted({0, min(drafts, 1), drafts})
         scorer = None if sparse is None else sparse.draft
         shapes = Shapes(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
         seconds = warm_up(runner, shapes, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)

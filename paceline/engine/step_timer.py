@@ -25,7 +25,7 @@ class StepTimer:
         draft_lengths, prefill_budget = self._scheduler.draft_lengths, self._scheduler.prefill_budget
         shape = None
         if step.decode_only and step.steady:
-            shape = (draft_lengths.size(len(step.seqs)), step.draft_length)
+            shape = (draft_lengths.size(len(step.seqs)), max(step.draft_lengths, default=0))
         if known and step.seqs and step.steady and (step.decode_only or step.prompt_tokens):
             prefill_budget.observe(step.prompt_tokens, seconds)
         self._alike = self._alike + 1 if shape is not None and shape == self._shape else 0

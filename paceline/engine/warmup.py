@@ -30,12 +30,14 @@ from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
+from paceline.models.linear_cuda import MOST_ROWS, RowLinear
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
 from paceline.types import Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
+LENGTHS = (256, 512, 768, 1024, 1536, 2048)  # of buffers, in tokens
 TURNS = TRACE_AFTER + 2  # steps of one shape: plain, and traced
 PIXELS = 224  # an image's side
 MAX_TOKENS = 1 << 20
@@ -135,23 +137,37 @@ class _WarmUp:
             for count in buckets.prompts
             if count * width <= shapes.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
         ]
-        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1) and shapes.fits(size, SHORT)]
-        total = len(passes) + len(sizes)
+        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1)]
+        batches = [(tokens, size) for tokens in LENGTHS for size in sizes if shapes.fits(size, tokens)]
+        total = len(passes) + len(batches)
+        self.products()
         for done, (count, width) in enumerate(passes):
             progress("warming up", done, total)
             if shapes.fits(count, width):
                 self.together([self.seq(width + 1) for _ in range(count)])
         inside: list[Sequence] = []
-        for done, size in enumerate(sizes):
+        for done, (tokens, size) in enumerate(batches):
             progress("warming up", len(passes) + done, total)
+            if size < len(inside):  # the next length
+                runner.reset()
+                inside = []
             new = [self.seq(SHORT + 1) for _ in range(size - len(inside))]
-            for first in range(0, len(new), buckets.prompts[-1] if buckets.prompts else 1):
-                self.together(new[first : first + (buckets.prompts[-1] if buckets.prompts else 1)])
+            most = buckets.prompts[-1] if buckets.prompts else 1
+            for first in range(0, len(new), most):
+                self.together(new[first : first + most])
             inside += new
-            for draft_length in draft_lengths:
-                self.steps(inside, draft_length, 2)
+            for draft_length in draft_lengths if tokens == LENGTHS[0] else [0]:
+                self.steps(inside, draft_length, 2, tokens)
         progress("warming up", total, total)
         runner.reset()
+
+    def products(self) -> None:
+        """The kernel of few rows has a form for every eight of them."""
+        layers = (part for _, part in self.runner.language.module.named_modules())
+        layer = next((part for part in layers if isinstance(part, RowLinear) and part.fused), None)
+        if layer is not None:
+            for rows in range(8, MOST_ROWS + 1, 8):
+                mx.eval(layer(mx.zeros((rows, layer.weight.shape[1]), layer.weight.dtype)))
 
     def together(self, seqs: list[Sequence]) -> None:
         """Prefill them in one pass."""
@@ -190,12 +206,16 @@ class _WarmUp:
                 self.steps(inside, draft_length)
         runner.reset()
 
-    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
+    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS, tokens: int = 0) -> None:
+        """`tokens`: that buffers have room for, from the second step on."""
         runner = self.runner
         for seq in seqs:
             seq.draft.length = draft_length if seq.draft.mtp_prefill else 0
         deep = draft_length if any(seq.draft.length for seq in seqs) else 0
-        for _ in range(turns):
+        for turn in range(turns):
+            if tokens and turn:
+                for batch in runner.batches():
+                    batch.reserve(tokens - max(batch.lengths))
             step = runner.decode(seqs, deep)
             if step.result_pending:
                 runner.read(step)
