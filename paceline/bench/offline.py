@@ -18,10 +18,12 @@ import numpy as np
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from paceline import platform
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import layout as layouts
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
+from paceline.engine.forward import DEVICES
 from paceline.engine.memory import dequantize_within
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
@@ -117,7 +119,7 @@ class Bench:
             self.scheduler.prefill_budget.max_chunk = prefill_chunk(self.model.language, grouping)
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
-        if grouping.buckets.rows:
+        if platform.device_kind() in DEVICES:  # a CPU compiles no kernels
             shapes = Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
             most = 0 if self.runner.drafter is None else MOST_DRAFTED
             warm_up(self.runner, shapes, draft_lengths=grouping.buckets.draft_lengths(most))
