@@ -36,9 +36,7 @@ def test_a_gpu_gets_buckets_and_a_cpu_exact_shapes(tiny: Tiny, on: Callable[[str
 
 @pytest.mark.parametrize("kind", DEVICES)
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_settings_decide_if_they_say_something(
-    tiny: Tiny, on: Callable[[str], None], kind: str, name: str
-) -> None:
+def test_the_settings_decide_if_they_say_something(tiny: Tiny, on: Callable[[str], None], kind: str, name: str) -> None:
     on(kind)
     model = loaded(tiny("llama"))
     assert layout.choose(model, name, "off") == LAYOUTS[name]
