@@ -195,6 +195,15 @@ def test_short_prompts_that_wait_together_are_prefilled_together(tiny: Tiny) -> 
     check_all(stepper, folder)
 
 
+def test_a_step_reports_its_prompt_tokens_with_their_padding(tiny: Tiny) -> None:
+    """Its time is that of the padded pass: a token beside 31 of padding would look 32 times as slow as it is."""
+    stepper = started(tiny("hybrid", **SMALL))
+    stepper.step()
+    assert stepper.engine.in_flight is not None
+    assert stepper.engine.in_flight.prompt_tokens == 3 * 32 + 128
+    assert stepper.engine.counters.prompt_tokens == sum(LENGTHS) - len(LENGTHS)
+
+
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_a_prompt_that_breaks_a_shared_pass_fails_alone(tiny: Tiny, speculation: Speculation) -> None:
     folder = tiny("hybrid", **SMALL)
