@@ -249,8 +249,8 @@ class World:
             assert mask is self.batch.mask(cache.slot_plan, 0)
         valid = self.batch.valid
         sizes = [len(new[0])] * len(new) if valid is None else np.array(valid).tolist()
-        for person, tokens, found, size in zip(self.people, new, seen(cache, sizes), sizes, strict=True):
-            assert not person.active or found == person.visible(tokens, cache.slot_plan.window)[:size]
+        for person, text, found, size in zip(self.people, new, seen(cache, sizes), sizes, strict=True):
+            assert not person.active or found == person.visible(text, cache.slot_plan.window)[:size]
 
     def check_positions(self) -> None:
         expected = [len(person.tokens) + person.delta for person in self.people]

@@ -50,7 +50,7 @@ def told(
         stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
         stepper.runner.forward._trace_after = 1
     grammar = InTurns(stepper.model.language.vocab_size)
-    sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})  # type: ignore[arg-type]
+    sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})
     heard = stepper.submit("ruled", PROMPT, sampling, grammar)
     others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20) for place in range(neighbours)]
     stepper.finish()

@@ -178,7 +178,8 @@ def test_an_error_that_surfaces_in_a_shared_pass_may_have_been_anothers(tiny: Ti
     expected = calm(folder, "off")
     stepper = bucketed(folder, "off")
     stepper.runner.reports_late = True
-    together, thrown = stepper.runner.prefill_together, []
+    together = stepper.runner.prefill_together
+    thrown: list[bool] = []
 
     def late(seqs: Any, sizes: Any) -> Any:
         if not thrown:
