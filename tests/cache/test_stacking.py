@@ -152,3 +152,19 @@ def test_shapes_are_those_of_one_row_and_of_no_capacity() -> None:
     long.step(50)
     assert stacking.shapes(short.batch) == stacking.shapes(long.batch)
     assert ((3,), mx.int32) in stacking.shapes(short.batch)[0]
+
+
+@pytest.mark.parametrize("model", PADDABLE)
+def test_a_pass_that_fails_after_it_was_given_back_can_be_undone(model: str) -> None:
+    rows = worlds(MODELS[model], [[5], [], [9, 9]])
+    batches = [world.batch for world in rows]
+    before = [held(batch) for batch in batches]
+    restore = stacking.restore_point(batches)
+    both = together(rows, 4)
+    both.step(8, valid=[3, 8, 1, 0])
+    stacking.unstack(both.batch, batches)
+    assert [held(batch) for batch in batches] != before
+    restore()
+    assert [held(batch) for batch in batches] == before
+    for world in rows:
+        world.step(4, valid=[2])
