@@ -12,6 +12,7 @@ WITHOUT = {
     "benchmarks/prefix_rivals": "times other servers",
     "benchmarks/process": "starts servers for benches",
     "benchmarks/speculate": "times whole models",
+    "benchmarks/traffic": "times whole models",
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",

@@ -167,7 +167,7 @@ class Batch:
                 self._change(slot_plan, change)
 
     def trim(self) -> None:
-        """After a prompt was read in wide steps: free the slots that windows no longer need."""
+        """After a prompt was read in wide steps: free the slots that are no longer needed."""
         for slot_plan in self.slot_plans.values():
             for change in slot_plan.trim(self.lengths):
                 self._change(slot_plan, change)

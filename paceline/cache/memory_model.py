@@ -87,10 +87,10 @@ class MemoryModel:
         Each row is (its group or None, its length, or the length that it will join with).
         """
         grouping = self.grouping
+        if grouping.skew == float("inf") or not self.attention:  # states lie in one array, whatever the layout
+            return [list(range(len(rows)))] if rows else []
         if grouping.skew == 0:
             return [[place] for place in range(len(rows))]
-        if grouping.skew == float("inf"):
-            return [list(range(len(rows)))] if rows else []
         known: dict[int, list[int]] = {}
         for place, (group, _) in enumerate(rows):
             if group is not None:

@@ -146,17 +146,18 @@ class SlotPlan:
         return changes
 
     def trim(self, lengths: list[int]) -> list[Change]:
-        """Free the slots that a window no longer needs: wide steps leave many, narrow ones take long to drop them."""
+        """Free the slots that are no longer needed: wide steps leave many in a window, and padding beyond a prompt."""
         changes = []
         for index, group in enumerate(self.groups):
             drop = self._droppable(group, lengths)
+            starts = group.starts
             if drop is not None:
-                used = max(end - d for end, d in zip(group.ends(lengths), drop, strict=True))
-                tight = self.capacity(used + 1)
-                if tight < group.capacity:
-                    group.starts = [start + d for start, d in zip(group.starts, drop, strict=True)]
-                    group.capacity = tight
-                    changes.append(Change(index, drop, tight))
+                starts = [start + d for start, d in zip(starts, drop, strict=True)]
+            used = max(n - start for n, start in zip(lengths[group.rows], starts, strict=True))
+            tight = self.capacity(used + 1)
+            if tight < group.capacity:
+                group.starts, group.capacity = starts, tight
+                changes.append(Change(index, drop, tight))
         return changes
 
     def _droppable(self, group: Group, lengths: list[int]) -> list[int] | None:

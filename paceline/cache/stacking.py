@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import mlx.core as mx
 
@@ -52,6 +53,27 @@ def unstack(both: Batch, batches: Sequence[Batch]) -> None:
             elif isinstance(mine, AttentionCache) and isinstance(cache, AttentionCache):
                 mine.keys = [buffer[row : row + 1] for buffer in cache.keys]
                 mine.values = [buffer[row : row + 1] for buffer in cache.values]
+
+
+def restore_point(batches: Sequence[Batch]) -> Callable[[], None]:
+    """Returns what gives each of these, after `unstack`, what it holds now: for a pass that fails later."""
+    restores: list[Callable[[], None]] = []
+    for batch in batches:
+        restores.append(partial(setattr, batch, "lengths", list(batch.lengths)))
+        for slot_plan in batch.slot_plans.values():
+            restores.append(partial(setattr, slot_plan, "groups", [replace(group) for group in slot_plan.groups]))
+        for cache in batch.flat:
+            if isinstance(cache, AttentionCache):
+                restores.append(partial(setattr, cache, "keys", list(cache.keys)))
+                restores.append(partial(setattr, cache, "values", list(cache.values)))
+            elif isinstance(cache, StateCache):
+                restores.append(partial(setattr, cache, "current", list(cache.current)))
+
+    def restore() -> None:
+        for each in restores:
+            each()
+
+    return restore
 
 
 def shapes(batch: Batch) -> Shapes:

@@ -319,7 +319,9 @@ class EngineCore:
         for group in self.runner.shared(chunks):
             try:
                 waits = self.runner.prefill_together(*map(list, zip(*group, strict=True)))
-            except Exception:  # noqa: BLE001, S112
+            except Exception as error:  # noqa: BLE001
+                if self.faults.is_ambiguous(error):
+                    raise AmbiguousFault from error
                 continue
             for (seq, tokens), arrays in zip(group, waits, strict=True):
                 self._count_prefill(seq, tokens, arrays, launched)
@@ -334,7 +336,7 @@ class EngineCore:
 
     def _count_prefill(self, seq: Sequence, tokens: int, arrays: list[mx.array], launched: InFlightStep) -> None:
         launched.prefills.append(PromptWork(seq, arrays))
-        launched.prompt_tokens += tokens
+        launched.prompt_tokens += self.scheduler.buckets.width(tokens)
         self.counters.prompt_tokens += tokens
         self.scheduler.policy.served(seq, tokens)
         if seq.remaining == 0 and seq.prompt.pooling is not None:

@@ -45,7 +45,7 @@ class InFlightStep:
     kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per row
     decode_only: bool = True  # nothing but decoding ran in this step
     steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
-    prompt_tokens: int = 0  # prefilled in this step
+    prompt_tokens: int = 0  # prefilled in this step, with their padding
     pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
     sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
     scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored

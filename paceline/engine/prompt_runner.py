@@ -6,6 +6,7 @@ Where shapes come from buckets, a chunk is padded to its bucket, and short promp
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -85,11 +86,20 @@ class PromptRunner:
 
     def prefill_together(self, seqs: list[Sequence], sizes: list[int]) -> list[list[mx.array]]:
         """One pass for several sequences (see `shared`). If it raises, nothing has changed."""
-        waits = self._prefill(seqs, sizes)
-        return [
-            wait + self._reached(seq, seq.computed.tokens + size)
-            for wait, seq, size in zip(waits, seqs, sizes, strict=True)
-        ]
+        heads = [seq.draft.batch for seq in seqs if seq.draft.batch is not None]
+        restore = stacking.restore_point([*map(self.batch_of, seqs), *heads])
+        before = [(seq.computed.tokens, replace(seq.draft), list(seq.prefix.checkpoint_positions)) for seq in seqs]
+        try:
+            waits = self._prefill(seqs, sizes)
+            return [
+                wait + self._reached(seq, seq.computed.tokens + size)
+                for wait, seq, size in zip(waits, seqs, sizes, strict=True)
+            ]
+        except Exception:
+            restore()
+            for seq, (tokens, draft, positions) in zip(seqs, before, strict=True):
+                seq.computed.tokens, seq.draft, seq.prefix.checkpoint_positions = tokens, draft, positions
+            raise
 
     def shared(self, chunks: Collection[tuple[Sequence, int]]) -> list[list[tuple[Sequence, int]]]:
         """Which of these chunks share a pass: short ones of the same bucket, that the MTP head reads alike."""

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from paceline.cache import memory_model as module
+from paceline.cache import slot_plan
+from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.shape_buckets import GPU
 from paceline.cache.slot_plan import LAYOUTS, MARGIN, PADDED, ROWS, SIMILAR, STEP, Group, SlotPlan, capacity
+from tests.cache.test_batch import SCRIPTS, play
+from tests.cache.world import EVERY_LAYOUT, HEADS, MODELS, SIZE, World, grouping
+from tests.lengths import examples
 
+DRAFTED = 2  # tokens of a decode step
 PLAIN = MemoryModel((AttentionCost(None, 10),))
 
 
@@ -107,3 +120,68 @@ def test_a_copy_of_the_largest_group_is_paid_for_one_layer_of_it() -> None:
     assert memory_model.copying([100, 9000]) == 2 * capacity(None, 9000) * 8 // 4
     assert memory_model.copying([]) == 0
     assert MemoryModel((AttentionCost(None, 8),)).copying([100]) == 0
+
+
+# -- buckets
+
+
+def test_padding_rows_are_paid_for() -> None:
+    padded = MemoryModel((AttentionCost(None, 10),), state=5, grouping=replace(PADDED, buckets=GPU), decode_token=3.0)
+    assert padded.batch([10] * 5) == padded.batch([10] * 8) == 8 * (5 + 10 * 256)
+    assert padded.batch([10, 1100]) == 2 * (5 + 10 * 1536)
+    assert padded.step(5, 2) == 8 * 2 * 3
+    assert padded.batch([]) == padded.step(0, 1) == 0
+
+
+@pytest.fixture(scope="module")
+def small_steps() -> Iterator[None]:
+    """As in test_batch: short scripts meet every border."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
+        patch.setattr(module, "MARGIN", 2)
+        patch.setattr(slot_plan, "SMALL", 6)
+        yield
+
+
+def priced(world: World) -> MemoryModel:
+    """The model of a world's layers."""
+    slot = 2 * HEADS * SIZE * 4
+    layers = [cache.slot_plan.window for cache in world.attention()]
+    states = [cache for cache in world.batch.flat if isinstance(cache, StateCache)]
+    costs = tuple(AttentionCost(window, slot * layers.count(window), layers.count(window)) for window in set(layers))
+    return MemoryModel(costs, state=2 * 3 * 4 * len(states), grouping=world.grouping)
+
+
+@pytest.mark.parametrize("layout", EVERY_LAYOUT)
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=examples(15), deadline=None)
+@given(script=SCRIPTS, data=st.data())
+def test_a_batch_never_holds_more_than_it_pays_for(
+    small_steps: None, layout: str, model: str, script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """Rows that decode: each pays for the tokens that it has, and for those of a step that may be rejected."""
+    world = World(MODELS[model], grouping(layout, MODELS[model]))
+    for kind, *arguments in script:
+        if kind in ("rollback", "fail", "step"):
+            arguments[0] = min(arguments[0], DRAFTED)
+        if kind != "padded":
+            play(world, [(kind, *arguments)], data)
+    rows = [row for row in range(world.batch.rows) if world.batch.active[row]]
+    lengths = [world.batch.lengths[row] + DRAFTED for row in rows]
+    plans = list(world.batch.slot_plans.values())
+    groups = None
+    if plans:
+        groups = [
+            [place for place, row in enumerate(rows) if row in range(world.batch.rows)[group.rows]]
+            for group in plans[0].groups
+        ]
+    held = sum(array.nbytes for cache in world.batch.flat for array in cache_arrays(cache))
+    assert held <= priced(world).batch(lengths, groups)
+
+
+def cache_arrays(cache: Any) -> list[Any]:
+    """Of a decoding batch: pending tokens are activations."""
+    if isinstance(cache, AttentionCache):
+        return [*cache.keys, *cache.values]
+    return [state for state in cache.current if state is not None] if isinstance(cache, StateCache) else []

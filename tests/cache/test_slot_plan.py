@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paceline.cache import slot_plan
 from paceline.cache.layers import attention_mask, causal_mask
+from paceline.cache.shape_buckets import GPU
 from paceline.cache.slot_plan import (
     AUTO,
     LAYOUTS,
@@ -24,6 +25,7 @@ from paceline.cache.slot_plan import (
     SIMILAR,
     SMALL,
     STEP,
+    Change,
     Group,
     Grouping,
     SlotPlan,
@@ -293,3 +295,11 @@ def test_what_looks_back_without_limit_has_nothing_to_give_back() -> None:
     slots.begin(40)
     slots.commit([40])
     assert slots.slot_plan.trim(slots.lengths) == []
+
+
+def test_slots_that_only_padding_needed_are_given_back() -> None:
+    plan = SlotPlan(None, [Group(0, 1, 0, [0])], GPU)
+    plan.reserve([2000], 1536)  # a chunk of 1,040 tokens in its bucket
+    assert plan.groups[0].capacity == 4096
+    assert plan.trim([3040]) == [Change(0, None, 3072)]
+    assert plan.groups[0].capacity == 3072 and plan.trim([3040]) == []

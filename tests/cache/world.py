@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import mlx.core as mx
@@ -11,7 +11,8 @@ import numpy as np
 
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import AttentionCache, CacheGroup, LayerCache, StateCache
-from paceline.cache.slot_plan import ROWS, Grouping, Placement
+from paceline.cache.shape_buckets import ShapeBuckets
+from paceline.cache.slot_plan import LAYOUTS, ROWS, Grouping, Placement
 
 PRIME = 10_007  # states stay small integers
 FULL = LayerPlan("attention")
@@ -62,6 +63,18 @@ MODELS = {
     "list": (LayerPlan("list", parts=(STATE, LayerPlan("attention", window=7))), FULL),
 }
 HEADS, SIZE = 2, 4
+BUCKETS = ShapeBuckets(rows=(1, 2, 4, 6), widths=(4, 8), prompts=(1, 2, 4), geometric=True)
+EVERY_LAYOUT = [*LAYOUTS, "similar+buckets", "padded+buckets"]
+
+
+def grouping(layout: str, plans: Sequence[LayerPlan]) -> Grouping:
+    """A layout by its name, with `+buckets` where shapes come from small buckets: those that a model of these layers
+    gets (`models/adapter.buckets_for`)."""
+    name, _, bucketed = layout.partition("+")
+    if not bucketed:
+        return LAYOUTS[name]
+    skips = all(cache.can_roll_back for cache in Batch(plans, ROWS).flat if isinstance(cache, StateCache))
+    return replace(LAYOUTS[name], buckets=BUCKETS if skips else replace(BUCKETS, widths=(), prompts=()))
 
 
 def vectors(tokens: Sequence[Sequence[int]]) -> mx.array:
@@ -80,10 +93,11 @@ def folded(index: int, tokens: Sequence[int]) -> int:
 
 @dataclass(slots=True)
 class Person:
-    """The naive model of a row."""
+    """The naive model of a row; one that is not `active` is padding."""
 
     tokens: list[int] = field(default_factory=list)
     delta: int = 0
+    active: bool = True
 
     def visible(self, new: Sequence[int], window: int | None) -> list[list[int]]:
         text = [*self.tokens, *new]
@@ -102,10 +116,14 @@ class World:
 
     # -- moves
 
-    def step(self, width: int, kept: Sequence[int] | None = None, *, fixed: bool = False) -> None:
-        """`kept`: the step is tentative, and row i keeps its first `kept[i]` tokens."""
-        new = self.attempt(width, tentative=kept is not None, fixed=fixed)
+    def step(
+        self, width: int, kept: Sequence[int] | None = None, *, fixed: bool = False, valid: Sequence[int] | None = None
+    ) -> None:
+        """`kept`: the step is tentative, and row i keeps its first `kept[i]` tokens. `valid`: row i's first `valid[i]`
+        tokens are no padding."""
+        new = self.attempt(width, tentative=kept is not None, fixed=fixed, valid=valid)
         before = list(self.batch.lengths)
+        sizes = kept or valid or [width] * len(new)
         if kept is None and not fixed:
             self.batch.commit()
         else:
@@ -113,12 +131,18 @@ class World:
             if kept is not None:
                 self.batch.apply_accepted(mx.array(list(kept), dtype=mx.int32))
             assert self.batch.lengths == before  # the host may not know yet
-            self.batch.advance([width] * len(new) if kept is None else kept)
-        for person, tokens, size in zip(self.people, new, kept or [width] * len(new), strict=True):
-            person.tokens += tokens[:size]
+            self.batch.advance(sizes)
+        self.take(new, sizes)
         self.check_rest()
 
-    def attempt(self, width: int, *, tentative: bool = False, fixed: bool = False) -> list[list[int]]:
+    def take(self, new: list[list[int]], sizes: Sequence[int]) -> None:
+        for person, tokens, size in zip(self.people, new, sizes, strict=True):
+            if person.active:
+                person.tokens += tokens[:size]
+
+    def attempt(
+        self, width: int, *, tentative: bool = False, fixed: bool = False, valid: Sequence[int] | None = None
+    ) -> list[list[int]]:
         """A step up to its close; a `fixed` one as `engine/forward` traces it."""
         new, batch = self.new(width), self.batch
         if fixed:
@@ -130,10 +154,12 @@ class World:
             places = mx.array(batch.next_positions, dtype=mx.int32)
             for kept in batch.unsynced:
                 ends, places = {window: end + kept for window, end in ends.items()}, places + kept
-            batch.begin_fixed(width, places, ends, tentative=tentative)
-            assert np.array(batch.offset).tolist() == [len(person.tokens) + person.delta for person in self.people]
+            counts = None if valid is None else mx.array(list(valid), dtype=mx.int32)
+            batch.begin_fixed(width, places, ends, tentative=tentative, valid=counts)
+            offsets = zip(self.people, np.array(batch.offset).tolist(), strict=True)
+            assert all(not person.active or len(person.tokens) + person.delta == found for person, found in offsets)
         else:
-            batch.begin(width, tentative=tentative)
+            batch.begin(width, tentative=tentative, valid=valid)
             self.check_positions()
         assert batch.tentative == tentative
         self.forward(new)
@@ -145,32 +171,37 @@ class World:
         self.batch.close()
         self.batch.apply_accepted(counts)
         self.batch.advance_on_device(counts, width)
-        for person, tokens, size in zip(self.people, new, kept, strict=True):
-            person.tokens += tokens[:size]
+        self.take(new, kept)
 
     def join(self, chunks: Sequence[int], delta: int = 0, at: Placement | None = None) -> Placement:
         """A row arrives that was prefilled in chunks of these sizes."""
         other = World(self.plans, self.grouping)
         other.names = self.names
         for width in chunks:
-            other.step(width)
+            other.step(self.grouping.buckets.width(width), valid=[width])
         other.people[0].delta = other.batch.deltas[0] = delta
+        return self.take_row(other, at)
+
+    def take_row(self, other: World, at: Placement | None = None) -> Placement:
+        """The only row of another world joins."""
         place = self.batch.join(other.batch, at)
-        self.people.insert(place.row, other.people[0])
+        padding = [Person(active=False) for _ in range(place.added - 1)]
+        self.people[place.row : place.row + (not place.added)] = [other.people[0], *padding]
         self.check_rest()
         return place
 
     def keep(self, rows: Sequence[int]) -> None:
-        whole = [
-            (cache, index, group.first, group.first + group.count)
-            for cache in self.attention()
-            for index, group in enumerate(cache.slot_plan.groups)
-            if cache.keys and all(row in rows for row in range(group.first, group.first + group.count))
-        ]
-        before = [(cache, cache.keys[i], cache.values[i], first - gone(rows, first)) for cache, i, first, _ in whole]
-        self.batch.keep(rows)
-        self.people = [self.people[row] for row in rows]
-        for cache, keys, values, first in before:  # a group that nobody left keeps its buffers: the same objects
+        before = []  # groups that nobody leaves: one of their rows, its place in the group, and their buffers
+        for cache in self.attention():
+            for index, group in enumerate(cache.slot_plan.groups if cache.keys else []):
+                inside = [row for row in range(self.batch.rows)[group.rows] if self.people[row].active]
+                if all(row in rows for row in inside):
+                    before.append((cache, inside[0], inside[0] - group.first, cache.keys[index], cache.values[index]))
+        order = self.batch.keep(rows)
+        assert [row for row in order if row is not None] == [row for row in rows if self.people[row].active]
+        self.people = [Person(active=False) if row is None else self.people[row] for row in order]
+        for cache, row, local, keys, values in before:  # such a group keeps its buffers: the same objects
+            first = order.index(row) - local
             index = next(i for i, group in enumerate(cache.slot_plan.groups) if group.first == first)
             if cache.slot_plan.groups[index].capacity == keys.shape[2]:
                 assert cache.keys[index] is keys and cache.values[index] is values
@@ -202,11 +233,12 @@ class World:
                 cache[0], cache[1] = states = taken_in(states, cache.pending, cache.kept)
             for index, state in enumerate(states):
                 found = [0] * len(new) if state is None else np.array(state)[:, 0].tolist()
-                assert found == [folded(index, person.tokens) for person in self.people]
+                pairs = zip(self.people, found, strict=True)
+                assert all(not person.active or folded(index, person.tokens) == value for person, value in pairs)
             if cache.tentative and cache._apply_accepted is not None:
                 cache.set_pending([tokens])
             else:
-                cache[0], cache[1] = taken_in(states, [tokens])
+                cache[0], cache[1] = taken_in(states, [tokens], cache.valid)
             return
         assert isinstance(cache, AttentionCache)
         keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
@@ -215,8 +247,10 @@ class World:
             assert_same(keys, cache._view(0)[0])
             assert_same(values, cache._view(0)[1])
             assert mask is self.batch.mask(cache.slot_plan, 0)
-        expected = [p.visible(tokens, cache.slot_plan.window) for p, tokens in zip(self.people, new, strict=True)]
-        assert seen(cache, len(new[0])) == expected
+        valid = self.batch.valid
+        sizes = [len(new[0])] * len(new) if valid is None else np.array(valid).tolist()
+        for person, text, found, size in zip(self.people, new, seen(cache, sizes), sizes, strict=True):
+            assert not person.active or found == person.visible(text, cache.slot_plan.window)[:size]
 
     def check_positions(self) -> None:
         expected = [len(person.tokens) + person.delta for person in self.people]
@@ -229,13 +263,18 @@ class World:
         assert batch.rows == len(self.people)
         assert batch.lengths == [len(person.tokens) for person in self.people]
         assert batch.deltas == [person.delta for person in self.people]
+        assert batch.active == [person.active for person in self.people]
+        row_count = self.grouping.buckets.row_count
+        if not batch.slot_plans:
+            assert batch.rows <= row_count(sum(batch.active))
         for slot_plan in batch.slot_plans.values():
             first = 0
             for group in slot_plan.groups:
                 assert group.first == first
+                assert 0 < sum(batch.active[group.rows]) <= group.count <= row_count(sum(batch.active[group.rows]))
                 first += group.count
             assert first == batch.rows
-            if self.grouping is ROWS:
+            if self.grouping.skew == 0:
                 assert all(group.count == 1 for group in slot_plan.groups)
         for cache in self.attention():
             for buffers in (cache.keys, cache.values):
@@ -246,14 +285,10 @@ class World:
         assert (batch.kept is not None) == bool(deferred)
 
 
-def gone(kept: Sequence[int], row: int) -> int:
-    """How many rows before `row` leave."""
-    return row - sum(other < row for other in kept)
-
-
-def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
-    """For every row and new token, the tokens whose keys and values it can attend to."""
+def seen(cache: AttentionCache, valid: Sequence[int]) -> list[list[list[int]]]:
+    """For every row and each of its new tokens but padding, the tokens whose keys and values it can attend to."""
     found: list[list[list[int]]] = []
+    width = cache.batch._open_step().width
     for index, group in enumerate(cache.slot_plan.groups):
         keys, values = (np.array(part) for part in cache._view(index))
         mask = cache.batch.mask(cache.slot_plan, index)
@@ -268,7 +303,8 @@ def seen(cache: AttentionCache, width: int) -> list[list[list[int]]]:
         ids = keys[:, 0, :, 0] / 100
         for row in range(group.count):
             looks = []
-            for query in range(width):
+            place = group.first + row
+            for query in range(valid[place] if cache.batch.active[place] else 0):
                 places = np.flatnonzero(allowed[row, 0, query])
                 tokens = [int(n) for n in ids[row, places]]
                 whole = np.array(vectors([tokens]))[0]

@@ -15,6 +15,7 @@ import numpy as np
 
 from paceline.cache.budget import Budget
 from paceline.cache.memory_model import AttentionCost, MemoryModel
+from paceline.cache.shape_buckets import EXACT, GPU
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.admission import Admission
@@ -277,7 +278,7 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         patch=dice.choice((0.0, 4.0)),
         tower_patch=8.0,
         tower_pair=0.01,
-        grouping=dice.choice(list(LAYOUTS.values())),
+        grouping=replace(dice.choice(list(LAYOUTS.values())), buckets=dice.choice((EXACT, EXACT, GPU))),
     )
     weights = dice.choice((0, 5000))
     alone = memory_model.row(longest + 100)
@@ -289,6 +290,7 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         policy=POLICIES[policy](),
         starvation=dice.choice((0.5, 2.0, 30.0)),
     )
+    scheduler.buckets = memory_model.grouping.buckets
     scheduler.admission = Admission(budget, memory_model, width=width)
     if dice.random() < 0.5:  # sequences say more than is expected
         for _ in range(64):

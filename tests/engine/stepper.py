@@ -25,6 +25,7 @@ from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
 
+BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
 _models: dict[str, LoadedModel] = {}
 
 

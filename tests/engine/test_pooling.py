@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.types import Pooling, Prompt, Sampling, Speculation
-from tests.engine.stepper import Heard, Stepper
+from tests.engine.stepper import BUCKETED, Heard, Stepper
 from tests.lengths import examples
 from tests.reference import greedy_text, load_text
 
@@ -68,7 +68,7 @@ def test_a_vector_is_what_mlx_lms_states_give(tiny: Tiny, family: str, pooling: 
 
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
-@pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
+@pytest.mark.parametrize("layout", ["rows", "similar", "padded", *BUCKETED])
 def test_sequences_that_decode_and_sequences_that_are_pooled_do_not_change_each_other(
     tiny: Tiny, family: str, layout: str
 ) -> None:
@@ -100,9 +100,16 @@ def test_decoding_goes_on_in_every_step_beside_a_long_text(llama: Path) -> None:
 
 
 @settings(max_examples=examples(25))
-@given(length=st.integers(1, 90), chunk=st.integers(1, 100), company=st.lists(st.integers(1, 60), max_size=3))
-def test_the_chunks_and_the_batch_do_not_matter(hybrid: Path, length: int, chunk: int, company: list[int]) -> None:
-    stepper = Stepper(hybrid, "similar", chunk=chunk)
+@given(
+    length=st.integers(1, 90),
+    chunk=st.integers(1, 100),
+    company=st.lists(st.integers(1, 60), max_size=3),
+    layout=st.sampled_from(["similar", "similar+buckets"]),
+)
+def test_the_chunks_and_the_batch_do_not_matter(
+    hybrid: Path, length: int, chunk: int, company: list[int], layout: str
+) -> None:
+    stepper = Stepper(hybrid, layout, chunk=chunk)
     for place, other in enumerate(company):
         embed(stepper, f"pooled {place}", text(other)) if place % 2 else stepper.greedy(f"{place}", text(other), 5)
     heard = embed(stepper, "row", text(length))

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import EngineRequest, Sequence
@@ -286,3 +287,53 @@ def test_every_sequence_comes_to_its_end_and_none_is_lost(arrivals: list[Any], m
     assert sorted(map(id, ended)) == sorted(map(id, seqs))
     assert all(each.scheduled == each.max_tokens for each in seqs if each.finished == "length")
     assert entered == [each for each in seqs if each in entered]  # in order of arrival
+
+
+# -- buckets
+
+
+def test_a_chunk_costs_its_bucket() -> None:
+    long, short = seq(1001), seq(11)
+    queue = scheduler(long, short, budget=24)
+    queue.buckets = ShapeBuckets(widths=(8, 16))
+    assert chunks(planned(queue)) == [(long, 8), (short, 10)]  # 8 of 24, and 16
+    queue = scheduler(long, short, budget=20)
+    queue.buckets = ShapeBuckets(widths=(8, 16))
+    assert chunks(planned(queue)) == [(long, 8), (short, 8)]  # the other 4 would bring nothing
+
+
+def test_a_budget_below_the_smallest_bucket_is_one_bucket_for_the_first() -> None:
+    long, short = seq(1001), seq(11)
+    queue = scheduler(long, short, budget=3)
+    queue.buckets = GPU
+    assert chunks(planned(queue)) == [(long, 32)]
+
+
+@settings(max_examples=200)
+@given(
+    lengths=st.lists(st.integers(2, 5000), min_size=1, max_size=8),
+    budget=st.integers(1, 4096),
+    widths=st.sampled_from([GPU.widths, (), (1,), (4, 8), (7, 100)]),
+)
+def test_the_padded_cost_of_a_step_stays_within_the_budget_and_the_first_prompt_progresses(
+    lengths: list[int], budget: int, widths: tuple[int, ...]
+) -> None:
+    seqs = [seq(length) for length in lengths]
+    queue = scheduler(*seqs, budget=budget)
+    queue.buckets = buckets = ShapeBuckets(widths=widths)
+    for _ in range(10):
+        left = [each for each in seqs if each.remaining]
+        if not left:
+            return
+        plan = planned(queue)
+        first, granted = left[0], dict(chunks(plan))
+        cost = sum(map(buckets.width, granted.values()))
+        assert cost <= max(budget, buckets.width(1))
+        assert all(0 < tokens <= each.remaining for each, tokens in granted.items())
+        half = max((budget + 1) // 2, buckets.width(1))
+        assert granted[first] >= min(first.remaining, buckets.within(half)) > 0
+        for each in left:  # what is left would not do for anybody
+            have = granted.get(each, 0)
+            if have < each.remaining:
+                assert buckets.width(have + 1) - buckets.width(have) > budget - cost
+        ride(plan)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.stepper import Stepper
+from tests.engine.stepper import BUCKETED, Stepper
 from tests.lengths import examples, turns
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
 FAMILIES = ["llama", "qwen3", "window", "window_llama", "hybrid", "hybrid_moe"]
-LAYOUTS = ["rows", "padded", "similar"]
+LAYOUTS = ["rows", "padded", "similar", *BUCKETED]
 TOKENS = 24
 SLIDES = turns(420, 420, 100)
 
@@ -64,12 +64,30 @@ def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None
         assert heard.tokens == expected, f"chunk {chunk}"
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("layout", BUCKETED)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str) -> None:
+def test_prompts_that_share_passes_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
+    """Their rows join padding, leave padding, and take larger and smaller buckets."""
+    folder = tiny(family)
+    stepper = Stepper(folder, layout, chunk=512)
+    lengths = (20, 3, 31, 120, 90, 33, 2, 30, 29, 28)
+    heard = []
+    for place, length in enumerate(lengths):
+        heard.append(stepper.greedy(str(place), prompt(length), 4 + 5 * place % 13))
+        stepper.step(place % 4 == 3)
+    stepper.finish()
+    for place, length in enumerate(lengths):
+        assert heard[place].tokens == greedy_text(folder, prompt(length), 4 + 5 * place % 13)
+
+
+@pytest.mark.thin(5)
+@pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
     prompts = [prompt(n) for n in (3000, 1, 17, 700)]
-    stepper = Stepper(folder, chunk=512)
+    stepper = Stepper(folder, layout, chunk=512)
     heard = [stepper.greedy(str(i), p, 12) for i, p in enumerate(prompts)]
     stepper.finish()
     assert [h.tokens for h in heard] == [greedy_text(folder, p, 12) for p in prompts]
@@ -133,14 +151,15 @@ def test_any_script_of_joins_and_leaves_changes_nobodys_tokens(
 ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(5)
+@pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
 @pytest.mark.parametrize("kind", ROPES)
-def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str) -> None:
+def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str, layout: str) -> None:
     from tests.synthetic import scaled_rope
 
     folder = tiny("llama", **scaled_rope(kind, window=64))
     lengths = (3, 60, 130, 300)
-    stepper = Stepper(folder, chunk=37)
+    stepper = Stepper(folder, layout, chunk=37)
     heard = [stepper.greedy(str(n), prompt(n), 30) for n in lengths]
     stepper.finish()
     assert [h.tokens for h in heard] == [greedy_text(folder, prompt(n), 30) for n in lengths]

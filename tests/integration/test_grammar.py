@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,14 +37,20 @@ class InTurns:
 
 
 def told(
-    folder: Path, speculation: Speculation, *, neighbours: int = 0, traces: bool = False, **rules: float | int | None
+    folder: Path,
+    speculation: Speculation,
+    *,
+    neighbours: int = 0,
+    traces: bool = False,
+    layout: str = "rows",
+    **rules: Any,
 ) -> tuple[list[int], InTurns]:
-    stepper = Stepper(folder)
+    stepper = Stepper(folder, layout)
     if traces:
         stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
         stepper.runner.forward._trace_after = 1
     grammar = InTurns(stepper.model.language.vocab_size)
-    sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})  # type: ignore[arg-type]
+    sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})
     heard = stepper.submit("ruled", PROMPT, sampling, grammar)
     others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20) for place in range(neighbours)]
     stepper.finish()
@@ -67,6 +74,13 @@ def test_every_token_obeys_and_is_what_plain_decoding_gives(tiny: Tiny, speculat
 def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Speculation) -> None:
     tokens, _ = told(tiny("hybrid"), speculation, neighbours=3)
     assert tokens == told(tiny("hybrid"), "off")[0]
+
+
+@pytest.mark.parametrize("traces", [False, True])
+def test_padding_beside_it_changes_nothing(tiny: Tiny, traces: bool) -> None:
+    folder = tiny("hybrid")
+    tokens, grammar = told(folder, 3, neighbours=4, traces=traces, layout="padded+buckets")  # five rows of eight
+    assert tokens == grammar.accepted == told(folder, "off")[0]
 
 
 def test_a_seed_gives_the_same_text_at_every_draft_length(tiny: Tiny) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.types import Image, Prompt
-from tests.engine.stepper import Heard, Stepper
+from tests.engine.stepper import BUCKETED, Heard, Stepper
 from tests.memory import held
 from tests.models.test_vision import (
     AFTER,
@@ -83,7 +83,14 @@ def test_a_sequence_with_images_gives_mlx_vlms_tokens(tiny: Tiny, family: str, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "layout"), [("hybrid", "rows"), ("hybrid", "similar"), ("hybrid", "padded"), ("hybrid_moe", "similar")]
+    ("family", "layout"),
+    [
+        ("hybrid", "rows"),
+        ("hybrid", "similar"),
+        ("hybrid", "padded"),
+        ("hybrid", "padded+buckets"),
+        ("hybrid_moe", "similar"),
+    ],
 )
 def test_sequences_with_four_images_ride_beside_sequences_of_text(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family)
@@ -102,7 +109,7 @@ def test_sequences_with_four_images_ride_beside_sequences_of_text(tiny: Tiny, fa
 
 
 @pytest.mark.thin(3)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_sequence_with_two_images_rides_beside_a_long_sequence_of_text(hybrid: Path, layout: str) -> None:
     """So far apart in length that "similar" keeps them in groups of their own."""
     stepper = Stepper(hybrid, layout, chunk=256)

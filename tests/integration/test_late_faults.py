@@ -15,7 +15,7 @@ from paceline.types import Speculation
 from tests.engine.stepper import Stepper
 from tests.engine.test_pooling import embed, text, vector
 from tests.engine.watched import SMALL
-from tests.integration.test_faults import LENGTHS, calm, check_rest, stepper_of, submit_all, told
+from tests.integration.test_faults import LENGTHS, PLENTY, calm, check_rest, stepper_of, submit_all, told
 
 Tiny = Callable[..., Path]
 
@@ -32,13 +32,13 @@ class LateDevice:
         self.once = 0  # steps until one goes wrong, once
         runner = self.runner = stepper.runner
         runner.reports_late = True
-        for name in ("prefill", "decode", "collect", "read", "wait"):
+        for name in ("prefill", "prefill_together", "decode", "collect", "read", "wait"):
             setattr(runner, name, self._late(name, getattr(runner, name)))
 
     def _late(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(argument: Any, *more: Any) -> Any:
             waits = name == "wait" or (name in ("collect", "read") and argument.sampled is not None)
-            if self.broken and (waits or (name in ("prefill", "decode") and self.dice.random() < 0.3)):
+            if self.broken and (waits or (name not in ("collect", "read") and self.dice.random() < 0.3)):
                 self.broken = False
                 raise RuntimeError(self.words)
             result = real(argument, *more)
@@ -48,13 +48,19 @@ class LateDevice:
         return call
 
     def _harm(self, name: str, argument: Any, result: Any) -> None:
-        works = name == "prefill" or (name == "decode" and isinstance(result, InFlightStep) and result.seqs)
-        if name == "prefill" and self.bad(argument):
+        prefills = name in ("prefill", "prefill_together")
+        works = prefills or (name == "decode" and isinstance(result, InFlightStep) and result.seqs)
+        if prefills and any(map(self.bad, argument if isinstance(argument, list) else [argument])):
             self.broken, self.faults = True, self.faults + 1
         elif works and self.once:
             self.once -= 1
             if not self.once:
                 self.broken, self.faults = True, self.faults + 1
+
+
+def bucketed(folder: Path, speculation: Speculation) -> Stepper:
+    """Its prompts share passes."""
+    return Stepper(folder, "similar+buckets", chunk=256, speculation=speculation, cache=PLENTY)
 
 
 WORDS = ["the device lost its way", "Command buffer execution failed: Insufficient Memory"]
@@ -69,7 +75,7 @@ def test_a_fault_that_is_told_of_late_and_passes_changes_nobodys_tokens(
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, speculation)
     for once in range(1, 14, 2):
-        stepper = stepper_of(folder, "similar", speculation)
+        stepper = bucketed(folder, speculation) if once in (1, 5) else stepper_of(folder, "similar", speculation)
         device = LateDevice(stepper, once, words)
         device.once = once
         submit_all(stepper)
@@ -88,8 +94,8 @@ def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(
 ) -> None:
     folder = tiny("hybrid", **SMALL)
     expected = calm(folder, speculation)
-    for seed in range(3):
-        stepper = stepper_of(folder, "similar", speculation)
+    for seed in range(4):
+        stepper = bucketed(folder, speculation) if seed == 3 else stepper_of(folder, "similar", speculation)
         device = LateDevice(stepper, seed)
         device.bad = lambda seq: seq.id == culprit
         others = {name: length for name, length in LENGTHS.items() if name != culprit}
@@ -162,5 +168,28 @@ def test_an_error_that_cost_only_a_prefix_may_have_been_anothers(tiny: Tiny) -> 
     stepper.runner.on_checkpoint = late
     stepper.finish()
     assert stepper.engine.scheduler.preemptions["fault"] > 0
+    assert told(stepper) == expected
+    check_rest(stepper)
+
+
+def test_an_error_that_surfaces_in_a_shared_pass_may_have_been_anothers(tiny: Tiny) -> None:
+    """What a stream computed before may be lost: to prefill each prompt alone would not be enough."""
+    folder = tiny("hybrid", **SMALL)
+    expected = calm(folder, "off")
+    stepper = bucketed(folder, "off")
+    stepper.runner.reports_late = True
+    together = stepper.runner.prefill_together
+    thrown: list[bool] = []
+
+    def late(seqs: Any, sizes: Any) -> Any:
+        if not thrown:
+            thrown.append(True)
+            raise RuntimeError("the device lost its way")
+        return together(seqs, sizes)
+
+    stepper.runner.prefill_together = late  # type: ignore[method-assign]
+    submit_all(stepper)
+    stepper.finish()
+    assert thrown and stepper.engine.scheduler.preemptions["fault"] > 0
     assert told(stepper) == expected
     check_rest(stepper)

@@ -63,8 +63,9 @@ def test_sequences_that_are_preempted_say_what_they_would_have_said(
     tiny: Tiny, family: str, cache: int | None, speculation: Speculation
 ) -> None:
     folder = tiny(family, **FAMILIES[family])
-    for layout, seed in (("rows", 1), ("similar", 2), ("padded", 3)):
-        stepper = Stepper(folder, layout, chunk=16, speculation=speculation, cache=cache)
+    for layout, seed in (("rows", 1), ("similar", 2), ("padded", 3), ("similar+buckets", 4)):
+        chunk = 128 if "+" in layout else 16  # so that prompts share passes
+        stepper = Stepper(folder, layout, chunk=chunk, speculation=speculation, cache=cache)
         lengths = {"a": 40, "b": 41, "c": 5, "d": 1, "e": 90}
         heard = {name: stepper.greedy(name, prompt(length), 20) for name, length in lengths.items()}
         disturb(stepper, seed, 0.3)

@@ -19,7 +19,7 @@ from paceline.engine import sequence
 from paceline.engine.forward import Forward
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
-from tests.engine.stepper import Heard, Stepper
+from tests.engine.stepper import BUCKETED, Heard, Stepper
 from tests.engine.watched import LISTENING, SMALL, Told, usage
 from tests.reference import greedy_text
 from tests.synthetic import scaled_rope
@@ -32,7 +32,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "hybrid": SMALL,
     "hybrid_moe": SMALL,
 }
-LAYOUTS = ["rows", "padded", "similar"]
+LAYOUTS = ["rows", "padded", "similar", *BUCKETED]
 PLENTY = 1 << 30
 TINY = 250_000  # two or three prompts
 BUDGETS = st.sampled_from([PLENTY, PLENTY, TINY, TINY, TINY, 0])
@@ -353,7 +353,7 @@ def watch_places(stepper: Stepper) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["padded"])
+@pytest.mark.parametrize("layout", ["padded", "padded+buckets"])
 def test_the_head_draft_tokens_the_same_warm_as_cold(tiny: Tiny, layout: str) -> None:
     """Its guesses depend on all that it has read, and where: nothing of that may be lost on the way."""
     folder = tiny("hybrid", **LISTENING)

@@ -9,7 +9,7 @@ import pytest
 
 from paceline.sparse.rules import Rules, always, select
 from paceline.types import Prompt
-from tests.engine.stepper import Heard
+from tests.engine.stepper import BUCKETED, Heard
 from tests.integration.test_images import CONVERSATIONS
 from tests.models.test_vision import built
 from tests.reference import greedy_text
@@ -59,7 +59,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
 
 @pytest.mark.thin(12)
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("layout", ["rows", "padded", "similar"])
+@pytest.mark.parametrize("layout", ["rows", "padded", "similar", *BUCKETED])
 def test_beside_full_sequences_and_other_sparse_sequences_in_one_batch(
     family: str, layout: str, request: pytest.FixtureRequest
 ) -> None:

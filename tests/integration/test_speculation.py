@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.models.positions import Positions
 from paceline.types import MOST_DRAFTED, Prompt, Speculation
-from tests.engine.stepper import loaded
+from tests.engine.stepper import BUCKETED, loaded
 from tests.engine.watched import (
     DEPTHS,
     FAMILIES,
@@ -83,7 +83,7 @@ def test_sequences_that_join_late_and_leave_early_give_mlx_lms_tokens(
 
 
 @pytest.mark.thin(4)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_four_sequences_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
     small: Path, layout: str, depth: Speculation
@@ -129,7 +129,7 @@ def test_sequences_of_different_draft_lengths_ride_in_one_step(tiny: Tiny, famil
 
 
 @pytest.mark.thin(3, first=1)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_draft_length_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
     stepper = Watched(small, layout, chunk=30, speculation="auto")
     depths = stepper.engine.scheduler.draft_lengths = Erratic(7)
@@ -174,7 +174,7 @@ ACTIONS = st.one_of(
 @given(
     script=st.lists(ACTIONS, min_size=4, max_size=24),
     chunk=st.integers(1, 100),
-    layout=st.sampled_from(sorted(LAYOUTS)),
+    layout=st.sampled_from([*sorted(LAYOUTS), *BUCKETED]),
     max_rows=st.integers(1, 8),
     erratic=st.none() | st.integers(0, 9),
     traces=st.booleans(),

@@ -12,6 +12,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.forward import Forward, Pass
 from paceline.types import Prompt, Sampling, Speculation
+from tests.engine.stepper import BUCKETED, Stepper
 from tests.engine.watched import (
     LENGTHS,
     LISTENING,
@@ -78,7 +79,7 @@ def test_traced_speculative_steps_of_a_draft_length_that_changes_at_every_step_c
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("depth", ["off", 2])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, layout: str, depth: Speculation) -> None:
     """It has no keys and no states yet, which is more than its shape says."""
     stepper = Watched(small, layout, traces=True, speculation=depth)
@@ -91,11 +92,42 @@ def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, la
         assert heard.tokens == greedy_text(small, prompt(1), TOKENS)
 
 
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("layout", BUCKETED)
+@pytest.mark.parametrize("depth", [2, 4])
+def test_with_buckets_all_is_traced_and_changes_no_token(small: Path, layout: str, depth: Speculation) -> None:
+    """Prompts, steps and drafts; sequences join padding and leave it, in rows of every bucket up to eight."""
+    stepper = Stepper(small, layout, chunk=256, traces=True, speculation=depth)
+    runner = stepper.runner
+    assert runner.drafter is not None
+    asked: dict[str, int] = {}
+    for place in range(14):
+        name, length = f"row {place}", LENGTHS[place % len(LENGTHS)]
+        asked[name] = length
+        off = place % 5 == 4
+        stepper.submit(name, prompt(length), greedy(TOKENS - place, speculation="off" if off else depth))
+        if place % 3 == 2:
+            stepper.step(4)
+        if place % 6 == 5:
+            stepper.abort(f"row {place - 1}")
+    stepper.finish()
+    for place, (name, length) in enumerate(asked.items()):
+        heard, text = stepper.heard[name], greedy_text(small, prompt(length), TOKENS)[: TOKENS - place]
+        if heard.finish_reason == "abort":
+            assert heard.tokens == text[: len(heard.tokens)] and place in (4, 10)
+        else:
+            assert heard.tokens == text, name
+    assert runner.prompts.traced_calls > 2
+    assert runner.forward.traced_calls > 10
+    assert runner.drafter.forward.traced_calls > 10
+    assert stepper.engine.failure is None and stepper.engine.counters.failed_steps == 0
+
+
 LONG = 72
 
 
 @pytest.mark.thin(6)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_speculative_step_that_is_submitted_before_the_last_was_read_changes_no_token(
     small: Path, layout: str, depth: int

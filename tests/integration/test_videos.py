@@ -125,7 +125,7 @@ def test_a_sequence_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, p
 
 
 @pytest.mark.thin(8)
-@pytest.mark.parametrize("layout", ["rows", "similar", "padded"])
+@pytest.mark.parametrize("layout", ["rows", "similar", "padded", "padded+buckets"])
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_sequences_with_videos_ride_beside_sequences_of_text(hybrid: Path, layout: str, chunk: int) -> None:
     stepper = Stepper(hybrid, layout, chunk=chunk)
