@@ -9,10 +9,11 @@ ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; a
 WITHOUT = {
     "bench/offline": "bench/test_cli.py; times whole models",
     "benchmarks/layout": "times whole models",
+    "benchmarks/prefill": "benchmarks/test_traffic_cli.py",
     "benchmarks/prefix_rivals": "times other servers",
     "benchmarks/process": "starts servers for benches",
     "benchmarks/speculate": "times whole models",
-    "benchmarks/traffic": "times whole models",
+    "benchmarks/traffic": "benchmarks/test_traffic_cli.py",
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",

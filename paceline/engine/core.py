@@ -6,7 +6,6 @@ retrying.
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -18,6 +17,7 @@ import mlx.core as mx
 from paceline.engine import delivery, pooling
 from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
 from paceline.engine.in_flight import InFlightStep, PromptWork, Token
+from paceline.engine.memory import free
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.prefix_manager import PrefixManager
@@ -325,7 +325,7 @@ class EngineCore:
                 continue
             for (seq, tokens), arrays in zip(group, waits, strict=True):
                 self._count_prefill(seq, tokens, arrays, launched)
-                done.add(seq.id)
+            done |= {seq.id for seq, _ in group}
         return done
 
     def _prefill(self, seq: Sequence, tokens: int, launched: InFlightStep) -> None:
@@ -450,9 +450,10 @@ class EngineCore:
     # -- memory and the end
 
     def _tidy(self, plan: StepPlan) -> None:
-        if plan.decode and self.counters.decode_steps % RECOVERY_STEPS == 0:
+        steps = self.counters.decode_steps if plan.decode else 1
+        if steps % RECOVERY_STEPS == 0:
             self.scheduler.recover()
-        if plan.decode and self.counters.decode_steps % TIDY_STEPS == 0:
+        if steps % TIDY_STEPS == 0:
             mx.clear_cache()
         if self.monitor.is_due(self.clock()):
             self.faults.attempt(self._sample_memory)
@@ -463,8 +464,7 @@ class EngineCore:
         self.faults.attempt(self._sample_memory)
 
     def _sample_memory(self) -> None:
-        scheduler = self.scheduler
-        self.monitor.sample(scheduler.admission, scheduler.running, self.clock(), self.counters)
+        self.monitor.sample(self.scheduler.admission, self.scheduler.running, self.clock(), self.counters)
 
     def fail(self, error: BaseException) -> None:
         """An error that nothing handles: the engine ends and says why."""
@@ -484,7 +484,7 @@ class EngineCore:
             self._finally(self.sparse.clear)
         self.in_flight = self.prefix = self.sparse = None
         del self.runner
-        self._finally(_free)
+        self._finally(free)
 
     def _finally(self, work: Callable[[], Any]) -> None:
         try:
@@ -495,9 +495,3 @@ class EngineCore:
     def stats(self) -> Stats:
         """For any thread; numbers may be a step old."""
         return snapshot(self, self.clock())
-
-
-def _free() -> None:
-    gc.collect()
-    mx.clear_cache()
-    mx.clear_streams()  # of this thread: left to the interpreter's exit, they abort the process

@@ -5,6 +5,7 @@ The profile is read off the model: run a little, and see what MLX holds. On the 
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -78,6 +79,13 @@ def _whole_budget(settings: Settings) -> Budget:
 def limit_mlx(budget: Budget) -> tuple[int, int]:
     """Set MLX's memory and cache limits; returns the limits before."""
     return mx.set_memory_limit(budget.limit), mx.set_cache_limit(int(budget.headroom * POOL))
+
+
+def free() -> None:
+    """Give back what MLX holds for this thread, at its end."""
+    gc.collect()
+    mx.clear_cache()
+    mx.clear_streams()  # left to the interpreter's exit, they abort the process
 
 
 def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None]) -> RequestMemory:

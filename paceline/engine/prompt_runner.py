@@ -27,6 +27,7 @@ from paceline.models.positions import Positions, dynamic_reach
 SCORED_CHUNK = 128  # tokens per chunk when logits of every prompt token are needed
 TRACED_WIDTH = 2048  # tokens: in a wider pass the device takes longer than the host
 SHARED_WIDTH = 512  # tokens of a prompt that shares a pass: a longer one fills the device
+PADDED_TOKENS = 512  # of a pass in which some prompts may be padding: a smaller one takes as long
 SHARED_SLOTS = 1024  # capacity of its buffers: they are copied to share a pass
 
 
@@ -110,9 +111,20 @@ class PromptRunner:
                 if self._may_share(seq, size):
                     alike = (buckets.width(size), seq.feeds_mtp, seq.draft.last_hidden is None)
                     groups.setdefault(alike, []).append((seq, size))
-        most = buckets.prompts[-1] if buckets.prompts else 1
-        passes = [group[i : i + most] for group in groups.values() for i in range(0, len(group), most)]
-        return [group for group in passes if len(group) > 1]
+        passes = []
+        for (width, *_), group in groups.items():
+            while len(group) > 1:
+                count = self._prompts_of_pass(len(group), width)
+                passes.append(group[:count])
+                group = group[count:]
+        return passes
+
+    def _prompts_of_pass(self, waiting: int, width: int) -> int:
+        """How many of these prompts share the next pass: all, if the padding costs little, else a bucket full."""
+        sizes = self.grouping.buckets.prompts
+        if waiting <= sizes[-1] and self.grouping.buckets.prompt_count(waiting) * width <= PADDED_TOKENS:
+            return waiting
+        return max(size for size in sizes if size <= waiting)
 
     def _may_share(self, seq: Sequence, size: int) -> bool:
         plain = not seq.prompt.images and seq.prompt.pooling is None and seq.sampling.prompt_logprobs is None

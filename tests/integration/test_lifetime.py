@@ -198,7 +198,8 @@ async def test_a_request_that_failed_is_freed(
     assert runner is not None
 
     def collect(launched: Any) -> Any:
-        launched.rows[0].text.push = None
+        for seq in launched.seqs[:1]:
+            seq.text.push = None
         return real(launched)
 
     real = runner.collect
