@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import mlx.core as mx
 import numpy as np
@@ -32,8 +32,10 @@ from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import Shapes, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
-from paceline.settings import Settings, ShapeBucketing
 from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
+
+if TYPE_CHECKING:
+    from paceline.settings import ShapeBucketing
 
 
 def random_prompts(count: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -126,6 +128,8 @@ class Bench:
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:
+        from paceline.settings import Settings  # needs pydantic, which a machine for shapes of random weights may lack
+
         return load(self.source, dequantize_within=dequantize_within(Settings()))
 
     def on_engine_thread(self, work: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paceline import platform
 from paceline.cache.slot_plan import AUTO, LAYOUTS, Grouping
@@ -11,7 +12,9 @@ from paceline.engine.forward import DEVICES
 from paceline.models import check
 from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel
-from paceline.settings import ShapeBucketing
+
+if TYPE_CHECKING:
+    from paceline.settings import ShapeBucketing
 
 log = logging.getLogger("paceline")
 
