@@ -37,7 +37,7 @@ from paceline.types import Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
-LENGTHS = (256, 512, 768, 1024, 1536, 2048)  # of buffers, in tokens
+DRAFTING = (1, 8)  # sequences that draft at every length: others need the same kernels
 TURNS = TRACE_AFTER + 2  # steps of one shape: plain, and traced
 PIXELS = 224  # an image's side
 MAX_TOKENS = 1 << 20
@@ -129,7 +129,8 @@ class _WarmUp:
             self.batch(0, batch)
 
     def buckets(self, shapes: Shapes, draft_lengths: list[int], progress: Progress) -> None:
-        """Every size of prefill pass and of decoding batch; buffers in their smallest sizes."""
+        """Every size of prefill pass and of decoding batch; buffers in their smallest size. After that no kernel is
+        compiled: a shape that is new is only traced, once, which takes about a tenth of a second."""
         runner, buckets = self.runner, self.runner.grouping.buckets
         passes = [
             (count, width)
@@ -137,27 +138,23 @@ class _WarmUp:
             for count in buckets.prompts
             if count * width <= shapes.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
         ]
-        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1)]
-        batches = [(tokens, size) for tokens in LENGTHS for size in sizes if shapes.fits(size, tokens)]
-        total = len(passes) + len(batches)
+        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1) and shapes.fits(size, SHORT)]
+        total = len(passes) + len(sizes)
         self.products()
         for done, (count, width) in enumerate(passes):
             progress("warming up", done, total)
             if shapes.fits(count, width):
                 self.together([self.seq(width + 1) for _ in range(count)])
         inside: list[Sequence] = []
-        for done, (tokens, size) in enumerate(batches):
+        for done, size in enumerate(sizes):
             progress("warming up", len(passes) + done, total)
-            if size < len(inside):  # the next length
-                runner.reset()
-                inside = []
             new = [self.seq(SHORT + 1) for _ in range(size - len(inside))]
             most = buckets.prompts[-1] if buckets.prompts else 1
             for first in range(0, len(new), most):
                 self.together(new[first : first + most])
             inside += new
-            for draft_length in draft_lengths if tokens == LENGTHS[0] else [0]:
-                self.steps(inside, draft_length, 2, tokens)
+            for draft_length in draft_lengths if size in DRAFTING else [0]:
+                self.steps(inside, draft_length, 2)
         progress("warming up", total, total)
         runner.reset()
 
@@ -206,16 +203,12 @@ class _WarmUp:
                 self.steps(inside, draft_length)
         runner.reset()
 
-    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS, tokens: int = 0) -> None:
-        """`tokens`: that buffers have room for, from the second step on."""
+    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
         runner = self.runner
         for seq in seqs:
             seq.draft.length = draft_length if seq.draft.mtp_prefill else 0
         deep = draft_length if any(seq.draft.length for seq in seqs) else 0
-        for turn in range(turns):
-            if tokens and turn:
-                for batch in runner.batches():
-                    batch.reserve(tokens - max(batch.lengths))
+        for _ in range(turns):
             step = runner.decode(seqs, deep)
             if step.result_pending:
                 runner.read(step)
