@@ -10,14 +10,14 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.slot_plan import PADDED, Grouping
-from paceline.engine.warmup import TURNS, check_steps, warm_up
+from paceline.engine.warmup import TURNS, Shapes, check_steps, warm_up
 from paceline.models import check, loader
 from paceline.models.adapter import Adapted
 from paceline.models.loader import load
 from paceline.models.mtp import MTPHead
 from paceline.sparse.scorer import Draft
 from tests import synthetic
-from tests.engine.stepper import loaded
+from tests.engine.stepper import Stepper, loaded
 from tests.engine.watched import LISTENING, SMALL, TOKENS, Tiny, Watched, greedy, prompt
 from tests.integration.test_images import expected
 from tests.memory import held
@@ -48,6 +48,23 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
         assert heard.tokens[: len(told)] == told
     else:
         assert heard.tokens == greedy_text(folder, prompt(40), TOKENS)
+
+
+def test_every_bucket_is_met_before_the_first_request(tiny: Tiny, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tiny("hybrid", **LISTENING)
+    stepper = Stepper(folder, "padded+buckets", chunk=128, traces=True)
+    runner, told = stepper.runner, list[tuple[int, int]]()
+    shapes = Shapes(8, 128, lambda seqs, tokens: seqs * tokens <= 2048)
+    with caplog.at_level(logging.WARNING, "paceline"):
+        warm_up(runner, shapes, draft_lengths=(0, 1, 3), progress=lambda what, done, total: told.append((done, total)))
+    assert not caplog.records
+    assert runner.batch is None and runner.seqs == []
+    assert told[0][0] == 0 and told[-1][0] == told[-1][1] and [done for done, _ in told] == sorted(dict(told))
+    met = runner.new_shapes
+    heard = [stepper.submit(str(size), prompt(size), greedy(4, speculation="off")) for size in (5, 40, 100)]
+    stepper.finish()
+    assert runner.new_shapes == met
+    assert [each.tokens for each in heard] == [greedy_text(folder, prompt(size), 4) for size in (5, 40, 100)]
 
 
 @pytest.mark.slow
