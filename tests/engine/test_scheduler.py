@@ -299,7 +299,7 @@ def test_a_chunk_costs_its_bucket() -> None:
     assert chunks(planned(queue)) == [(long, 8), (short, 10)]  # 8 of 24, and 16
     queue = scheduler(long, short, budget=20)
     queue.buckets = ShapeBuckets(widths=(8, 16))
-    assert chunks(planned(queue)) == [(long, 8), (short, 8)]  # the other 4 would bring nothing
+    assert chunks(planned(queue)) == [(long, 16)]  # 12 do not suffice for the short one, and it is not divided
 
 
 def test_a_budget_below_the_smallest_bucket_is_one_bucket_for_the_first() -> None:
@@ -332,8 +332,9 @@ def test_the_padded_cost_of_a_step_stays_within_the_budget_and_the_first_prompt_
         assert all(0 < tokens <= each.remaining for each, tokens in granted.items())
         half = max((budget + 1) // 2, buckets.width(1))
         assert granted[first] >= min(first.remaining, buckets.within(half)) > 0
-        for each in left:  # what is left would not do for anybody
+        for each in left:  # what is left would not do for anybody; in buckets only the first is divided
             have = granted.get(each, 0)
             if have < each.remaining:
-                assert buckets.width(have + 1) - buckets.width(have) > budget - cost
+                more = have + 1 if each is first or not widths else each.remaining
+                assert buckets.width(more) - buckets.width(have) > budget - cost
         ride(plan)

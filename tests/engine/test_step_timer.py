@@ -28,6 +28,8 @@ class Clocked:
     def read(self, seqs: int, seconds: float = 1.0, **more: Any) -> None:
         self.now += seconds
         rows = [seq(1) for _ in range(seqs)]
+        if "draft_length" in more:  # of the step, which may be the bucket of the longest
+            more["draft_lengths"] = [more["draft_length"]] * seqs + [0]
         self.timer.read(InFlightStep([*rows, None] if seqs else [], **more), self.now)
 
 
