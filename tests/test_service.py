@@ -92,10 +92,11 @@ def endless(**fields: Any) -> GenerateRequest:
 
 @pytest.mark.parametrize("name", SAMPLINGS)
 async def test_the_four_calls_give_the_same_tokens_for_the_same_request(service: Service, name: str) -> None:
-    request = ChatRequest(MESSAGES, SAMPLINGS[name])
+    messages = [{"role": "user", "content": "Who opens the line, and who closes it? " * 8}]  # worth caching
+    request = ChatRequest(messages, SAMPLINGS[name])
     chat = await service.chat(request)
     streamed = await read(service.stream_chat(request))
-    same = GenerateRequest(service.render(MESSAGES), SAMPLINGS[name])
+    same = GenerateRequest(service.render(messages), SAMPLINGS[name])
     generated = await service.generate(same)
     stream_generated = await read(service.stream_generate(same))
     assert chat.choices == generated.choices == (summed(streamed),) == (summed(stream_generated),)

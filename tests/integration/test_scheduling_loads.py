@@ -67,7 +67,7 @@ def test_whatever_happens_memory_suffices_and_everybody_comes_to_one_end(policy:
 def test_the_random_scripts_are_hard_enough() -> None:
     causes: dict[str, int] = {}
     setbacks: dict[str, int] = {}
-    for seed in range(60):
+    for seed in range(120):
         for policy in POLICIES:
             run = simulate(seed, policy)
             for endings in run.endings.values():
