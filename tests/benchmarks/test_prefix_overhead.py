@@ -37,6 +37,7 @@ def test_a_conversation_has_a_boundary_at_every_turn() -> None:
     assert chat.boundaries[-1] < len(chat.prompt)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_traffic_run_with_the_cache_on_and_off(tiny: Tiny) -> None:
     with OverheadBench(str(tiny("hybrid")), prefill_chunk=64) as bench:
         lines = compare(bench, 2, clients=3, turns=12, chats=2)
