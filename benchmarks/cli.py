@@ -166,16 +166,6 @@ def prefix(
     shared: Annotated[str, option("Load", "N,N,...", "Lengths of the shared prefix.")] = "1024,4096,8192,16384",
     tail: Annotated[int, option("Load", "N", "Tokens of each prompt that are its own.", min=2)] = 32,
     turns: Annotated[int, option("Load", "N", "Turns of cold, warm and from disk, after a warm-up.", min=1)] = 5,
-    overhead: Annotated[
-        bool,
-        typer.Option(
-            "--overhead",
-            help="Instead: traffic that gains little, with the cache on and off by turns.",
-            rich_help_panel="Load",
-        ),
-    ] = False,
-    clients: Annotated[int, option("Load", "N", "With --overhead: clients with tiny chats.", min=1)] = 64,
-    history: Annotated[int, option("Load", "N", "With --overhead: turns of the conversation.", min=1)] = 300,
     cache_dir: Annotated[
         Path | None, option("Engine", "FOLDER", "Where the disk's files go. Default: a temporary folder.")
     ] = None,
@@ -195,21 +185,9 @@ def prefix(
     from rich.console import Console
 
     from benchmarks import prefix as bench
-    from benchmarks import prefix_overhead
-    from benchmarks.tables import overhead_table, prefix_table
+    from benchmarks.tables import prefix_table
     from paceline.bench.wire import BenchError
 
-    if overhead:
-        console = Console(stderr=output == Path("-"))
-        with (
-            console.status(f"loading {model}") as status,
-            prefix_overhead.OverheadBench(model, layout, compile=compile) as small,
-        ):
-            traffic = prefix_overhead.compare(small, turns, clients, history, watch=status.update)
-        title = f"{model} on {platform.device_kind()}: the prefix cache on / off, medians of {turns} pairs"
-        console.print(overhead_table(title, traffic))
-        write_json(output, {"model": model, "traffic": [line.figures() for line in traffic]})
-        return
     lengths = numbers(shared)
     if not lengths or min(lengths) < 1:
         raise BenchError(f"--shared is {shared!r}: give lengths above 0, like 1024,4096.")
@@ -223,6 +201,33 @@ def prefix(
     title = f"{model} on {platform.device_kind()}: time to first token, medians of {turns} turns"
     console.print(prefix_table(title, lines))
     write_json(output, {"model": model, "tail_tokens": tail, "lines": [line.figures() for line in lines]})
+
+
+@app.command()
+def prefix_overhead(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    clients: Annotated[int, option("Load", "N", "Clients with tiny chats.", min=1)] = 64,
+    history: Annotated[int, option("Load", "N", "Turns of the conversation.", min=1)] = 300,
+    turns: Annotated[int, option("Load", "N", "Pairs of the cache on and off.", min=1)] = 3,
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
+) -> None:
+    """What the prefix cache costs traffic that gains little from it: on and off by turns."""
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from benchmarks.prefix_overhead import OverheadBench, compare
+    from benchmarks.tables import overhead_table
+
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"loading {model}") as status, OverheadBench(model, layout, compile=compile) as bench:
+        traffic = compare(bench, turns, clients, history, watch=status.update)
+    title = f"{model} on {platform.device_kind()}: the prefix cache on / off, medians of {turns} pairs"
+    console.print(overhead_table(title, traffic))
+    write_json(output, {"model": model, "traffic": [line.figures() for line in traffic]})
 
 
 @app.command()

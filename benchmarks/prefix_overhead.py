@@ -1,4 +1,4 @@
-"""`python -m benchmarks prefix --overhead`: what the prefix cache costs traffic that gains little from it.
+"""`python -m benchmarks prefix-overhead`: what the prefix cache costs traffic that gains little from it.
 
 Two kinds of traffic, each with the cache on and off by turns in one process. *clients*: many clients with tiny chats,
 each of its own words after a short system prompt that all share. *conversation*: one conversation of many short turns,

@@ -29,7 +29,7 @@ from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.thread import EngineThread
-from paceline.engine.warmup import Shapes, check_steps, warm_up
+from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
@@ -122,9 +122,9 @@ class Bench:
         traces = check_steps(self.model, grouping) and self.compile
         self.runner = Runner(self.model, grouping, traces=traces)
         if platform.device_kind() in DEVICES:  # a CPU compiles no kernels
-            shapes = Shapes(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
+            scope = WarmUpScope(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
             most = 0 if self.runner.drafter is None else MOST_DRAFTED
-            warm_up(self.runner, shapes, draft_lengths=grouping.buckets.draft_lengths(most))
+            warm_up(self.runner, scope, draft_lengths=grouping.buckets.draft_lengths(most))
         return EngineCore(self.runner, self.scheduler)
 
     def _load(self) -> LoadedModel:

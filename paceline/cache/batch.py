@@ -352,9 +352,9 @@ class Batch:
             self.evaluate()
         if self.kept is not None:
             self.kept = joined(self.kept, mx.zeros((1,), dtype=self.kept.dtype), at)
-        values = (self.lengths, self.deltas, self.active), (length, other.deltas[0], True), (0, 0, False)
-        for own, new_value, blank in zip(*values, strict=True):
-            own[at.row : at.row + (not at.added)] = [new_value, *[blank] * (at.added - 1)]  # type: ignore[index]
+        at.put(self.lengths, length, 0)
+        at.put(self.deltas, other.deltas[0], 0)
+        at.put(self.active, True, False)
         return at
 
     def _place(self, length: int) -> Placement:

@@ -1,6 +1,6 @@
 """The shapes that a GPU sees: everything is padded up to the next of a small set of sizes. One table. No MLX.
 
-On a GPU a shape that was not seen before costs 5 to 10 times a known one: kernels are chosen or compiled, attention
+On a GPU a shape that was not seen before costs many times a known one: kernels are chosen or compiled, attention
 is planned, steps are traced. Real traffic is nothing but new shapes: prompts of any length, sequences that come and go.
 So sizes are rounded up to buckets, and what does not fill its bucket is padding that changes nothing: rows without a
 sequence, and tokens that are never committed. On a CPU padding costs arithmetic, and shapes are exact.

@@ -11,6 +11,7 @@ never disagree. Slot j of a row holds the token at position `starts[row] + j`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from paceline.cache.shape_buckets import EXACT, ShapeBuckets
 
@@ -97,6 +98,10 @@ class Placement:
     row: int
     group: int | None
     added: int = 1
+
+    def put(self, values: list[Any], new: Any, blank: Any) -> None:
+        """Put `new` at the row's place into a list by row, and `blank` at that of padding."""
+        values[self.row : self.row + (0 if self.added else 1)] = [new, *[blank] * (self.added - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Where the prefill of a prompt stores checkpoints: plain numbers, no MLX.
 
-A checkpoint costs as much as prefilling a few tokens (`python -m benchmarks prefix --overhead`), and most are never
+A checkpoint costs as much as prefilling a few tokens (`python -m benchmarks prefix-overhead`), and most are never
 used. So short prompts leave none, and turn ends close together share one.
 """
 

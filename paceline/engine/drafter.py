@@ -117,7 +117,7 @@ class Drafter:
         old = self.pending
         width = old.tokens.shape[1]
         known = list(_known(old.counts))
-        known[at.row : at.row + (not at.added)] = [count, *[0] * (at.added - 1)]
+        at.put(known, count, 0)
         tokens = joined(old.tokens, mx.pad(token, [(0, 0), (0, width - 1)]), at)
         self.pending = PendingPairs(
             tokens, joined(old.hidden, mx.pad(hidden, [(0, 0), (0, width - 1), (0, 0)]), at), known

@@ -59,23 +59,27 @@ class Forward:
         checkpoints: tuple[int, ...] = (),
         traced: bool = True,
     ) -> Pass:
-        self._meet(batch, width, tentative)
+        shape = self._meet(batch, width, tentative)
         if self.traces and traced and positions is None and not checkpoints:
-            self.steady = self.is_traced(batch, width, tentative=tentative)
+            self.steady = self._has_trace(batch, shape)
             if not _filled(batch) and self._shapes is not None:
                 allocate(batch, self._shapes)
-            if self.steady or self._is_due(batch, width, tentative):
+            if self.steady or self._is_due(batch, shape):
                 return self._run(batch, width, inputs, tentative, valid)
         batch.begin(width, positions, tentative=tentative, valid=valid, checkpoints=checkpoints)
         outputs = self._function(inputs, batch)
         return outputs, partial(self._close_plain, batch)
 
-    def _meet(self, batch: Batch, width: int, tentative: bool) -> None:
+    def _meet(self, batch: Batch, width: int, tentative: bool) -> Any:
+        """Make room for the step; returns its shape."""
         batch.reserve(width)
         shape = (width, tentative, *_shape(batch))
         if shape not in self._met:
+            if len(self._met) >= MOST_SHAPES:
+                self._met.clear()
             self._met.add(shape)
             self.new_shapes += 1
+        return shape
 
     def _close_plain(self, batch: Batch) -> None:
         batch.close()
@@ -87,10 +91,12 @@ class Forward:
         if not self.traces:
             return False
         batch.reserve(width)
-        return (width, tentative, *_shape(batch)) in self._known and (_filled(batch) or self._shapes is not None)
+        return self._has_trace(batch, (width, tentative, *_shape(batch)))
 
-    def _is_due(self, batch: Batch, width: int, tentative: bool) -> bool:
-        shape = (width, tentative, *_shape(batch))
+    def _has_trace(self, batch: Batch, shape: Any) -> bool:
+        return shape in self._known and (_filled(batch) or self._shapes is not None)
+
+    def _is_due(self, batch: Batch, shape: Any) -> bool:
         if len(self._seen) >= MOST_SHAPES:
             self._seen.clear()
         self._seen[shape] = self._seen.get(shape, 0) + 1

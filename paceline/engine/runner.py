@@ -281,7 +281,7 @@ class Runner(PromptRunner):
             at = self.batch.join(batch)
             if at.group is not None:
                 seq.computed.group = self._group_of(self.batch, at.group)
-            self.rows[at.row : at.row + (not at.added)] = [seq, *[None] * (at.added - 1)]
+            at.put(self.rows, seq, None)
             self.tokens = joined(self.tokens, first, at)
         if self.drafter is not None:
             self.drafter.join(seq, at)

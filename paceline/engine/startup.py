@@ -34,7 +34,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.speculation_policy import SpeculationPolicy
-from paceline.engine.warmup import Shapes, check_steps, warm_up
+from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.host_memory import RequestMemory
 from paceline.models import check
@@ -210,8 +210,8 @@ class Startup:
         buckets = runner.grouping.buckets
         draft_lengths = list(buckets.draft_lengths(drafts)) if buckets.drafts else sorted({0, min(drafts, 1), drafts})
         scorer = None if sparse is None else sparse.draft
-        shapes = Shapes(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
-        seconds = warm_up(runner, shapes, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)
+        scope = WarmUpScope(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
+        seconds = warm_up(runner, scope, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)
         log.info("warmed up every kind of step in %.0f s", seconds)
 
     def _fits(self, seqs: int, tokens: int) -> bool:

@@ -72,7 +72,7 @@ class AnyToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class WarmUpScope:
     """Which buckets are warmed up: those up to so many sequences, and so many prompt tokens a step, that fit."""
 
     max_num_seqs: int
@@ -82,7 +82,7 @@ class Shapes:
 
 def warm_up(
     runner: Runner,
-    shapes: Shapes | None = None,
+    scope: WarmUpScope | None = None,
     *,
     draft_lengths: Collection[int] = (0,),
     draft: Draft | None = None,
@@ -94,8 +94,8 @@ def warm_up(
     try:
         warm = _WarmUp(runner, draft)
         warm.run(list(draft_lengths))
-        if shapes is not None and runner.grouping.buckets.rows:
-            warm.buckets(shapes, list(draft_lengths), progress or _quiet)
+        if scope is not None and runner.grouping.buckets.rows:
+            warm.buckets(scope, list(draft_lengths), progress or _quiet)
     except StartAbandoned:
         raise
     except Exception as error:  # noqa: BLE001  no request waits yet
@@ -128,7 +128,7 @@ class _WarmUp:
         if len(batch) > 1:
             self.batch(0, batch)
 
-    def buckets(self, shapes: Shapes, draft_lengths: list[int], progress: Progress) -> None:
+    def buckets(self, scope: WarmUpScope, draft_lengths: list[int], progress: Progress) -> None:
         """Every size of prefill pass and of decoding batch; buffers in their smallest size. After that no kernel is
         compiled: a shape that is new is only traced, once, which takes about a tenth of a second."""
         runner, buckets = self.runner, self.runner.grouping.buckets
@@ -136,14 +136,14 @@ class _WarmUp:
             (count, width)
             for width in buckets.widths
             for count in buckets.prompts
-            if count * width <= shapes.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
+            if count * width <= scope.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
         ]
-        sizes = [size for size in buckets.rows if size <= max(shapes.max_num_seqs, 1) and shapes.fits(size, SHORT)]
+        sizes = [size for size in buckets.rows if size <= max(scope.max_num_seqs, 1) and scope.fits(size, SHORT)]
         total = len(passes) + len(sizes)
         self.products()
         for done, (count, width) in enumerate(passes):
             progress("warming up", done, total)
-            if shapes.fits(count, width):
+            if scope.fits(count, width):
                 self.together([self.seq(width + 1) for _ in range(count)])
         inside: list[Sequence] = []
         for done, size in enumerate(sizes):

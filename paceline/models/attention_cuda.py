@@ -70,52 +70,9 @@ def attention(
     Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
     All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes.
     """
-    group, width, dim = queries.shape[1] // keys.shape[1], queries.shape[2], queries.shape[3]
-    return run(choose(dim, group * width), queries, keys, values, ends, scale, window=window, sinks=sinks)
-
-
-def choose(dim: int, count: int) -> Tiles:
-    """The tiles for `count` queries that share the keys of a head."""
-    wide = dim == 256  # large tiles would leave room for one block only
-    if count <= 16:
-        return Tiles(1, 2, 1, 32, 2) if wide else Tiles(1, 4, 1, 64, 2)
-    if count <= 32:
-        return Tiles(2, 2, 1, 32 if wide else 64, 2)
-    if count <= 64:
-        return Tiles(4, 1, 1, 32 if wide else 64, 2)
-    if wide:
-        return Tiles(4, 1, 1, 64, 1)
-    return Tiles(4, 1, 2, 32 if dim == 128 else 64, 2)  # 64 keys of 128 numbers spill registers
-
-
-def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[int, int]:
-    """Into how many splits the keys go, and the fewest keys that make a split.
-
-    `blocks` is how many there are without splits, `count` the queries that share keys, and `result_bytes` what each
-    split writes.
-    """
-    if count > FEW:
-        splits, least = 2 * MULTIPROCESSORS // blocks, 256
-    else:  # one long row among short ones should not be left to a few blocks
-        splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
-        least = 128 * min(max(blocks // 64, 1), 8)
-    return max(min(splits, MOST_SPLITS, -(-capacity // least), MOST_BYTES // result_bytes), 1), least
-
-
-def run(
-    tiles: Tiles,
-    queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
-    ends: mx.array,
-    scale: float,
-    *,
-    window: int | None = None,
-    sinks: mx.array | None = None,
-) -> mx.array:
-    """`attention` with tiles of this form."""
     (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, keys.shape[1:3]
     count = q_heads // kv_heads * width
+    tiles = choose(dim, count)
     blocks = rows * kv_heads * -(-count // tiles.queries)
     shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
     splits, least = divide(blocks, count, capacity, 4 * dim * entries)
@@ -150,6 +107,34 @@ def run(
             output_dtypes=[queries.dtype],
         )
     return out.transpose(0, 2, 1, 3)
+
+
+def choose(dim: int, count: int) -> Tiles:
+    """The tiles for `count` queries that share the keys of a head."""
+    wide = dim == 256  # large tiles would leave room for one block only
+    if count <= 16:
+        return Tiles(1, 2, 1, 32, 2) if wide else Tiles(1, 4, 1, 64, 2)
+    if count <= 32:
+        return Tiles(2, 2, 1, 32 if wide else 64, 2)
+    if count <= 64:
+        return Tiles(4, 1, 1, 32 if wide else 64, 2)
+    if wide:
+        return Tiles(4, 1, 1, 64, 1)
+    return Tiles(4, 1, 2, 32 if dim == 128 else 64, 2)  # 64 keys of 128 numbers spill registers
+
+
+def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[int, int]:
+    """Into how many splits the keys go, and the fewest keys that make a split.
+
+    `blocks` is how many there are without splits, `count` the queries that share keys, and `result_bytes` what each
+    split writes.
+    """
+    if count > FEW:
+        splits, least = 2 * MULTIPROCESSORS // blocks, 256
+    else:  # one long row among short ones should not be left to a few blocks
+        splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
+        least = 128 * min(max(blocks // 64, 1), 8)
+    return max(min(splits, MOST_SPLITS, -(-capacity // least), MOST_BYTES // result_bytes), 1), least
 
 
 @lru_cache(maxsize=1024)

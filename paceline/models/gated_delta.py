@@ -66,7 +66,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
             else:
                 decay = log_decay(self.A_log, a, self.dt_bias)
                 tokens = (queries, keys, values, decay, mx.sigmoid(b))
-                out, cache[1], states = chunked_at(checkpoints, *tokens, state, valid)
+                out, cache[1], states = chunked(*tokens, state, valid, checkpoints)
                 for count, inside in zip(checkpoints, states, strict=True):
                     last = mx.arange(count, count + self.conv_kernel_size - 1)
                     cache.record(count, [mx.take(window, last, axis=1), inside])  # `take` copies, a slice might not
@@ -178,25 +178,11 @@ def chunked(
     beta: mx.array,
     state: mx.array,
     valid: mx.array | None = None,
-) -> tuple[mx.array, mx.array]:
+    checkpoints: tuple[int, ...] = (),
+) -> tuple[mx.array, mx.array, list[mx.array]]:
     """All tokens of a chunk at once. Shapes (rows, tokens, heads, dim); decay is a logarithm; state (rows, heads,
     value dim, key dim) in float32. Only the first `valid[i]` tokens of row i change its state. Returns outputs in
-    float32 and the new state."""
-    out, state, _ = chunked_at((), queries, keys, values, decay, beta, state, valid)
-    return out, state
-
-
-def chunked_at(
-    checkpoints: tuple[int, ...],
-    queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
-    decay: mx.array,
-    beta: mx.array,
-    state: mx.array,
-    valid: mx.array | None = None,
-) -> tuple[mx.array, mx.array, list[mx.array]]:
-    """As `chunked`, and the states after these numbers of tokens. They change nothing in the outputs."""
+    float32, the new state, and the states after these numbers of `checkpoints` tokens."""
     tokens = queries.shape[1]
     if valid is not None:
         real = (mx.arange(tokens) < valid[:, None])[..., None]

@@ -50,8 +50,8 @@ def test_both_kinds_of_traffic_run_with_the_cache_on_and_off(tiny: Tiny) -> None
 
 def test_the_command_prints_a_table_and_writes_json(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    arguments = ["--overhead", "--turns", "1", "--clients", "2", "--history", "8", "--json", "-"]
-    result = CliRunner().invoke(app, ["prefix", str(tiny("hybrid")), *arguments])
+    arguments = ["--turns", "1", "--clients", "2", "--history", "8", "--json", "-"]
+    result = CliRunner().invoke(app, ["prefix-overhead", str(tiny("hybrid")), *arguments])
     assert result.exit_code == 0, result.output
     first, second = json.loads(result.stdout)["traffic"]
     assert (first["traffic"], second["unit"]) == ("2 clients, tiny chats", "tokens")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paceline.cache import memory_model, slot_plan
 from paceline.cache.disk import Disk
 from paceline.cache.disk_files import Entry
 from tests.cache.disks import LIMIT, MODEL, floats, stored
@@ -36,3 +37,14 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stored(disk, name, parent, floats(40, name), stop=8)
     disk.close()
     return folder
+
+
+@pytest.fixture(scope="module")
+def small_steps() -> Iterator[None]:
+    """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slot_plan, "STEP", 4)
+        patch.setattr(slot_plan, "MARGIN", 2)
+        patch.setattr(memory_model, "MARGIN", 2)
+        patch.setattr(slot_plan, "SMALL", 6)
+        yield

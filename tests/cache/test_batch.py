@@ -7,7 +7,7 @@ which tokens are folded one by one; it must be that of the tokens that were kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import kv_snapshot, slot_plan
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.layers import StateCache, UnsupportedUse
 from paceline.cache.slot_plan import PADDED, ROWS, SIMILAR, Grouping, Placement
 from tests.cache.world import BUCKETS, DEFERS, EVERY_LAYOUT, FOLDABLE, FULL, MODELS, World, grouping
 from tests.lengths import examples
 
-
-@pytest.fixture(autouse=True, scope="module")
-def small_steps() -> Iterator[None]:
-    """Buffers that grow by four slots and groups of rows up to six tokens, so that short scripts meet every border."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_plan, "STEP", 4)
-        patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(slot_plan, "SMALL", 6)
-        yield
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 JOIN = st.tuples(st.just("join"), st.lists(st.integers(1, 9), max_size=3), st.integers(-3, 3))

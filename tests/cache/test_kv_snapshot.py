@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -12,22 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import kv_snapshot, slot_plan
+from paceline.cache import kv_snapshot
 from paceline.cache.batch import Batch
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.layers import UnsupportedUse
 from paceline.cache.slot_plan import LAYOUTS
 from tests.cache.world import EVERY_LAYOUT, FOLDABLE, FULL, MODELS, STATE, Person, World, grouping, vectors
 
-
-@pytest.fixture(autouse=True, scope="module")
-def small_steps() -> Iterator[None]:
-    """As in test_batch: short scripts meet every border."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_plan, "STEP", 4)
-        patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(slot_plan, "SMALL", 6)
-        yield
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import memory_model as module
-from paceline.cache import slot_plan
 from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.shape_buckets import GPU
@@ -131,17 +128,6 @@ def test_padding_rows_are_paid_for() -> None:
     assert padded.batch([10, 1100]) == 2 * (5 + 10 * 1536)
     assert padded.step(5, 2) == 8 * 2 * 3
     assert padded.batch([]) == padded.step(0, 1) == 0
-
-
-@pytest.fixture(scope="module")
-def small_steps() -> Iterator[None]:
-    """As in test_batch: short scripts meet every border."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_plan, "STEP", 4)
-        patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(module, "MARGIN", 2)
-        patch.setattr(slot_plan, "SMALL", 6)
-        yield
 
 
 def priced(world: World) -> MemoryModel:

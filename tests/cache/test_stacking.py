@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache import slot_plan, stacking
+from paceline.cache import stacking
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import AttentionCache, StateCache
 from tests.cache.world import MODELS, Person, World, grouping
@@ -21,14 +21,7 @@ from tests.lengths import examples
 PADDABLE = [name for name, plans in MODELS.items() if grouping("padded+buckets", plans).buckets.widths]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small_steps() -> Iterator[None]:
-    """As in test_batch: short scripts meet every border."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_plan, "STEP", 4)
-        patch.setattr(slot_plan, "MARGIN", 2)
-        patch.setattr(slot_plan, "SMALL", 6)
-        yield
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 def worlds(plans: Sequence[LayerPlan], pasts: Sequence[Sequence[int]], layout: str = "padded+buckets") -> list[World]:

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.slot_plan import PADDED, Grouping
-from paceline.engine.warmup import TURNS, Shapes, check_steps, warm_up
+from paceline.engine.warmup import TURNS, WarmUpScope, check_steps, warm_up
 from paceline.models import check, loader
 from paceline.models.adapter import Adapted
 from paceline.models.loader import load
@@ -54,9 +54,9 @@ def test_every_bucket_is_met_before_the_first_request(tiny: Tiny, caplog: pytest
     folder = tiny("hybrid", **LISTENING)
     stepper = Stepper(folder, "padded+buckets", chunk=128, traces=True)
     runner, told = stepper.runner, list[tuple[int, int]]()
-    shapes = Shapes(8, 128, lambda seqs, tokens: seqs * tokens <= 2048)
+    scope = WarmUpScope(8, 128, lambda seqs, tokens: seqs * tokens <= 2048)
     with caplog.at_level(logging.WARNING, "paceline"):
-        warm_up(runner, shapes, draft_lengths=(0, 1, 3), progress=lambda what, done, total: told.append((done, total)))
+        warm_up(runner, scope, draft_lengths=(0, 1, 3), progress=lambda what, done, total: told.append((done, total)))
     assert not caplog.records
     assert runner.batch is None and runner.seqs == []
     assert told[0][0] == 0 and told[-1][0] == told[-1][1] and [done for done, _ in told] == sorted(dict(told))

@@ -16,7 +16,7 @@ from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import StateCache
 from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
-from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, chunked_at, folded, log_decay, tried
+from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
 from paceline.types import MOST_DRAFTED
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
@@ -72,7 +72,7 @@ def test_every_length_up_to_a_hundred_equals_the_loop_over_tokens() -> None:
     for token in range(100):
         states.append(one_by_one(cut(given, token, token + 1), states[-1])[1])
     for length in range(1, 101):
-        out, after = chunked(*cut(given, 0, length), before)
+        out, after, _ = chunked(*cut(given, 0, length), before)
         assert out.shape == expected[:, :length].shape
         assert far(out, expected[:, :length]) < 1e-5, f"{length} tokens"
         assert far(after, states[length]) < 1e-5, f"the state after {length} tokens"
@@ -84,7 +84,7 @@ def test_a_state_carried_from_chunk_to_chunk_equals_one_pass(size: int) -> None:
     expected, last = one_by_one(given, before)
     outputs, running = [], before
     for start in range(0, 97, size):
-        out, running = chunked(*cut(given, start, min(start + size, 97)), running)
+        out, running, _ = chunked(*cut(given, start, min(start + size, 97)), running)
         outputs.append(out)
     assert far(mx.concatenate(outputs, axis=1), expected) < 1e-5
     assert far(running, last) < 1e-5
@@ -105,7 +105,7 @@ def test_repeated_keys_written_in_full_stay_finite_and_right(keys: str) -> None:
     }[keys]
     given = (queries, repeated, values, decay * 1e-4, mx.full((ROW_COUNT, tokens, VALUE_HEADS), 1 - 1e-6))
     expected, last = one_by_one(given, state())
-    out, after = chunked(*given, state())
+    out, after, _ = chunked(*given, state())
     assert np.isfinite(np.array(out)).all() and np.isfinite(np.array(after)).all()
     assert far(out, expected) < 1e-4
     assert far(after, last) < 1e-4
@@ -115,7 +115,7 @@ def test_a_decay_that_forgets_everything_underflows_to_zero_and_not_to_nan() -> 
     queries, keys, values, decay, beta = inputs(70, seed=3)
     given = (queries, keys, values, mx.full(decay.shape, -60.0), beta)
     expected, last = one_by_one(given, state())
-    out, after = chunked(*given, state())
+    out, after, _ = chunked(*given, state())
     assert far(out, expected) < 1e-5
     assert far(after, last) < 1e-5
 
@@ -123,7 +123,7 @@ def test_a_decay_that_forgets_everything_underflows_to_zero_and_not_to_nan() -> 
 def test_bfloat16_inputs_stay_within_their_own_rounding() -> None:
     given = inputs(80, seed=4, dtype=mx.bfloat16)
     expected, last = one_by_one(given, state())
-    out, after = chunked(*given, state())
+    out, after, _ = chunked(*given, state())
     assert expected.dtype == mx.bfloat16 and out.dtype == after.dtype == mx.float32
     assert far(out, expected) < 0.01 * far(expected, mx.zeros_like(expected))
     assert far(after, last) < 1e-4  # the state is float32 on both sides, from the same rounded inputs
@@ -206,7 +206,7 @@ def test_with_any_other_cache_the_layer_is_mlx_lms_own(
     def not_here(*arguments: Any) -> Any:
         raise AssertionError("the chunked form ran")
 
-    monkeypatch.setattr(gated_delta, "chunked_at", not_here)
+    monkeypatch.setattr(gated_delta, "chunked", not_here)
     hidden = mx.array(np.random.default_rng(8).standard_normal((1, 9, 32)).astype(np.float32))
     assert far(ours(hidden, None, ArraysCache(size=2)), theirs(hidden, None, ArraysCache(size=2))) == 0
     assert far(ours(hidden), theirs(hidden)) == 0
@@ -216,13 +216,13 @@ def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatc
     from tests.engine.stepper import Stepper
 
     widths: list[int] = []
-    plain = gated_delta.chunked_at
+    plain = gated_delta.chunked
 
-    def seen(checkpoints: tuple[int, ...], queries: mx.array, *others: mx.array) -> Any:
+    def seen(queries: mx.array, *others: Any) -> Any:
         widths.append(queries.shape[1])
-        return plain(checkpoints, queries, *others)
+        return plain(queries, *others)
 
-    monkeypatch.setattr(gated_delta, "chunked_at", seen)
+    monkeypatch.setattr(gated_delta, "chunked", seen)
     monkeypatch.setattr(mx.metal, "is_available", lambda: False)
     stepper = Stepper(hybrid, chunk=20)
     stepper.greedy("row", range(40), 2)
@@ -233,8 +233,8 @@ def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatc
 def test_the_state_after_any_token_of_a_prompt_is_that_of_a_prompt_that_ends_there() -> None:
     given = inputs(3 * CHUNK + 5)
     checkpoints = (1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 4)
-    out, after, states = chunked_at(checkpoints, *given, state())
-    plain, plainly = chunked(*given, state())
+    out, after, states = chunked(*given, state(), checkpoints=checkpoints)
+    plain, plainly, _ = chunked(*given, state())
     assert (far(out, plain), far(after, plainly)) == (0, 0)
     for tokens, inside in zip(checkpoints, states, strict=True):
         _, ended = one_by_one(tuple(part[:, :tokens] for part in given), state())  # type: ignore[arg-type]
@@ -392,14 +392,14 @@ def test_a_speculative_step_that_breaks_before_it_counts_changes_nothing_and_can
 @pytest.mark.parametrize("counts", [[0, 1], [31, 32], [33, 70], [70, 64]])
 def test_padding_changes_neither_a_rows_outputs_nor_its_state(counts: list[int]) -> None:
     given, before = inputs(70, seed=5), state()
-    out, after = chunked(*given, before, mx.array(counts, dtype=mx.int32))
+    out, after, _ = chunked(*given, before, mx.array(counts, dtype=mx.int32))
     assert np.isfinite(np.array(out)).all()
     for row, count in enumerate(counts):
         mine = tuple(part[row : row + 1] for part in given)
         if count == 0:
             assert mx.array_equal(after[row], before[row])
             continue
-        expected, last = chunked(*cut(mine, 0, count), before[row : row + 1])  # type: ignore[arg-type]
+        expected, last, _ = chunked(*cut(mine, 0, count), before[row : row + 1])  # type: ignore[arg-type]
         np.testing.assert_allclose(np.array(out[row, :count]), np.array(expected[0]), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(np.array(after[row]), np.array(last[0]), rtol=1e-6, atol=1e-6)
 

@@ -58,7 +58,7 @@ def plain(
         out, after = gated_delta_update(queries, keys, values, *gates, memory.state)
     else:
         decay = log_decay(module.A_log, tokens.a, module.dt_bias)
-        out, after = chunked(queries, keys, values, decay, mx.sigmoid(tokens.b), memory.state, valid)
+        out, after, _ = chunked(queries, keys, values, decay, mx.sigmoid(tokens.b), memory.state, valid)
     return out, Memory(module._ended(stream, valid), after)
 
 
