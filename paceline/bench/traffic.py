@@ -168,7 +168,8 @@ def window_of(
 ) -> Window:
     """The figures of what happened from `start` to `end`; `fixed`: the rate of equal sequences, if it is known."""
     tokens = sum(start <= moment < end for request in requests for moment in request.times)
-    gaps = [after - before for request in requests for before, after in pairwise(request.times) if start <= after < end]
+    pairs = [pair for request in requests for pair in pairwise(request.times)]
+    gaps = [after - before for before, after in pairs if start <= after < end]
     sent = [request for request in requests if start <= request.sent < end and request.times]
     seconds: dict[str, float] = defaultdict(float)
     for moment, kind, took in steps:
@@ -180,7 +181,8 @@ def window_of(
         share_of_fixed=rate / fixed if fixed else 0.0,
         ttft_s=Distribution.of(request.times[0] - request.sent for request in sent),
         inter_token_s=Distribution.of(gaps),
-        longest_gap_s=max(gaps, default=0.0),
+        # One that is still open at the end counts here too: it may be the stall of this window.
+        longest_gap_s=max((after - before for before, after in pairs if before < end and after >= start), default=0.0),
         requests=len(sent),
         step_seconds={kind: round(took, 3) for kind, took in sorted(seconds.items())},
     )

@@ -53,6 +53,12 @@ def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> N
     assert window.longest_gap_s == 1.5 and window.step_seconds == {"decode, known shape": 0.25}
 
 
+def test_a_gap_over_the_end_of_a_window_is_not_lost() -> None:
+    stalled = Request(0.0, 10, [0.5, 1.0, 9.0, 9.1])
+    windows = [window_of([stalled], [], start, start + 2.0, fixed=None) for start in (0.0, 2.0, 10.0)]
+    assert [window.longest_gap_s for window in windows] == [8.0, 8.0, 0.0]
+
+
 def test_the_pause_before_a_step_is_nobodys() -> None:
     class Core:
         in_flight = None
