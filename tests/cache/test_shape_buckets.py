@@ -94,3 +94,8 @@ def test_the_gpus_sizes_rise_and_begin_with_one_row_and_one_prompt() -> None:
     for sizes in (GPU.rows, GPU.widths, GPU.prompts):
         assert list(sizes) == sorted(set(sizes))
     assert GPU.rows[0] == GPU.prompts[0] == 1  # a new group has one row, and a long prompt a pass of its own
+
+
+def test_a_draft_takes_the_next_length_and_none_stays_none() -> None:
+    assert [GPU.draft_length(length) for length in (0, 1, 2, 3, 4, 5, 6, 8)] == [0, 1, 2, 3, 5, 5, 8, 8]
+    assert [EXACT.draft_length(length) for length in (0, 4)] == [0, 4]
