@@ -236,7 +236,10 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
     ("arguments", "line"),
     [
         (["serve", "--prot", "1"], "there is no option --prot; did you mean --port?"),
-        (["serve", "--max-model-len", "1"], "there is no option --max-model-len; did you mean --context-length?"),
+        (
+            ["serve", "--gpu-memory-utilization", "1"],
+            "there is no option --gpu-memory-utilization; did you mean --memory-limit-gb?",
+        ),
         (["chat", "--modle", "X"], "there is no option --modle; did you mean --model?"),
         (["serve", "--frob"], "there is no option --frob; paceline serve --help lists them"),
         (["--frob"], "there is no option --frob; paceline --help lists them"),
@@ -311,7 +314,7 @@ def test_a_vllm_mlx_command_line_works_and_the_log_says_what_became_of_its_flags
         result = invoke("serve", "folder", "--continuous-batching", "--enable-mtp", "--mllm", "--port", "1")
     assert result.exit_code == 0, result.output
     assert started == [Settings(model="folder", port=1)]
-    assert f"--continuous-batching --enable-mtp --mllm: {cli.ACCEPTED}" in caplog.messages
+    assert f"--continuous-batching, --enable-mtp, --mllm: {cli.ACCEPTED}" in caplog.messages
 
 
 def test_the_blas_is_loaded_before_anything_else_and_the_log_is_set_up_to_say_so(
