@@ -147,9 +147,9 @@ PANELS = _panels()
 def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command MODEL, --config and a flag for every setting of these panels.
 
-    The command gets the loaded `Settings` first, then what was given of other servers' switches that it needs not, and
-    its own options after. Flags other than switches reach
-    `Settings.load` as text, so that flags, file and variables are checked in one place and complain in one way.
+    The command gets the loaded `Settings` first, then the switches of other servers that were given without need,
+    and its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables
+    are checked in one place and complain in one way.
     """
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
@@ -201,7 +201,7 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     setting = Settings.model_fields[field]
     metavar = PANELS[panel][field]
     switch = setting.annotation is bool
-    repeatable = get_origin(setting.annotation) is tuple
+    repeatable = tuple in map(get_origin, (setting.annotation, *get_args(setting.annotation)))
     default = setting.default
     if default is None and "Default:" not in (setting.description or ""):
         default = next((word for word in ("auto", "none") if word in metavar), None)
@@ -209,7 +209,7 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
         default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
     notes = [" | ".join(choices)] if choices else []
-    notes += [f"default: {default}"] if default not in (None, ()) else []
+    notes += [f"default: {default}"] if default not in (None, (), {}) else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
     info = typer.Option(
         f"{flag_name(field)}/{flag_name(f'no_{field}')}" if switch else flag_name(field),

@@ -136,7 +136,7 @@ ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], Befo
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
-ServedNames = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_tuple)]
+ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a tuple, once it is checked
 GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
 Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]
@@ -397,9 +397,13 @@ class Settings(BaseModel):
         return cls.model_validate(over(from_flags(cls, flags), given))
 
     @property
+    def served_names(self) -> tuple[str, ...]:
+        return tuple(self.served_model_name)
+
+    @property
     def served_name(self) -> str | None:
         """The name that answers and metrics show, if one is set."""
-        return self.served_model_name[0] if self.served_model_name else None
+        return next(iter(self.served_names), None)
 
     @model_validator(mode="after")
     def _check_combinations(self, info: ValidationInfo) -> Self:

@@ -34,7 +34,7 @@ class AppState:
     @property
     def model_names(self) -> tuple[str, ...]:
         """All names that it is served by, the one that clients see first."""
-        return self.settings.served_model_name or (self.backend.model_name,)
+        return self.settings.served_names or (self.backend.model_name,)
 
     def check_ready(self) -> None:
         if self.backend.failure is not None:
