@@ -148,8 +148,8 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
     """Give a command MODEL, --config and a flag for every setting of these panels.
 
     The command gets the loaded `Settings` first, then the switches of other servers that were given without need, and
-    its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables are
-    checked in one place and complain in one way.
+    its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables
+    are checked in one place and complain in one way.
     """
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
