@@ -93,9 +93,22 @@ TOOL_PARSERS = {  # vLLM's names of what has another one here
     "llama": "llama3_json",
     "minimax_m2": "minimax",
     "openai": "gpt_oss",
+    "harmony": "gpt_oss",
     "pythonic": "llama3_pythonic",
     "qwen3_xml": "qwen3_coder",
 }
+
+
+REASONING_PARSERS = {
+    **dict.fromkeys(("deepseek_v3", "glm4", "glm45", "kimi_k2", "minimax_m2", "olmo3"), "think"),
+    **dict.fromkeys(("openai_gptoss", "harmony"), "gpt_oss"),
+    "gemma4": "gemma",
+}
+
+
+def reasoning_parser(value: object) -> object:
+    """The setting has the same name everywhere; some of its values have another one."""
+    return REASONING_PARSERS.get(value, value) if isinstance(value, str) else value
 
 
 def _renamed(names: Mapping[str, str]) -> Convert:

@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError
 from paceline import generation_config as generation
 from paceline.errors import SettingsError as SettingsError
 from paceline.setting_aliases import over
+from paceline.setting_aliases import reasoning_parser as _reasoning_parser
 from paceline.setting_sources import ONE_SOURCE, from_env, from_flags, from_toml
 from paceline.setting_sources import flag_name as flag_name
 from paceline.setting_sources import variable_name as variable_name
@@ -237,7 +238,7 @@ class Settings(BaseModel):
     tool_parser: str = setting(
         "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
     )
-    reasoning_parser: str = setting(
+    reasoning_parser: Annotated[str, BeforeValidator(_reasoning_parser)] = setting(
         "NAME", "auto", "How the model marks its reasoning: auto (from its template), none, or a name."
     )
     chat_template: Folder = setting("FILE", None, "A Jinja file to use instead of the model's own chat template.")

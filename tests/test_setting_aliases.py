@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from paceline import cli
 from paceline.conversation.parsing.formats import check_parsers
-from paceline.setting_aliases import ALIASES, TOOL_PARSERS, UNNEEDED
+from paceline.setting_aliases import ALIASES, REASONING_PARSERS, TOOL_PARSERS, UNNEEDED
 from paceline.settings import Settings, SettingsError, flag_name, variable_name
 
 DOCS = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -100,6 +100,9 @@ def test_origins_are_repeated_flags_or_a_json_list(given: list[str]) -> None:
 def test_vllms_names_of_parsers_are_parsers_here() -> None:
     for name in TOOL_PARSERS.values():
         check_parsers(name, "auto")
+    for theirs, ours in REASONING_PARSERS.items():
+        check_parsers("auto", ours)
+        assert Settings.load({"reasoning_parser": theirs}, None, {}).reasoning_parser == ours
 
 
 @pytest.mark.parametrize(
