@@ -19,30 +19,28 @@ from typer.core import TyperGroup
 from paceline import __version__, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
+from paceline.command_line import SettingsCommand
 from paceline.errors import EngineFailed, PacelineError, SettingsError
-from paceline.settings import ALIASES, Settings, flag_name
+from paceline.setting_aliases import ALIASES, UNNEEDED
+from paceline.setting_sources import unneeded
+from paceline.settings import Settings, flag_name
 
 logger = logging.getLogger("paceline")
 
-ACCEPTED = "accepted for vllm-mlx command lines; Paceline needs no flag for this"
-VLLM_MLX_FLAGS = ("--continuous-batching", "--enable-mtp", "--mllm")
-VLLM_MLX: Mapping[str, Any] = {"help": ACCEPTED.capitalize() + ".", "rich_help_panel": "From vllm-mlx"}
-ELSEWHERE: Mapping[str, str] = {  # what the options of other servers are called here
-    "--max-model-len": "--context-length",
-    "--ctx-size": "--context-length",
-    "--max-num-batched-tokens": "--prefill-chunk",
-    "--tool-call-parser": "--tool-parser",
-    "--enable-prefix-caching": "--prefix-cache",
-    "--num-speculative-tokens": "--speculation",
-    "--alias": "--served-model-name",
-    "--allowed-origins": "--cors-origin",
+ACCEPTED = "accepted for command lines of other servers; Paceline needs no flag for this"
+ELSEWHERE: Mapping[str, str] = {  # what is nearest to options of other servers that mean something else
+    "--gpu-memory-utilization": "--memory-limit-gb",
+    "--limit-mm-per-prompt": "--max-images",
+    "--cache-memory-percent": "--cache-memory-gb",
 }
+OTHERS = tuple(map(flag_name, (*ALIASES, *UNNEEDED)))  # flags of other servers
 # click's, or that of the copy which newer releases of Typer carry
 USAGE_ERROR = cast(type[Exception], typer.BadParameter.__bases__[0])
 SETTINGS_HELP = (
     "Every flag is also a key of the --config file and a variable: --max-num-seqs 8, max_num_seqs = 8, "
     "PACELINE_MAX_NUM_SEQS=8. A flag beats the file, the file beats the variable. A flag that may be repeated is a "
-    "list in the file, and commas separate its values in the variable."
+    "list in the file, and commas separate its values in the variable. Many flags of vLLM and vllm-mlx "
+    "are taken too: docs/cli.md lists them."
 )
 
 
@@ -80,7 +78,7 @@ def _usage(error: Any) -> str:
         message = error.format_message().rstrip(".")
         return message if message.endswith("?") else f"{message}; see {path} --help"
     options = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
-    options = [name for name in options if name not in VLLM_MLX_FLAGS]
+    options = [name for name in options if name not in OTHERS]
     name = error.option_name
     meant = ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, options, n=1, cutoff=0.65)), None)
     hint = f"did you mean {meant}?" if meant in options else f"{path} --help lists them"
@@ -149,13 +147,16 @@ PANELS = _panels()
 def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command MODEL, --config and a flag for every setting of these panels.
 
-    The command gets the loaded `Settings` first and its own options after. Flags other than switches reach
-    `Settings.load` as text, so that flags, file and variables are checked in one place and complain in one way.
+    The command gets the loaded `Settings` first, then the switches of other servers that were given without need, and
+    its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables
+    are checked in one place and complain in one way.
     """
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
+        taken = {parameter.name for parameter in own}
+        aliases = [name for name, alias in ALIASES.items() if alias.setting in flags and name not in taken]
 
         def run(**given: Any) -> None:
             values = {field: given.pop(field) for field in ("model", *flags)}
@@ -163,10 +164,14 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
             if named is not None and values["model"] not in (None, named):
                 raise SettingsError(f"--model {named} and MODEL {values['model']} are both given; give one of them")
             values["model"] = values["model"] or named
-            command(Settings.load(values, given.pop("config"), os.environ), **given)
+            values |= {name: given.pop(name) for name in (*aliases, *UNNEEDED)}
+            config = given.pop("config")
+            settings = Settings.load(values, config, os.environ)
+            command(settings, unneeded(values, config, os.environ), **given)
 
         parameters = [_model_argument(), _model_option(), _config_option()]
         parameters += [_flag(field, panel) for panel in panels for field in PANELS[panel]]
+        parameters += [_other(name) for name in (*aliases, *UNNEEDED)]
         parameters += own
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__name__ = command.__name__
@@ -196,7 +201,7 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     setting = Settings.model_fields[field]
     metavar = PANELS[panel][field]
     switch = setting.annotation is bool
-    repeatable = get_origin(setting.annotation) is tuple
+    repeatable = tuple in map(get_origin, (setting.annotation, *get_args(setting.annotation)))
     default = setting.default
     if default is None and "Default:" not in (setting.description or ""):
         default = next((word for word in ("auto", "none") if word in metavar), None)
@@ -204,12 +209,10 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
         default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
     notes = [" | ".join(choices)] if choices else []
-    notes += [f"default: {default}"] if default not in (None, ()) else []
+    notes += [f"default: {default}"] if default not in (None, (), {}) else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
-    aliases = [flag_name(alias) for alias, name in ALIASES.items() if name == field]
     info = typer.Option(
         f"{flag_name(field)}/{flag_name(f'no_{field}')}" if switch else flag_name(field),
-        *aliases,
         metavar=metavar or None,
         help=f"{setting.description}{shown}",
         show_default=False,
@@ -219,19 +222,24 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     return _parameter(field, kind | None, info)
 
 
+def _other(name: str) -> inspect.Parameter:
+    """A flag of another server: `--help` does not show it, the docs do."""
+    alias = ALIASES.get(name)
+    switch = alias is None or alias.switch
+    flag = flag_name(name)
+    if alias is not None and alias.switch and alias.convert is None:
+        flag += f"/{flag_name(f'no_{name}')}"
+    kind = bool if switch else list[str] if alias is not None and alias.repeats else str
+    return _parameter(name, kind | None, typer.Option(flag, hidden=True))
+
+
 def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
 
 
-@app.command(epilog=SETTINGS_HELP)
+@app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
 @with_settings(*PANELS)
-def serve(
-    settings: Settings,
-    *,
-    continuous_batching: Annotated[bool, typer.Option("--continuous-batching", **VLLM_MLX)] = False,
-    enable_mtp: Annotated[bool, typer.Option("--enable-mtp", **VLLM_MLX)] = False,
-    mllm: Annotated[bool, typer.Option("--mllm", **VLLM_MLX)] = False,
-) -> None:
+def serve(settings: Settings, accepted: list[str]) -> None:
     """Start an OpenAI-compatible server.
 
     [bold]Examples[/bold]
@@ -247,10 +255,7 @@ def serve(
     with _signals_end_it():
         if settings.port:
             preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
-        _start(settings)
-        taken = zip(VLLM_MLX_FLAGS, (continuous_batching, enable_mtp, mllm), strict=True)
-        if given := [flag for flag, on in taken if on]:
-            logger.info("%s: accepted for vllm-mlx command lines; Paceline needs no flag for this", " ".join(given))
+        _start(settings, accepted)
 
         from paceline.progress import LoadProgress
         from paceline.server import app as server
@@ -270,15 +275,22 @@ def _signals_end_it() -> Iterator[None]:
             signal.signal(sig, handler)
 
 
-@app.command(epilog=SETTINGS_HELP)
+@app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
 @with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
 def chat(
     settings: Settings,
+    accepted: list[str],
     *,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)] = None,
     temperature: Annotated[
-        float, typer.Option(min=0.0, metavar="T", help="0 takes the most likely token every time.")
-    ] = 0.7,
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="T",
+            help="0 takes the most likely token every time. Default: the model's own.",
+            show_default=False,
+        ),
+    ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes."),
@@ -296,18 +308,17 @@ def chat(
     """
     if "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": "warning"})  # answers and log share the screen
-    _start(settings)
+    _start(settings, accepted)
 
     from paceline import terminal
     from paceline.progress import LoadProgress
     from paceline.service import Service
-    from paceline.types import Sampling
 
-    sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
+    sampling = {"temperature": temperature, "max_tokens": max_tokens}
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
 
 
-def _start(settings: Settings) -> None:
+def _start(settings: Settings, accepted: list[str]) -> None:
     """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
     from paceline import platform
 
@@ -318,6 +329,8 @@ def _start(settings: Settings) -> None:
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
         datefmt="%H:%M:%S",
     )
+    if accepted:
+        logger.info("%s: %s", ", ".join(accepted), ACCEPTED)
     # Theirs at our level would bury ours: a line for every request to the hub.
     for name in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -10,6 +10,7 @@ from typing import Any
 from paceline.conversation.parsing.formats import check_parsers
 from paceline.conversation.template import check_template
 from paceline.errors import PacelineError, SettingsError
+from paceline.generation_config import check_file
 from paceline.models.files import DEFAULT_FOLDER, check_draft_files, check_weights, find, longest_context, read_config
 from paceline.settings import Settings
 
@@ -21,6 +22,8 @@ def check(settings: Settings) -> None:
     check_parsers(settings.tool_parser, settings.reasoning_parser)
     if settings.chat_template is not None:
         check_template(settings.chat_template)
+    if isinstance(settings.generation_config, Path):
+        check_file(settings.generation_config)
     if settings.media_dir is not None and not settings.media_dir.is_dir():
         raise SettingsError(f"--media-dir: there is no folder {settings.media_dir}.")
     if settings.cache_dir is not None and settings.prefix_cache:

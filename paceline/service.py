@@ -158,6 +158,12 @@ class Service:
             return Stats(state="loading" if self._starting.locked() else "stopped")
         return self._runtime.stats()
 
+    def sampling(self, **given: Any) -> Sampling:
+        """What is given, over the model's own defaults; None counts as not given. Fields are those of `Sampling`."""
+        defaults = self._get_runtime().startup.sampling_defaults.values
+        given = {name: value for name, value in given.items() if value is not None}
+        return Sampling(**{**defaults, **given})
+
     # -- for the server
 
     @property
@@ -171,7 +177,7 @@ class Service:
 
     @property
     def model_name(self) -> str:
-        return self.settings.served_model_name or self.settings.model or _default_name()
+        return self.settings.served_name or self.settings.model or _default_name()
 
     @property
     def context_length(self) -> int:

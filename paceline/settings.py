@@ -1,16 +1,9 @@
-"""One frozen settings object, and where each of its values may come from.
-
-The three sources are read by hand, not by pydantic-settings: an error names the source as the user wrote it
-(`--port`, `PACELINE_PORT`, `port in FILE`), an unknown name suggests the nearest one, and every source is checked in
-full. pydantic-settings validates the merged values only, so all of that would be written on top of it.
-"""
+"""One frozen settings object: everything that can be set. `setting_sources` reads it from where it is set."""
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -29,16 +22,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from paceline import generation_config as generation
 from paceline.errors import SettingsError as SettingsError
-
-PREFIX = "PACELINE_"
-TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
-
-SECRETS = ("api_key", "admin_key")  # never quoted in an error
-
-ALIASES = {"max_rows": "max_num_seqs"}  # other names, which every source takes too
-
-ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
+from paceline.setting_aliases import over
+from paceline.setting_aliases import reasoning_parser as _reasoning_parser
+from paceline.setting_sources import ONE_SOURCE, from_env, from_flags, from_toml
+from paceline.setting_sources import flag_name as flag_name
+from paceline.setting_sources import variable_name as variable_name
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 ShapeBucketing = Literal["auto", "on", "off"]
@@ -76,6 +66,22 @@ def _folder(value: object) -> object:
         return Path(value).expanduser()
     except RuntimeError:
         raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
+
+
+def _generation_config(value: object) -> object:
+    words = {"vllm": "none"}  # vLLM's word for its own defaults
+    return words.get(str(value), value) if value in ("auto", "none", "vllm") else _folder(value)
+
+
+def _override(value: object) -> object:
+    try:
+        return generation.overrides(value)
+    except ValueError as error:
+        raise PydanticCustomError("override", "{reason}", {"reason": str(error)}) from None
+
+
+def _dtype(value: object) -> object:
+    return {"half": "float16", "float": "float32"}.get(str(value), value)  # vLLM's other words
 
 
 def _lowercase(value: object) -> object:
@@ -131,6 +137,9 @@ ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], Befo
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
+ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a tuple, once it is checked
+GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
+Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]
 SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
 
@@ -152,9 +161,14 @@ class Settings(BaseModel):
         "MODEL", None, "A folder or a Hugging Face id. Default: paceline-mini, the small demonstration model inside."
     )
 
-    served_model_name: str | None = setting(
-        "NAME", None, "The name clients use for the model. Default: MODEL as you gave it.", panel="Server"
+    served_model_name: ServedNames = setting(
+        "NAME",
+        (),
+        "The name clients use for the model; may be repeated: all answer, and the first is shown. "
+        "Default: MODEL as you gave it.",
+        panel="Server",
     )
+    any_model_name: bool = setting("", False, "Answer requests for a model of any name, whatever is served.")
     host: str = setting("ADDRESS", "127.0.0.1", "Address to listen on.", min_length=1)
     port: int = setting("N", 8000, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
     drain_seconds: float = setting(
@@ -205,7 +219,9 @@ class Settings(BaseModel):
         "auto",
         "Pad batches, prompts and buffers to a few sizes, so that a GPU sees no new shapes; auto: on a GPU.",
     )
-    dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
+    dtype: Annotated[DType, BeforeValidator(_dtype)] = setting(
+        "TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere."
+    )
     dequantize: Dequantize = setting(
         "MODE",
         "auto",
@@ -222,10 +238,21 @@ class Settings(BaseModel):
     tool_parser: str = setting(
         "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
     )
-    reasoning_parser: str = setting(
+    reasoning_parser: Annotated[str, BeforeValidator(_reasoning_parser)] = setting(
         "NAME", "auto", "How the model marks its reasoning: auto (from its template), none, or a name."
     )
     chat_template: Folder = setting("FILE", None, "A Jinja file to use instead of the model's own chat template.")
+    generation_config: GenerationConfig = setting(
+        "FILE|auto|none",
+        "auto",
+        "Where sampling defaults come from: auto (the model's generation_config.json), none, or such a file.",
+    )
+    override_generation_config: Override = setting(
+        "JSON",
+        {},
+        "Sampling defaults over those, such as '{\"temperature\": 0.7}'; a request's own fields come first. "
+        "Default: none.",
+    )
     embedding_pooling: Pooling = setting(
         "KIND", "mean", "What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
     )
@@ -365,11 +392,19 @@ class Settings(BaseModel):
         Every source is checked in full, also where a stronger one overrules it: a mistake that waits in a
         file is still a mistake. A flag that is None and a variable that is empty count as not given.
         """
-        given = _from_env(cls, env)
+        given = from_env(cls, env)
         if config is not None:
-            given |= _from_toml(cls, config)
-        given |= _from_flags(cls, flags)
-        return cls.model_validate(given)
+            given = over(from_toml(cls, config), given)
+        return cls.model_validate(over(from_flags(cls, flags), given))
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        return tuple(self.served_model_name)
+
+    @property
+    def served_name(self) -> str | None:
+        """The name that answers and metrics show, if one is set."""
+        return next(iter(self.served_names), None)
 
     @model_validator(mode="after")
     def _check_combinations(self, info: ValidationInfo) -> Self:
@@ -400,76 +435,3 @@ class Settings(BaseModel):
                 f"{self.specprefill_threshold}: no prompt would be read sparsely"
             )
         return self
-
-
-def flag_name(field: str) -> str:
-    return "--" + field.replace("_", "-")
-
-
-def variable_name(field: str) -> str:
-    return PREFIX + field.upper()
-
-
-def _from_flags(cls: type[Settings], flags: Mapping[str, Any]) -> dict[str, Any]:
-    for name in flags:
-        if name not in cls.model_fields and name not in ALIASES:
-            raise SettingsError(f"unknown flag {flag_name(name)}{_suggestion(name, cls, flag_name)}")
-    values = {name: value for name, value in flags.items() if value is not None}
-    return _checked(cls, values, flag_name)
-
-
-def _from_env(cls: type[Settings], env: Mapping[str, str]) -> dict[str, Any]:
-    known = {variable_name(name): name for name in (*cls.model_fields, *ALIASES)}
-    values = {}
-    for variable, text in env.items():
-        if not variable.startswith(PREFIX) or variable.startswith(TEST_PREFIX):
-            continue
-        if variable not in known:
-            near = _suggestion(variable.removeprefix(PREFIX), cls, variable_name)
-            raise SettingsError(f"unknown variable {variable}{near}")
-        if text:
-            values[known[variable]] = text
-    return _checked(cls, values, variable_name)
-
-
-def _from_toml(cls: type[Settings], path: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}") from error
-    for key in values:
-        if key not in cls.model_fields and key not in ALIASES:
-            raise SettingsError(f"unknown key {key!r} in {path}{_suggestion(key, cls, str)}")
-    # TOML has types: the string "8000" or `true` for a number is a slip, not a spelling.
-    return _checked(cls, values, lambda key: f"{key} in {path}", strict=True)
-
-
-def _checked(
-    cls: type[Settings], given: Mapping[str, Any], spell: Callable[[str], str], *, strict: bool = False
-) -> dict[str, Any]:
-    """The values of one source, converted; `spell` writes a name as that source does."""
-    names = {ALIASES.get(name, name): name for name in given}
-    if len(names) < len(given):
-        twice = next(name for name in ALIASES if name in given and ALIASES[name] in given)
-        raise SettingsError(f"{spell(twice)} is the same as {spell(ALIASES[twice])}; give one of them")
-    values = {field: given[name] for field, name in names.items()}
-    try:
-        settings = cls.model_validate(values, strict=strict, context=ONE_SOURCE)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        message = f"{spell(names.get(field, field))}: {first['msg'][0].lower()}{first['msg'][1:]}"
-        if field in SECRETS:
-            raise SettingsError(message) from None
-        raise SettingsError(f"{message}, got {values.get(field)!r}") from error
-    return {field: getattr(settings, field) for field in values}
-
-
-def _suggestion(name: str, cls: type[Settings], spell: Callable[[str], str]) -> str:
-    """The known name nearest to `name`, as its source spells it; all of them when none is near."""
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), cls.model_fields, n=1)
-    if near:
-        return f"; did you mean {spell(near[0])}?"
-    return f"; known are: {', '.join(spell(field) for field in cls.model_fields)}"

@@ -34,6 +34,8 @@ class ModelInfo:
     embedding_size: int | None  # None: the model gives no embeddings
     mtp_head: bool
     notes: tuple[str, ...] = ()
+    sampling_defaults: Mapping[str, float | None] = field(default_factory=dict)  # where a request is silent
+    sampling_defaults_from: Mapping[str, str] = field(default_factory=dict)  # which of them were set, and where
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paceline.errors import InvalidRequest, LoadError, RequestFailed
 from paceline.requests import ChatRequest
 from paceline.service import Service
-from paceline.types import RequestId, Sampling
+from paceline.types import RequestId
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."
 
@@ -24,13 +24,13 @@ class Chat:
         self,
         service: Service,
         *,
-        sampling: Sampling | None = None,
+        sampling: Mapping[str, Any] | None = None,
         system: str | None = None,
         read: Callable[[str], str] = input,
         write: Callable[[str], object] | None = None,
     ) -> None:
         self.service = service
-        self.sampling = sampling or Sampling()
+        self.sampling = dict(sampling or {})  # over the model's own defaults
         self.system = system
         self.read = read
         self.write = write or _write_at_once
@@ -79,7 +79,8 @@ class Chat:
         """Stream one answer and remember it. Ctrl-C cancels this coroutine; the text so far stays."""
         self.messages.append({"role": "user", "content": text})
         request_id = RequestId(f"chat-{uuid.uuid4().hex}")
-        request = ChatRequest(messages=tuple(self.messages), sampling=self.sampling, request_id=request_id)
+        sampling = self.service.sampling(**self.sampling)
+        request = ChatRequest(messages=tuple(self.messages), sampling=sampling, request_id=request_id)
         pieces: list[str] = []
         failure: str | None = None
         try:

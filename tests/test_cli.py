@@ -131,6 +131,47 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], argu
     assert started == []
 
 
+def test_a_vllm_command_line_works(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "folder --max-model-len 32K --served-model-name a b --enable-auto-tool-choice --tool-call-parser qwen3_xml"
+    line += (
+        " --reasoning-parser glm45 --no-enable-prefix-caching --dtype half --generation-config vllm --trust-remote-code"
+    )
+    assert invoke("serve", *line.split(), "--override-generation-config", '{"temperature": 0.7}').exit_code == 0
+    assert started == [
+        Settings(
+            model="folder",
+            context_length=32768,
+            served_model_name=("a", "b"),
+            tool_parser="qwen3_coder",
+            reasoning_parser="think",
+            prefix_cache=False,
+            dtype="float16",
+            generation_config="none",
+            override_generation_config={"temperature": 0.7},
+        )
+    ]
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_a_vllm_mlx_command_line_reads_sparsely_with_a_bare_switch(started: list[Settings], command: str) -> None:
+    line = "folder --specprefill --specprefill-draft-model d --default-temperature 0.5 --default-top-p 0.9"
+    line += " --prefill-step-size 512 --cache-memory-mb 1000"
+    assert invoke(command, *line.split()).exit_code == 0
+    [settings] = started
+    assert (settings.specprefill, settings.prefill_chunk, settings.cache_memory_gb) == ("auto", 512, 1.048576)
+    assert settings.override_generation_config == {"temperature": 0.5, "top_p": 0.9}
+
+
+@pytest.mark.parametrize(("flags", "given"), [([], None), (["--temperature", "0"], 0.0)])
+def test_chat_samples_as_the_model_wants_unless_it_is_told(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch, flags: list[str], given: float | None
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(terminal.Chat, "run", lambda self: seen.append(self.sampling["temperature"]))
+    assert invoke("chat", "folder", *flags).exit_code == 0
+    assert seen == [given]
+
+
 def test_an_older_flag_is_taken(started: list[Settings]) -> None:
     assert invoke("serve", "--max-rows", "3").exit_code == 0
     assert started == [Settings(max_num_seqs=3)]
@@ -236,7 +277,10 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
     ("arguments", "line"),
     [
         (["serve", "--prot", "1"], "there is no option --prot; did you mean --port?"),
-        (["serve", "--max-model-len", "1"], "there is no option --max-model-len; did you mean --context-length?"),
+        (
+            ["serve", "--gpu-memory-utilization", "1"],
+            "there is no option --gpu-memory-utilization; did you mean --memory-limit-gb?",
+        ),
         (["chat", "--modle", "X"], "there is no option --modle; did you mean --model?"),
         (["serve", "--frob"], "there is no option --frob; paceline serve --help lists them"),
         (["--frob"], "there is no option --frob; paceline --help lists them"),
@@ -311,7 +355,7 @@ def test_a_vllm_mlx_command_line_works_and_the_log_says_what_became_of_its_flags
         result = invoke("serve", "folder", "--continuous-batching", "--enable-mtp", "--mllm", "--port", "1")
     assert result.exit_code == 0, result.output
     assert started == [Settings(model="folder", port=1)]
-    assert f"--continuous-batching --enable-mtp --mllm: {cli.ACCEPTED}" in caplog.messages
+    assert f"--continuous-batching, --enable-mtp, --mllm: {cli.ACCEPTED}" in caplog.messages
 
 
 def test_the_blas_is_loaded_before_anything_else_and_the_log_is_set_up_to_say_so(

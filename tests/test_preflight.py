@@ -132,3 +132,12 @@ def test_a_draft_with_another_tokenizer_is_refused_before_the_model_is_loaded(ll
     preflight.check(settings)
     with pytest.raises(PacelineError, match="has another tokenizer than the model"):
         asyncio.run(Service(settings).start())
+
+
+def test_a_generation_config_that_is_named_must_be_there_and_right(tmp_path: Path) -> None:
+    path = tmp_path / "generation.json"
+    assert "cannot be read: No such file" in refusal(generation_config=path)
+    path.write_text('{"top_p": 7}')
+    assert "top_p must be above 0 and at most 1, and is 7" in refusal(generation_config=path)
+    path.write_text('{"top_p": 0.7}')
+    preflight.check(Settings(generation_config=path))

@@ -59,7 +59,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
     values = Settings().model_dump(exclude_none=True)
     values |= {
         "model": "m",
-        "served_model_name": "s",
+        "served_model_name": ["s", "t"],
         "prefill_chunk": 1,
         "context_length": 2,
         "blas": "none",
@@ -83,6 +83,9 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "specprefill_draft_model": "d",
         "specprefill_chunk": 3,
         "specprefill_window": 4,
+        "generation_config": "/generation.json",
+        "override_generation_config": '{"temperature": 0.5}',
+        "any_model_name": True,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

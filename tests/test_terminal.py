@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -37,6 +37,9 @@ class FakeService:
     def abort(self, request_id: RequestId) -> None:
         self.aborted.append(request_id)
 
+    def sampling(self, **given: Any) -> Sampling:
+        return Sampling(**given)
+
     async def stream_chat(self, request: ChatRequest) -> AsyncIterator[Delta]:
         self.requests.append(request)
         if isinstance(self.failure, Exception):
@@ -61,7 +64,7 @@ def talk(service: FakeService, *lines: str | type[BaseException], system: str | 
 
     chat = terminal.Chat(
         cast(Service, service),
-        sampling=Sampling(temperature=0),
+        sampling={"temperature": 0},
         system=system,
         read=read,
         write=screen.append,

@@ -43,8 +43,10 @@ class Tokenizer:
         self.templates = templates or _templates(wrapped)
 
     @classmethod
-    def load(cls, folder: Path, config: Mapping[str, Any], chat_template: Path | None = None) -> Tokenizer:
-        """The folder's tokenizer. `chat_template` is a file that replaces its template."""
+    def load(
+        cls, folder: Path, config: Mapping[str, Any], chat_template: Path | None = None, ends: Sequence[Any] = ()
+    ) -> Tokenizer:
+        """The folder's tokenizer. `chat_template` is a file that replaces its template, `ends` are more end tokens."""
         try:
             wrapped = load_tokenizer(folder)
             backend = wrapped.backend_tokenizer  # a slow tokenizer has none
@@ -55,7 +57,7 @@ class Tokenizer:
             raise LoadError(_unusable(folder, error)) from error
         own = Templates.of(read_template(chat_template), wrapped.special_tokens_map) if chat_template else None
         templates = own or _templates(wrapped)
-        return cls(wrapped, _end_ids(wrapped, folder, config, templates), templates)
+        return cls(wrapped, _end_ids(wrapped, folder, config, templates, ends), templates)
 
     # -- text and ids
 
@@ -181,10 +183,12 @@ def _templates(wrapped: Any) -> Templates | None:
     return Templates(Template(write))
 
 
-def _end_ids(wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates | None) -> frozenset[int]:
+def _end_ids(
+    wrapped: Any, folder: Path, config: Mapping[str, Any], templates: Templates | None, more: Sequence[Any] = ()
+) -> frozenset[int]:
     """All end tokens: of config, generation_config and the tokenizer, and the template's turn end."""
     found: set[int] = set(wrapped.eos_token_ids)
-    sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id")]
+    sources: list[Any] = [config.get("eos_token_id"), (config.get("text_config") or {}).get("eos_token_id"), *more]
     for name in ("config.json", "generation_config.json"):
         try:
             raw = json.loads((folder / name).read_text())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from paceline import platform, preflight
+from paceline import generation_config, platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
 from paceline.cache.slot_plan import NAMES
@@ -36,6 +36,7 @@ from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.errors import StartAbandoned
+from paceline.generation_config import SamplingDefaults
 from paceline.host_memory import RequestMemory
 from paceline.models import check
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
@@ -45,6 +46,7 @@ from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
 from paceline.stats import ModelInfo, SpecDecodeStats
+from paceline.types import Sampling
 
 log = logging.getLogger("paceline")
 
@@ -53,6 +55,7 @@ class Startup:
     """What the service needs to know of a loaded model. Holds none of its arrays but the vision tower's."""
 
     tokenizer: Tokenizer
+    sampling_defaults: SamplingDefaults
     context_length: int
     vocab_size: int
     embedding_size: int | None  # None: this model gives no embeddings
@@ -112,7 +115,11 @@ class Startup:
         folder = resolve(settings.model or str(DEFAULT_FOLDER))
         config = preflight.check_checkpoint(folder, settings)
         check_family(folder, config)
-        self.tokenizer = Tokenizer.load(folder, config, settings.chat_template)
+        generation = settings.generation_config
+        self.tokenizer = Tokenizer.load(
+            folder, config, settings.chat_template, generation_config.end_tokens(generation)
+        )
+        defaults = generation_config.defaults(folder, generation, settings.override_generation_config)
         if settings.specprefill_draft_model is not None:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
         model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings))
@@ -123,10 +130,15 @@ class Startup:
         if self.tokenizer.templates is None:
             model.notes.append(NO_TEMPLATE)
             log.warning(NO_TEMPLATE)
+        for note in defaults.notes:
+            model.notes.append(note)
+            log.warning(note)
         draft = self._draft(model)
         self._check_wanted()
         grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
         self.context_length = settings.context_length or model.context_length
+        self.sampling_defaults = defaults.within(self.context_length)
+        log.info("sampling where a request is silent: %s", self.sampling_defaults)
         self.vocab_size = model.language.vocab_size
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
@@ -137,7 +149,7 @@ class Startup:
         no_head = model.head if isinstance(model.head, str) else None
         self.speculation_policy = SpeculationPolicy(settings.speculation, no_head)
         info = self.model = ModelInfo(
-            name=settings.served_model_name or settings.model or DEFAULT_MODEL,
+            name=settings.served_name or settings.model or DEFAULT_MODEL,
             family=model.config["model_type"],
             device=platform.device_kind(),
             kv_layout=NAMES[grouping.skew],
@@ -153,6 +165,8 @@ class Startup:
             embedding_size=self.embedding_size,
             mtp_head=no_head is None,
             notes=tuple(model.notes),
+            sampling_defaults=generation_config.shown(Sampling(**self.sampling_defaults.values)),  # type: ignore[arg-type]
+            sampling_defaults_from=self.sampling_defaults.origins,
         )
         log.info(
             "%s on %s: %.2f GB of weights%s, context %d, layout %s, prefill chunk %d",

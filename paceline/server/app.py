@@ -87,7 +87,7 @@ def create_app(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     gate = gate or DrainGate()
-    metrics = Metrics(settings.served_model_name or backend.model_name, backend.stats)
+    metrics = Metrics(settings.served_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     state = AppState(backend, settings, metrics, gate, inside)
     app.add_middleware(
@@ -179,7 +179,7 @@ def announce(settings: Settings, backend: Backend) -> None:
     """Say where the server is, and a command that speaks to it."""
     address = f"http://{_reachable(settings.host)}:{settings.port}"
     console = Console(highlight=False, soft_wrap=True)
-    name = settings.served_model_name or backend.model_name
+    name = settings.served_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
     path, body = "chat/completions", '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
     if not backend.takes_chat:

@@ -15,7 +15,7 @@ from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, RequestId
+from paceline.types import Delta, RequestId, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,12 @@ class AppState:
     @property
     def model_name(self) -> str:
         """The name that clients see."""
-        return self.settings.served_model_name or self.backend.model_name
+        return self.settings.served_name or self.backend.model_name
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """All names that it is served by, the one that clients see first."""
+        return self.settings.served_names or (self.backend.model_name,)
 
     def check_ready(self) -> None:
         if self.backend.failure is not None:
@@ -39,8 +44,10 @@ class AppState:
 
     def check_model(self, name: str | None) -> None:
         """A request may leave the model out; one that names another model is not ours to answer."""
-        if name is not None and name not in (self.model_name, self.backend.model_name):
-            raise ModelNotFound(name, self.model_name)
+        if name is None or self.settings.any_model_name:
+            return
+        if name not in (*self.model_names, self.backend.model_name):
+            raise ModelNotFound(name, self.model_names)
 
 
 class Tokenizer(Protocol):
@@ -64,7 +71,7 @@ class Backend(Protocol):
     `model_name` and `stats` can be read at any time, `tokenizer`, `context_length`, `takes_images`, `takes_chat` once
     `ready`. A stream raises errors of its request from its first `__anext__`; closing it frees its sequences.
     `clear_cache` returns what it freed and does not affect running sequences. `stop` ends what runs with finish reason
-    "abort"; a second one does nothing.
+    "abort"; a second one does nothing. `sampling` puts what is given, and not None, over the model's own defaults.
     """
 
     @property
@@ -90,6 +97,7 @@ class Backend(Protocol):
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]: ...
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]: ...
     def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]: ...
+    def sampling(self, **given: Any) -> Sampling: ...
     def abort(self, request_id: RequestId) -> None: ...
     def stats(self) -> Stats: ...
     async def clear_cache(self) -> Mapping[str, Any]: ...

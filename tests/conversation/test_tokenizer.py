@@ -38,6 +38,12 @@ def test_the_end_tokens_are_those_of_all_sources_together(tmp_path: Path) -> Non
     assert found == {10, 11, 12, 13, 14, 15, 16, *tokenizer.encode("<|endoftext|><|im_end|>")}
 
 
+def test_end_tokens_of_the_settings_are_added(tmp_path: Path) -> None:
+    tokenizer = vocabularies.byte_level(tmp_path)
+    found = Tokenizer.load(tmp_path, {}, ends=[[17, 18], 19, None, "text"]).eos_ids
+    assert found == {17, 18, 19} | tokenizer.eos_ids
+
+
 def test_a_checkpoint_that_lists_one_of_its_ends_in_each_file_has_both(tiny: Tiny) -> None:
     """As Qwen3.5's own files do."""
     folder = tiny("hybrid")

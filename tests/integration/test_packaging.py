@@ -21,6 +21,8 @@ def test_a_package_carries_the_embedded_models(builder: type[WheelBuilder | Sdis
     files = {path.relative_to(ROOT).as_posix() for path in EMBEDDED.rglob("*") if path.is_file()}
     assert any(path.endswith(".safetensors") for path in files)
     assert files <= packed
+    for name in LARGEST:  # what makes them greedy by default
+        assert f"paceline/models/embedded/{name}/generation_config.json" in packed
 
 
 def test_a_wheel_is_the_package_alone_and_a_source_archive_has_all_it_is_tested_with() -> None:

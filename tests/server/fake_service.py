@@ -169,6 +169,7 @@ class FakeService:
         self.embedding_size: int | None = 4
         self.answer_format = OutputFormat()
         self.statistics = Stats(state="loading")  # tests say what an engine would
+        self.sampling_defaults: dict[str, Any] = {}  # where a request is silent
         self.no_sparse: str | None = None  # why prompts cannot be read sparsely
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
@@ -190,6 +191,10 @@ class FakeService:
         self.stops += 1
         for request_id in list(self.running):
             self.abort(request_id)
+
+    def sampling(self, **given: Any) -> Sampling:
+        given = {name: value for name, value in given.items() if value is not None}
+        return Sampling(**{**self.sampling_defaults, **given})
 
     def abort(self, request_id: RequestId) -> None:
         if request_id in self.running:

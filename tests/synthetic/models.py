@@ -101,7 +101,7 @@ def hybrid(weights: Weights, folder: Path) -> Config:
             "shared_expert_intermediate_size": shape.expert_intermediate,
             "norm_topk_prob": True,
         }
-    write_json(folder / "generation_config.json", {"eos_token_id": [ids[END_OF_TURN]], "do_sample": False})
+    write_json(folder / "generation_config.json", {"eos_token_id": [ids[END_OF_TURN]]})
     return {
         "architectures": [f"{'Qwen3_5Moe' if shape.experts else 'Qwen3_5'}ForConditionalGeneration"],
         "model_type": kind,
@@ -302,7 +302,7 @@ def _window_layer_types(shape: Shape) -> list[str]:
 
 def _plain_generation_config(weights: Weights, folder: Path) -> None:
     ends = list(weights.vocabulary.ends)
-    write_json(folder / "generation_config.json", {"eos_token_id": ends, "do_sample": False})
+    write_json(folder / "generation_config.json", {"eos_token_id": ends})
 
 
 FAMILIES: dict[str, tuple[Callable[[Weights, Path], Config], Shape]] = {

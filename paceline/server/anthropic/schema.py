@@ -95,7 +95,7 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
         "max_tokens": min(body.max_tokens, state.backend.context_length),
         "stop": tuple(stops),
     }
-    return Sampling(**{name: value for name, value in given.items() if value is not None})
+    return state.backend.sampling(**given)
 
 
 # -- thinking and effort

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,13 @@ class NotFound(InvalidRequest):
 class ModelNotFound(NotFound):
     code = "model_not_found"
 
-    def __init__(self, asked: str, served: str) -> None:
-        super().__init__(f"The model {asked!r} does not exist here; this server has {served!r}.", field="model")
+    def __init__(self, asked: str, served: Sequence[str]) -> None:
+        names = " and ".join(map(repr, served))
+        super().__init__(
+            f"The model {asked!r} does not exist here; this server has {names}. Ask for that, or leave model out; or "
+            "start the server with --served-model-name for one more name, or with --any-model-name for any.",
+            field="model",
+        )
 
 
 class NotServed(NotFound):

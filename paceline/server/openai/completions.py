@@ -58,7 +58,7 @@ class Completions:
         context.add_ids(self.envelope.id)
         self.n = choices(body)
         self.counter = UsageCounter()
-        sampling = completion_sampling(body)
+        sampling = completion_sampling(body, state)
         if len(body.prompt) > MAX_PROMPTS:
             raise InvalidRequest.at(
                 "prompt", f"holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed."

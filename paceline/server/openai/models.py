@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from paceline import generation_config
 from paceline.errors import InvalidRequest
 from paceline.server.common.fields import Many, RequestBody, read_request
 from paceline.server.http.body import read_body
@@ -25,6 +26,7 @@ class ModelCard(BaseModel):
     created: int
     owned_by: str
     max_model_len: int
+    sampling_defaults: dict[str, float | None]  # what applies where a request is silent
 
 
 class ModelList(BaseModel):
@@ -62,20 +64,21 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     started = int(time.time())
 
-    def model_card() -> dict[str, Any]:
-        card = {"id": state.model_name, "object": "model", "created": started, "owned_by": "paceline"}
-        return {**card, "max_model_len": state.backend.context_length}
+    def model_card(name: str) -> dict[str, Any]:
+        card = {"id": name, "object": "model", "created": started, "owned_by": "paceline"}
+        defaults = generation_config.shown(state.backend.sampling())
+        return {**card, "max_model_len": state.backend.context_length, "sampling_defaults": defaults}
 
     @router.get("/v1/models", responses=returns(ModelList))
     async def list_models() -> Response:
         state.check_ready()
-        return JSONResponse({"object": "list", "data": [model_card()]})
+        return JSONResponse({"object": "list", "data": [model_card(name) for name in state.model_names]})
 
     @router.get("/v1/models/{name:path}", responses=returns(ModelCard))
     async def retrieve_model(name: str) -> Response:
         state.check_ready()
         state.check_model(name)
-        return JSONResponse(model_card())
+        return JSONResponse(model_card(name))
 
     @router.post("/tokenize", openapi_extra=body_schema(TokenizeBody), responses=returns(Tokens))
     async def tokenize(request: Request) -> Response:

@@ -29,10 +29,10 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
         _within(max_tokens, 1, state.backend.context_length, "max_completion_tokens")
     if body.top_logprobs is not None:
         _within(body.top_logprobs, 0, state.settings.max_logprobs, "top_logprobs")
-    return _sampling(body, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None)
+    return _sampling(body, state, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None)
 
 
-def completion_sampling(body: CompletionBody) -> Sampling:
+def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
     max_tokens = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     if max_tokens == 0 and not body.echo:
         raise InvalidRequest.at(
@@ -43,14 +43,14 @@ def completion_sampling(body: CompletionBody) -> Sampling:
     prompt_logprobs = body.logprobs if body.echo else None
     if max_tokens == 0 and prompt_logprobs is None:
         prompt_logprobs = 0  # the engine does nothing for a prompt unless its scores are wanted
-    return _sampling(body, max_tokens=max_tokens, logprobs=body.logprobs, prompt_logprobs=prompt_logprobs)
+    return _sampling(body, state, max_tokens=max_tokens, logprobs=body.logprobs, prompt_logprobs=prompt_logprobs)
 
 
 def choices(body: SamplingFields) -> int:
     return 1 if body.n is None else body.n
 
 
-def _sampling(body: SamplingFields, **more: Any) -> Sampling:
+def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest.at("stream_options", "needs stream: true.")
     given = {
@@ -73,7 +73,7 @@ def _sampling(body: SamplingFields, **more: Any) -> Sampling:
         "specprefill_keep": body.specprefill_keep_pct,
         **more,
     }
-    return Sampling(**{name: value for name, value in given.items() if value is not None})
+    return state.backend.sampling(**given)
 
 
 def _within(value: int, low: int, high: int, field: str) -> None:

@@ -51,7 +51,7 @@ from tests.server.harness import refused
         (DeadlineExceeded("late", 3), 504, "timeout_error"),
         (Unauthorized("no key"), 401, "invalid_request_error"),
         (Forbidden("no"), 403, "invalid_request_error"),
-        (ModelNotFound("a", "b"), 404, "invalid_request_error"),
+        (ModelNotFound("a", ["b"]), 404, "invalid_request_error"),
         (TooSlow(30), 408, "invalid_request_error"),
         (BodyTooLarge(2**20), 413, "invalid_request_error"),
         (HeadTooLarge(2**15), 431, "invalid_request_error"),

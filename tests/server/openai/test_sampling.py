@@ -4,7 +4,8 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import jsonschema
@@ -16,6 +17,7 @@ from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest
 from paceline.server.openai.sampling import completion_sampling
 from paceline.server.openai.schema import CompletionBody, SamplingFields
+from paceline.server.state import AppState
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
@@ -25,7 +27,8 @@ from tests.server.sdk_types import TypedClient
 
 
 def sampling(**fields: Any) -> Sampling:
-    return completion_sampling(CompletionBody.model_validate({"prompt": "x", **fields}))
+    state = cast(AppState, SimpleNamespace(backend=FakeService()))
+    return completion_sampling(CompletionBody.model_validate({"prompt": "x", **fields}), state)
 
 
 def test_every_field_of_the_engines_sampling_can_be_asked_for() -> None:

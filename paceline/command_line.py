@@ -1,0 +1,44 @@
+"""Command lines as other servers take them: a flag without its value, and one with several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+BARE = {"--specprefill": "auto"}  # vllm-mlx's switch; here it has a mode
+SEVERAL = ("--served-model-name",)  # vLLM takes more than one after the flag
+
+
+class SettingsCommand(TyperCommand):
+    """A command that takes settings."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, rewritten(args))
+
+
+def rewritten(arguments: list[str]) -> list[str]:
+    """The same command line as Paceline writes it.
+
+    More than one value after a flag is taken as such only where MODEL came first: otherwise the second is MODEL.
+    """
+    model_first = bool(arguments) and not arguments[0].startswith("-")
+    found: list[str] = []
+    flag = ""  # the one whose further values are being read
+    for place, argument in enumerate(arguments):
+        following = arguments[place + 1 : place + 2]
+        if argument == "--":
+            return found + arguments[place:]
+        if argument in BARE and (not following or following[0].startswith("-")):
+            found += [argument, BARE[argument]]
+            flag = ""
+        elif argument in SEVERAL and model_first:
+            flag = argument
+            if not following or following[0].startswith("-"):
+                found.append(argument)  # its value is missing: an error as of any other flag
+        elif argument.startswith("-"):
+            found.append(argument)
+            flag = ""
+        else:
+            found += [flag, argument] if flag else [argument]
+    return found
