@@ -27,7 +27,8 @@ class Arrivals:
         for seq in self._sequences:
             if seq.finished is None:
                 count = len(seq.prompt.token_ids)
-                cached = seq.prefix.cached_tokens or count - seq.queue.uncached_tokens
+                restored = seq.queue.started and not seq.prefix.waiting
+                cached = seq.prefix.cached_tokens if restored else count - seq.queue.uncached_tokens
                 seq.sink(Delta(accepted=Acceptance(count, cached)))
         self._sequences.clear()
 

@@ -19,11 +19,13 @@ from paceline.errors import EngineFailed
 from paceline.preflight import listen
 from paceline.server import not_implemented, status
 from paceline.server.anthropic import messages
+from paceline.server.anthropic import models as anthropic_models
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loopback
 from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
+from paceline.server.http.paths import Versioned, names_below_version
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
 from paceline.server.openai import chat, completions, embeddings, models
@@ -41,10 +43,11 @@ ENDPOINTS = (
     messages,
     embeddings,
     status,
+    anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
     not_implemented,
 )
-UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
+UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
 
@@ -117,6 +120,7 @@ def create_app(
     app.include_router(requests.routes(inside))
     for endpoint in ENDPOINTS:
         app.include_router(endpoint.routes(state))
+    app.add_middleware(Versioned, names=names_below_version(app.routes))
     return app
 
 

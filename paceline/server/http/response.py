@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,8 +62,7 @@ async def start_stream(
         if first.done():
             first.result()  # raises what failed
     except BaseException:
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
+        await _cancelled(first)
         await events.aclose()
         raise
     return EventStream(first, events, failed, end, keep_alive)
@@ -71,6 +70,11 @@ async def start_stream(
 
 async def _done(task: asyncio.Task[bytes], seconds: float | None) -> None:
     await asyncio.wait((task,), timeout=seconds)
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 class EventStream(Response):
@@ -100,23 +104,24 @@ class EventStream(Response):
             await unless_disconnected(receive, self._send_all(send))
 
     async def _send_all(self, send: Send) -> None:
-        async with aclosing(self.rest):
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if not self.first.done():  # it has been waited for as long as a client is left without a byte
+                await self._send(send, self.keep_alive.sign)
             signs = asyncio.create_task(self._send_signs(send))
             try:
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                if not self.first.done():  # it has been waited for as long as a client is left without a byte
-                    await self._send(send, self.keep_alive.sign)
                 event = await self._next(self.first)
                 while event is not None:
                     await self._send(send, event)
                     event = await self._next(anext(self.rest, None))
             finally:
-                signs.cancel()
-                self.first.cancel()
-                await asyncio.gather(signs, self.first, return_exceptions=True)
+                await _cancelled(signs)
             if self.end:
                 await self._send(send, self.end)
             await send({"type": "http.response.body", "body": b""})
+        finally:
+            await _cancelled(self.first)
+            await self.rest.aclose()
 
     async def _send(self, send: Send, content: bytes) -> None:
         await send({"type": "http.response.body", "body": content, "more_body": True})
