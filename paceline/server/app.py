@@ -117,10 +117,11 @@ def create_app(
     app.add_middleware(requests.RequestIdMiddleware, requests=inside)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
-    app.include_router(requests.routes(inside))
-    for endpoint in ENDPOINTS:
-        app.include_router(endpoint.routes(state))
-    app.add_middleware(Versioned, names=names_below_version(app.routes))
+    routers = [requests.routes(inside), *(endpoint.routes(state) for endpoint in ENDPOINTS)]
+    for router in routers:
+        app.include_router(router)
+    routes = (route for router in routers for route in router.routes)
+    app.add_middleware(Versioned, names=names_below_version(routes))
     return app
 
 
