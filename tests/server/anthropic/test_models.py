@@ -6,6 +6,8 @@ import anthropic
 import httpx
 import pytest
 
+from tests.server.harness import Address
+
 VERSION = {"anthropic-version": "2023-06-01"}
 
 
@@ -19,17 +21,17 @@ def test_anthropics_client_lists_and_finds_the_model(claude: anthropic.Anthropic
         claude.models.retrieve("claude-9")
 
 
-def test_the_shape_is_anthropics_with_its_header_and_openais_without(http: httpx.Client) -> None:
-    answer = httpx.get(f"{http.base_url}v1/models", headers=VERSION).json()
+def test_the_shape_is_anthropics_with_its_header_and_openais_without(http: httpx.Client, address: Address) -> None:
+    answer = httpx.get(f"{address}/v1/models", headers=VERSION).json()
     for model in answer["data"]:
         anthropic.types.ModelInfo.model_validate(model)
     assert (answer["has_more"], answer["first_id"], answer["last_id"]) == (False, "fake/model", "fake/model")
     assert http.get("/v1/models").json()["object"] == "list"
 
 
-def test_pages_are_cut_where_they_are_asked_to_be(http: httpx.Client) -> None:
+def test_pages_are_cut_where_they_are_asked_to_be(address: Address) -> None:
     def ask(query: str) -> httpx.Response:
-        return httpx.get(f"{http.base_url}v1/models?{query}", headers=VERSION)
+        return httpx.get(f"{address}/v1/models?{query}", headers=VERSION)
 
     assert ask("after_id=fake/model").json() == {"data": [], "has_more": False, "first_id": None, "last_id": None}
     assert ask("limit=1&before_id=fake/model").json()["data"] == []

@@ -62,7 +62,8 @@ def test_the_first_event_goes_out_when_a_request_is_accepted(address: Address, s
     ):
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
-        assert first in next(response.iter_text())
+        pieces = response.iter_text()  # kept: httpx closes the response with it
+        assert first in next(pieces)
         assert service.hanging.wait(WAIT) and not service.idle.is_set()
     assert service.idle.wait(WAIT)
 
