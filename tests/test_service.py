@@ -201,42 +201,6 @@ async def test_one_callers_bad_request_is_nobody_elses_trouble(service: Service)
         assert isinstance(result, Completion) and result.choices == expected.choices
 
 
-# -- announcing
-
-
-@pytest.mark.parametrize("n", [1, 3])
-async def test_an_announced_request_is_the_same_behind_one_delta_that_says_it_was_accepted(
-    service: Service, n: int
-) -> None:
-    request = ChatRequest(MESSAGES, GREEDY, n=n)
-    first, *rest = await read(service.stream_chat(replace(request, announce=True)))
-    assert first.accepted is not None and first.token_ids == () and first.finish_reason is None
-    prompt = rest[0].prompt
-    assert prompt is not None and first.accepted.prompt_tokens == len(prompt.token_ids)
-    assert all(delta.accepted is None for delta in rest)
-    plain = await read(service.stream_chat(request))
-    assert [summed(rest, index) for index in range(n)] == [summed(plain, index) for index in range(n)]
-
-
-async def test_a_request_that_waits_for_its_turn_is_announced(service: Service) -> None:
-    others = [asyncio.create_task(service.generate(endless())) for _ in range(4)]
-    await until_running(service, 4)
-    async with aclosing(service.stream_generate(replace(endless(n=2), announce=True))) as stream:
-        assert (await anext(stream)).accepted is not None
-        assert service.stats().num_requests_waiting == 2
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await until_idle(service)
-
-
-async def test_a_prompt_of_one_token_and_no_answer_is_announced_too(service: Service) -> None:
-    request = GenerateRequest([5], Sampling(max_tokens=0), announce=True)
-    first, last = await read(service.stream_generate(request))
-    assert first.accepted is not None and first.accepted.prompt_tokens == 1
-    assert last.finish_reason == "length"
-
-
 # -- ending early
 
 

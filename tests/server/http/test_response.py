@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
+import anthropic
 import httpx
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +21,7 @@ from paceline.server.http import response as response_module
 from paceline.server.http.response import KeepAlive, encode_json, encode_long, start_stream, unless_disconnected
 from paceline.settings import Settings
 from paceline.types import Delta
-from tests.server.fake_service import FakeService
+from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import Address, open_request, post_chat, serve, user
 from tests.server.sdk_types import TypedClient, check
 from tests.waiting import WAIT
@@ -92,6 +96,50 @@ def test_a_stream_that_waits_is_kept_alive_and_then_goes_on(
                 service.release()
     assert text[: text.index('"H"')].count(sign) >= 3  # in front of the first token
     check(path, 200, "text/event-stream", text)
+
+
+def test_the_sdks_skip_the_signs_of_life(lively: tuple[httpx.Client, FakeService]) -> None:
+    http, service = lively
+    url = str(http.base_url).rstrip("/")
+
+    def release() -> None:
+        assert service.hanging.wait(WAIT)
+        time.sleep(0.1)
+        service.release()
+
+    def kept_waiting(read: Callable[[], str]) -> str:
+        service.hanging.clear()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(release)
+            return read()
+
+    asked: Any = {"model": "fake/model", "messages": user("!hang 0")}
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        chat = client.chat.completions
+        assert (
+            kept_waiting(
+                lambda: "".join(chunk.choices[0].delta.content or "" for chunk in chat.create(**asked, stream=True))
+            )
+            == REPLY
+        )
+        with_prompt: Any = {"model": "fake/model", "prompt": "!hang 0", "max_tokens": 50, "stream": True}
+        assert (
+            kept_waiting(lambda: "".join(chunk.choices[0].text for chunk in client.completions.create(**with_prompt)))
+            == REPLY
+        )
+
+        def respond() -> str:
+            with client.responses.stream(model="fake/model", input="!hang 0") as stream:
+                return stream.get_final_response().output_text
+
+        assert kept_waiting(respond) == REPLY
+    with anthropic.Anthropic(base_url=url, api_key="x", max_retries=0) as claude:
+
+        def message() -> str:
+            with claude.messages.stream(**asked, max_tokens=50) as stream:
+                return stream.get_final_text()
+
+        assert kept_waiting(message) == REPLY
 
 
 @pytest.mark.parametrize("path", FIRST_EVENTS)
