@@ -32,6 +32,7 @@ class ChatRequest:
     keep_format_tokens: bool = False  # special tokens that mark calls and reasoning are part of the text
     tenant: str = ""  # who is charged for it, under the fair policy
     priority: int = 0  # lower comes first, under the policies that use it
+    announce: bool = False  # its stream begins when it is accepted, with a delta that says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class GenerateRequest:
     keep_format_tokens: bool = False
     tenant: str = ""
     priority: int = 0
+    announce: bool = False
 
 
 @dataclass(frozen=True, slots=True)

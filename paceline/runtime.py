@@ -152,6 +152,7 @@ class Runtime:
                 tenant=request.tenant,
                 priority=request.priority,
                 cache_key=cache_key,
+                announce=request.announce and index == len(ids) - 1,  # then all of its choices are accepted
             )
             text = TextStream(tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
             matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)

@@ -23,7 +23,7 @@ from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, 
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, Prompt, PromptInfo, RequestId, Sampling, Usage
+from paceline.types import Acceptance, Delta, Prompt, PromptInfo, RequestId, Sampling, Usage
 
 
 class Service:
@@ -254,16 +254,26 @@ class Service:
             stream = runtime.dispatcher.open_stream(self.settings.max_unread_tokens, lambda: runtime.abort(ids))
             runtime.submit(request, ids, prompt, stream, grammar, keys)
             open_choices = request.n
+            announced = not request.announce
             while open_choices:
                 delta = await stream.get()
                 if delta.refusal is not None:
                     raise delta.refusal
+                if not announced and delta.finish_reason not in ("error", "abort"):
+                    announced = True  # by the last choice that is submitted, unless another was faster
+                    yield delta if delta.accepted is not None else _announcement(delta, prompt)
                 open_choices -= delta.finish_reason is not None
-                yield delta
+                if delta.accepted is None:
+                    yield delta
         finally:
             delta = None  # breaks a reference cycle: a raised refusal holds this frame, and the delta holds the refusal
             del runtime.requests[request_id]
             runtime.abort(ids)  # no-op for choices that have finished
+
+
+def _announcement(first: Delta, prompt: Prompt) -> Delta:
+    """In front of a first delta that came without one."""
+    return Delta(accepted=Acceptance(len(prompt.token_ids), first.prompt.cached_tokens if first.prompt else 0))
 
 
 def _check_may_end(sampling: Sampling) -> None:

@@ -174,6 +174,9 @@ class Settings(BaseModel):
     drain_seconds: float = setting(
         "SECONDS", 30.0, "On SIGTERM, how long running requests may go on.", ge=0, allow_inf_nan=False
     )
+    stream_keepalive_seconds: AutoSeconds = setting(
+        "SECONDS|none", 10.0, "A stream that has sent nothing for so long sends an SSE comment; none: it stays silent."
+    )
     log_level: Annotated[LogLevel, BeforeValidator(_lowercase)] = setting(
         "LEVEL", "info", "The least important line that is logged."
     )

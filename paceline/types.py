@@ -112,6 +112,14 @@ class PromptInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The request has its place in the queue, or runs. Of its prompt, so many tokens are cached as far as is known."""
+
+    prompt_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """What one row produced since its last delta. `text` is valid UTF-8 and final: never taken back."""
 
@@ -124,5 +132,6 @@ class Delta:
     refusal: Refused | InvalidRequest | None = None  # why it may not go on, with finish_reason "error"
     usage: Usage | None = None  # on the last delta
     prompt: PromptInfo | None = None  # on the first delta
+    accepted: Acceptance | None = None  # in front of all others and by itself, for requests that `announce`
     index: int = 0  # which of the n choices
     vector: NDArray[np.float32] | None = field(default=None, compare=False)  # a pooled prompt's, of length 1

@@ -66,6 +66,7 @@ class EngineCore:
         self.counters = Counters()
         self.monitor = Monitor()
         self.departures = DepartureRate()
+        self.arrivals = delivery.Arrivals()
         self.faults = Faults(self)
         self.failure: str | None = None  # why the engine gave up
         self.on_step = on_step
@@ -77,6 +78,7 @@ class EngineCore:
     def add(self, seq: Sequence) -> None:
         if seq.finished is None:  # or it was rejected with another choice of its request
             self.seqs[seq.id] = seq
+            self.arrivals.add(seq)
             self.faults.guard(seq, partial(self._enqueue, seq))
 
     def abort(self, request_id: RequestId) -> None:
@@ -201,6 +203,7 @@ class EngineCore:
             plan = self.scheduler.plan(self.clock())
         decode = self._decoding(plan)
         self._reject_overflow()
+        self.arrivals.announce()
         if self.scheduler.admission is not None:
             runner.low_memory = self.scheduler.admission.low_memory
         for cache in (self.prefix, self.sparse):

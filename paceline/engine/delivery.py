@@ -5,11 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paceline.types import Delta, FinishReason, PromptInfo, TokenLogprob
+from paceline.types import Acceptance, Delta, FinishReason, PromptInfo, TokenLogprob
 
 if TYPE_CHECKING:
     from paceline.engine.sequence import Sequence
     from paceline.errors import InvalidRequest, Refused
+
+
+class Arrivals:
+    """Sequences whose clients are to be told that they were accepted."""
+
+    def __init__(self) -> None:
+        self._sequences: list[Sequence] = []
+
+    def add(self, seq: Sequence) -> None:
+        if seq.request.announce:
+            self._sequences.append(seq)
+
+    def announce(self) -> None:
+        """The step is planned: a sequence that has not ended runs, or has its place in the queue."""
+        for seq in self._sequences:
+            if seq.finished is None:
+                count = len(seq.prompt.token_ids)
+                restored = seq.queue.started and not seq.prefix.waiting
+                cached = seq.prefix.cached_tokens if restored else count - seq.queue.uncached_tokens
+                seq.sink(Delta(accepted=Acceptance(count, cached)))
+        self._sequences.clear()
 
 
 def deliver_token(

@@ -36,6 +36,7 @@ class EngineRequest:
     tenant: str = ""  # on whose account it runs
     priority: int = 0  # lower comes first
     cache_key: Any = None  # the prompt as the prefix cache sees it, where that was computed ahead
+    announce: bool = False  # tell its client when it is accepted
 
 
 class Siblings:

@@ -19,11 +19,13 @@ from paceline.errors import EngineFailed
 from paceline.preflight import listen
 from paceline.server import not_implemented, status
 from paceline.server.anthropic import messages
+from paceline.server.anthropic import models as anthropic_models
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loopback
 from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
+from paceline.server.http.paths import Versioned, names_below_version
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
 from paceline.server.openai import chat, completions, embeddings, models
@@ -41,10 +43,11 @@ ENDPOINTS = (
     messages,
     embeddings,
     status,
+    anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
     not_implemented,
 )
-UNLOGGED_PATHS = ("/health", "/ready", "/metrics")
+UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
 
@@ -114,9 +117,11 @@ def create_app(
     app.add_middleware(requests.RequestIdMiddleware, requests=inside)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
-    app.include_router(requests.routes(inside))
-    for endpoint in ENDPOINTS:
-        app.include_router(endpoint.routes(state))
+    routers = [requests.routes(inside), *(endpoint.routes(state) for endpoint in ENDPOINTS)]
+    for router in routers:
+        app.include_router(router)
+    routes = (route for router in routers for route in router.routes)
+    app.add_middleware(Versioned, names=names_below_version(routes))
     return app
 
 

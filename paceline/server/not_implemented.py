@@ -13,7 +13,7 @@ from paceline.server.state import AppState
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-# By the first part of the path below /v1: what it would be.
+# By the path below /v1: what it would be.
 NOT_IMPLEMENTED: Mapping[str, str] = {
     "audio": "Speech and transcription are not served here",
     "images": "Pictures are not generated here; to ask about one, send it in a chat message",
@@ -27,6 +27,8 @@ NOT_IMPLEMENTED: Mapping[str, str] = {
     "rerank": "There is no reranking model here; /v1/score compares texts by their embeddings",
     "realtime": "There are no realtime sessions here; chat answers can be streamed",
     "assistants": "There are no assistants and threads here; use /v1/responses or /v1/chat/completions",
+    "messages/batches": "There are no batches of messages here; send the messages themselves: they share one batch",
+    "complete": "Anthropic's old text completions are not served here; use /v1/messages or /v1/completions",
     "threads": "There are no assistants and threads here; use /v1/responses or /v1/chat/completions",
 }
 

@@ -12,6 +12,7 @@ from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.server.http.drain import DrainGate
 from paceline.server.http.errors import ModelNotFound
 from paceline.server.http.requests import Requests
+from paceline.server.http.response import KeepAlive
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 from paceline.stats import Stats
@@ -25,6 +26,11 @@ class AppState:
     metrics: Metrics
     gate: DrainGate
     requests: Requests
+
+    @property
+    def keep_alive(self) -> KeepAlive:
+        """Of streams, where their API has no event for it."""
+        return KeepAlive(self.settings.stream_keepalive_seconds)
 
     @property
     def model_name(self) -> str:
@@ -69,7 +75,8 @@ class Backend(Protocol):
     """The facade as HTTP sees it.
 
     `model_name` and `stats` can be read at any time, `tokenizer`, `context_length`, `takes_images`, `takes_chat` once
-    `ready`. A stream raises errors of its request from its first `__anext__`; closing it frees its sequences.
+    `ready`. A stream raises errors of its request from its first `__anext__`, those of its wait and its run later where
+    the request is announced; closing it frees its sequences.
     `clear_cache` returns what it freed and does not affect running sequences. `stop` ends what runs with finish reason
     "abort"; a second one does nothing. `sampling` puts what is given, and not None, over the model's own defaults.
     """

@@ -10,7 +10,7 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import delivery
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import QueueFull
-from paceline.types import Delta, Prompt, RequestId, Sampling, TokenLogprob
+from paceline.types import Acceptance, Delta, Prompt, RequestId, Sampling, TokenLogprob
 
 END = frozenset({0})
 
@@ -26,6 +26,26 @@ class Told(list[Delta]):
     @property
     def text(self) -> str:
         return "".join(delta.text for delta in self)
+
+
+def arriving(told: Told, name: str, *, announce: bool = True) -> Sequence:
+    request = EngineRequest(RequestId(name), Prompt((7, 8, 9)), Sampling(), 9, announce=announce)
+    return Sequence(request, TextStream(ByteDetokenizer(lambda token: bytes([token]))), told.append)
+
+
+def test_an_arrival_is_announced_once_unless_it_has_ended_or_nobody_asked() -> None:
+    told, arrivals = Told(), delivery.Arrivals()
+    waits, restored, refused = (arriving(told, name) for name in ("waits", "restored", "refused"))
+    waits.queue.uncached_tokens = 2
+    restored.prefix.cached_tokens, restored.queue.started = 2, True
+    refused.finished = "error"
+    for seq in (waits, restored, refused, arriving(told, "silent", announce=False)):
+        arrivals.add(seq)
+    arrivals.announce()
+    arrivals.announce()
+    assert told == [Delta(accepted=Acceptance(3, 1)), Delta(accepted=Acceptance(3, 2))]
+    say(waits, "a")
+    assert told[-1].prompt is not None  # the announcement is not its first delta
 
 
 def say(seq: Sequence, text: str) -> list[str | None]:

@@ -111,6 +111,46 @@ def test_whoever_finds_the_queue_full_is_told_when_to_come_back(narrow: httpx.Cl
     assert scrape(narrow)["paceline_requests_refused_total queue_full"] >= 2
 
 
+def test_a_stream_begins_while_its_request_waits_and_is_refused_with_a_status_where_it_may_not(
+    narrow: httpx.Client,
+) -> None:
+    body = {"messages": user("streamed"), "max_tokens": 2, "stream": True}
+    paths = {"/v1/chat/completions": '"role":"assistant"', "/v1/messages": "message_start"}
+    with crowded(narrow):
+        for path in paths:
+            assert narrow.post(path, json=body).status_code == 429
+        narrow.delete("/v1/requests/third")
+        until(narrow, lambda status: counts(status) == (1, 1))
+        first_tokens = scrape(narrow)["paceline_time_to_first_token_seconds_count"]
+        for path, first in paths.items():
+            with narrow.stream("POST", path, json=body) as response:
+                assert response.status_code == 200
+                pieces = response.iter_text()  # kept: httpx closes the response with it
+                assert first in next(pieces)
+                assert counts(narrow.get("/v1/status").json()) == (1, 2)
+            until(narrow, lambda status: counts(status) == (1, 1))  # it has gone away
+        assert scrape(narrow)["paceline_time_to_first_token_seconds_count"] == first_tokens
+        with narrow.stream("POST", "/v1/chat/completions", json=body, headers={"x-request-id": "mine"}) as response:
+            pieces = response.iter_text()
+            text = next(pieces)
+            assert narrow.delete("/v1/requests/mine").status_code == 200
+            text += "".join(pieces)
+        assert '"code":"request_cancelled"' in text and text.endswith("data: [DONE]\n\n")
+
+
+def test_a_message_begins_with_the_count_of_its_prompt(narrow: httpx.Client) -> None:
+    body = {"messages": user("counted " * 40), "max_tokens": 2}
+    counted = narrow.post("/v1/messages/count_tokens", json={"messages": body["messages"]}).json()["input_tokens"]
+    for _ in range(2):  # the second time, a part of it is cached
+        answer = narrow.post("/v1/messages", json={**body, "stream": True}).text
+        events = [json.loads(line[6:]) for line in answer.splitlines() if line.startswith("data: ")]
+        start, end = events[0]["message"]["usage"], events[-2]["usage"]
+        for usage in (start, end):
+            assert usage["input_tokens"] + usage["cache_read_input_tokens"] == counted
+        assert start["cache_read_input_tokens"] == end["cache_read_input_tokens"]
+        assert (start["output_tokens"], end["output_tokens"]) == (0, 2)
+
+
 def test_who_waits_and_who_runs_can_be_cancelled(narrow: httpx.Client) -> None:
     with crowded(narrow) as asked:
         assert narrow.delete("/v1/requests/third").status_code == 200

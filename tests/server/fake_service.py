@@ -43,7 +43,7 @@ from paceline.stats import (
     Stats,
     VisionCacheStats,
 )
-from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
+from paceline.types import Acceptance, Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"
@@ -286,6 +286,10 @@ class FakeService:
         self.running[request.request_id] = asyncio.Event()
         self.idle.clear()
         try:
+            if command in ("refuse-queue_full", "refuse-never_fits") and after == 0:  # known at once
+                raise refusal(command.removeprefix("refuse-"))
+            if request.announce:
+                yield Delta(accepted=Acceptance(len(prompt), 1))
             rows = [_Row(index, prompt, request.sampling, reads_sparsely) for index in range(request.n)]
             step = 0
             while any(row.finished is None for row in rows):

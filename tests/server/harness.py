@@ -60,9 +60,9 @@ def post_completion(http: httpx.Client, prompt: Any = "hi", **fields: Any) -> ht
 
 
 def events(response: httpx.Response) -> list[dict[str, Any]]:
-    """The JSON events of a stream, which must end with [DONE]."""
+    """The JSON events of a stream without its comments, which must end with [DONE]."""
     assert response.headers["content-type"].startswith("text/event-stream")
-    parts = response.text.split("\n\n")
+    parts = [part for part in response.text.split("\n\n") if not part.startswith(":")]
     assert parts[-2:] == ["data: [DONE]", ""]
     return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
 

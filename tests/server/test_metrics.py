@@ -60,6 +60,23 @@ def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
     assert after["paceline_num_requests_running"] == 0
 
 
+def test_the_first_byte_of_a_stream_is_not_its_first_token() -> None:
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        with http.stream(
+            "POST", "/v1/chat/completions", json={"messages": user("!hang 0"), "stream": True}
+        ) as response:
+            chunks = response.iter_bytes()
+            assert b"assistant" in next(chunks)
+            waits = scrape(http)
+            assert service.hanging.wait(WAIT)
+            service.release()
+            b"".join(chunks)
+        after = scrape(http)
+    for name in ("paceline_time_to_first_token_seconds_count", "paceline_request_queue_time_seconds_count"):
+        assert (waits[name], after[name]) == (0, 1)
+
+
 def test_drafting_is_counted_by_position_and_depth_under_vllms_names() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:

@@ -28,11 +28,33 @@ from tests.server.harness import refused, serve
         ("POST", "/v1/rerank", "/v1/score"),
         ("POST", "/rerank", "/v1/score"),
         ("POST", "/v1/assistants", "/v1/responses"),
+        ("POST", "/v1/complete", "/v1/messages"),
+        ("PUT", "/v1/audio", "Speech"),
     ],
 )
 def test_what_is_not_served_is_a_404_that_says_so(http: httpx.Client, method: str, path: str, words: str) -> None:
     error = refused(http.request(method, path), 404, None, words, f"{method} {path}")
     assert error["code"] == "not_found" and error["type"] == "invalid_request_error"
+
+
+def test_batches_of_messages_are_a_404_as_anthropic_writes_it(http: httpx.Client) -> None:
+    for path in ("/v1/messages/batches", "/v1/messages/batches/b-1/results"):
+        error = http.get(path).json()["error"]
+        assert error["type"] == "not_found_error" and "no batches of messages" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/v1/chat/completion", "did you mean /v1/chat/completions?"),
+        ("/tokenise", "did you mean /tokenize?"),
+        ("/v1/zzz", "/openapi.json"),
+        (f"/{'x' * 9000}", "/openapi.json"),
+    ],
+)
+def test_a_path_that_nobody_has_is_a_404_that_helps(http: httpx.Client, path: str, words: str) -> None:
+    error = refused(http.post(path, json={}), 404, None, words)
+    assert error["code"] == "not_found" and len(error["message"]) < 300
 
 
 def test_openais_client_shows_the_words(client: openai.OpenAI) -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from paceline.server.app import create_app
-from paceline.server.http.auth import is_loopback
+from paceline.server.http.auth import OPEN_PATHS, is_loopback
 from paceline.server.metrics import REFUSALS
 from paceline.settings import Settings
 from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
@@ -21,12 +21,25 @@ def test_a_served_model_is_alive_and_ready(http: httpx.Client) -> None:
     assert http.get("/ready").status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/health", "/ping", "/ready"])
+def test_probes_may_ask_with_head_and_without_a_key(http: httpx.Client, path: str) -> None:
+    head = http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert http.get(path).json()["status"] in ("ok", "ready")
+    assert path in OPEN_PATHS
+
+
+def test_a_ping_may_be_a_post(http: httpx.Client) -> None:
+    assert http.post("/ping").json() == {"status": "ok"}
+
+
 def test_an_engine_that_gave_up_is_unhealthy_and_says_why() -> None:
     service = FakeService()
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         service.failure = "ten steps failed in a row"
-        for path in ("/health", "/ready"):
+        for path in ("/health", "/ping", "/ready"):
             refused(http.get(path), 503, None, "ten steps")
+            assert http.head(path).status_code == 503
         response = post_chat(http)
         refused(response, 503, None, "ten steps")
         assert response.headers["retry-after"]
@@ -99,7 +112,7 @@ def test_status_shows_ids_to_their_owner_and_to_administrators_only() -> None:
         http.stream("POST", "/v1/chat/completions", json=body, headers=bearer("sk-one")) as response,
     ):
         chunks = response.iter_bytes()  # kept: the connection is closed with it
-        assert b'"H"' in next(chunks)
+        assert any(b'"H"' in chunk for chunk in chunks)
         [running] = service.running
         other = replace(SEQUENCE, id="chatcmpl-other", state="waiting", position=1, reason="memory")
         mine = replace(SEQUENCE, id=running)

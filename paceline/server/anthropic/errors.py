@@ -12,6 +12,7 @@ from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.server.http.errors import DIALECTS, Dialect, error_object, status_of
 from paceline.server.http.identity import current
 
+MESSAGES = "/v1/messages"  # below it, errors are these
 KINDS: Mapping[int, str] = {
     401: "authentication_error",
     403: "permission_error",
@@ -57,4 +58,4 @@ def _words(error: Exception) -> str:
     return message
 
 
-DIALECTS["/v1/messages"] = Dialect(message_error, MessageError, ("x-request-id", "request-id"))
+DIALECTS[MESSAGES] = Dialect(message_error, MessageError, ("x-request-id", "request-id"))

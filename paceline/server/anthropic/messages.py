@@ -33,9 +33,11 @@ from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
-from paceline.server.http.response import named_events, start_stream, unless_disconnected
+from paceline.server.http.response import KeepAlive, named_events, start_stream, unless_disconnected
 from paceline.server.state import AppState
 from paceline.types import RequestId
+
+PING = named_events([{"type": "ping"}])
 
 
 def routes(state: AppState) -> APIRouter:
@@ -50,7 +52,8 @@ def routes(state: AppState) -> APIRouter:
         body, _ = await read_request(state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES)
         message = Message(state, body)
         if body.stream:
-            return await start_stream(request.receive, message.events(), failed=failed)
+            keep_alive = KeepAlive(state.settings.stream_keepalive_seconds, PING)
+            return await start_stream(request.receive, message.events(), failed=failed, keep_alive=keep_alive)
         return JSONResponse(await unless_disconnected(request.receive, message.whole()))
 
     @router.post("/v1/messages/count_tokens", openapi_extra=body_schema(CountBody), responses=returns(InputTokenCount))
@@ -98,6 +101,7 @@ class Message:
             grammar=grammar_of(body),
             tenant=current().tenant(user_of(body)),
             priority=body.priority or 0,
+            announce=bool(body.stream),
         )
         self.run = ChatRun(state, request, box)
 
@@ -115,7 +119,7 @@ class Message:
         with self.conversation.renaming_errors():
             async with aclosing(self.run.deltas()) as deltas:
                 async for delta in deltas:
-                    events = self._start() if delta.first else []
+                    events = self._start() if delta.accepted else []
                     events += self.blocks.push(delta.events)
                     if delta.finish_reason is not None:
                         events += [*self.blocks.finish(), self._end(delta), {"type": "message_stop"}]

@@ -34,7 +34,7 @@ class ChatDelta:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: str | None = None
     stop_reason: str | int | None = None  # the stop string or token that ended it
-    first: bool = False  # of this choice
+    accepted: bool = False  # the request runs, or has its place in the queue: in front of all others, by itself
 
 
 @dataclass(slots=True)
@@ -71,10 +71,12 @@ class ChatRun:
                 if delta.index in over:
                     continue
                 self.counter.add(0, delta)
+                if delta.accepted is not None:
+                    yield ChatDelta(delta.index, accepted=True)
+                    continue
                 if delta.prompt is not None:
                     thinking = opens_reasoning(delta.prompt.tail, self.state.backend.answer_format)
-                first = delta.index not in parsers
-                if first:
+                if delta.index not in parsers:
                     parsers[delta.index] = self._parser(thinking)
                 events = _parsed(parsers[delta.index], delta)
                 reason: str | None = delta.finish_reason
@@ -88,7 +90,7 @@ class ChatRun:
                 if reason == "stop" and delta.index in calling:
                     reason = "tool_calls"
                 stop = delta.stop_reason if second is None else None
-                yield ChatDelta(delta.index, events, delta.logprobs, reason, stop, first)
+                yield ChatDelta(delta.index, events, delta.logprobs, reason, stop)
                 if len(over) == self.request.n:
                     return
 

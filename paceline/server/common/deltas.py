@@ -101,6 +101,8 @@ class UsageCounter:
         self._accepted = self._rejected = 0  # drafted tokens; known when a choice ends
 
     def add(self, place: int, delta: Delta) -> None:
+        if delta.accepted is not None:
+            self._prompt[place], self._cached[place] = delta.accepted.prompt_tokens, delta.accepted.cached_tokens
         choice = (place, delta.index)
         self._completion[choice] = self._completion.get(choice, 0) + len(delta.token_ids)
         if delta.prompt is not None:

@@ -19,7 +19,7 @@ from paceline.errors import SettingsError
 from paceline.server.http.errors import Forbidden, Unauthorized, error_response
 from paceline.settings import Settings
 
-OPEN_PATHS = frozenset({"/health", "/ready"})
+OPEN_PATHS = frozenset({"/health", "/ping", "/ready"})
 HOW = "Send it as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'."
 
 

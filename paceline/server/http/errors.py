@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from paceline.errors import (
 
 RETRY_AFTER_SECONDS = 5
 LONGEST_MESSAGE = 2000  # characters
+LONGEST_PATH = 200  # characters of it that are quoted
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or the request was cancelled
 KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
@@ -216,6 +218,8 @@ def install(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         if status_of(error) == 500:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
+        if isinstance(error, HTTPException) and error.status_code == 404:
+            error = NotServed(_not_here(request))
         response = error_response(error, request.url.path)
         if response.status_code == 405:  # Starlette names the methods of the first route with this path only
             response.headers["allow"] = ", ".join(_methods_of(request))
@@ -235,6 +239,13 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, answer_disconnected)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_middleware(UnhandledErrors)
+
+
+def _not_here(request: Request) -> str:
+    path = request.url.path[:LONGEST_PATH]
+    near = difflib.get_close_matches(path, request.app.openapi()["paths"], n=1)
+    what = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is."
+    return f"There is no {path} here; {what}"
 
 
 def _methods_of(request: Request) -> list[str]:

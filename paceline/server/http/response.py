@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Response
@@ -27,10 +28,27 @@ def named_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """What a stream sends when it has sent nothing for so many seconds; None: nothing."""
+
+    seconds: float | None = None
+    sign: bytes = b": keep-alive\n\n"  # a comment, which clients skip
+
+
+NEVER = KeepAlive()
+
+
 async def start_stream(
-    receive: Receive, events: Events, *, failed: Callable[[Exception], bytes], end: bytes = b""
+    receive: Receive,
+    events: Events,
+    *,
+    failed: Callable[[Exception], bytes],
+    end: bytes = b"",
+    keep_alive: KeepAlive = NEVER,
 ) -> Response:
-    """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
+    """Wait for the first event before a header is sent: what fails until then becomes an HTTP status. But a client is
+    not left without a byte for longer than `keep_alive` says.
 
     `failed` makes the event for what fails later, as the API writes it; `end` comes after the last event.
     """
@@ -38,12 +56,25 @@ async def start_stream(
     async def first_event() -> bytes:
         return await anext(events)
 
+    first = asyncio.create_task(first_event())
     try:
-        first = await unless_disconnected(receive, first_event())
+        await unless_disconnected(receive, _done(first, keep_alive.seconds))
+        if first.done():
+            first.result()  # raises what failed
     except BaseException:
+        await _cancelled(first)
         await events.aclose()
         raise
-    return EventStream(first, events, failed, end)
+    return EventStream(first, events, failed, end, keep_alive)
+
+
+async def _done(task: asyncio.Task[bytes], seconds: float | None) -> None:
+    await asyncio.wait((task,), timeout=seconds)
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 class EventStream(Response):
@@ -51,33 +82,64 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, first: bytes, rest: Events, failed: Callable[[Exception], bytes], end: bytes) -> None:
+    def __init__(
+        self,
+        first: asyncio.Task[bytes],
+        rest: Events,
+        failed: Callable[[Exception], bytes],
+        end: bytes,
+        keep_alive: KeepAlive,
+    ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self.first = first
         self.rest = rest
         self.failed = failed
         self.end = end
+        self.keep_alive = keep_alive
+        self._sent_at = asyncio.get_running_loop().time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientDisconnect):
             await unless_disconnected(receive, self._send_all(send))
 
     async def _send_all(self, send: Send) -> None:
-        async with aclosing(self.rest):
+        try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            event: bytes | None = self.first
-            while event is not None:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-                event = await self._next()
+            if not self.first.done():  # it has been waited for as long as a client is left without a byte
+                await self._send(send, self.keep_alive.sign)
+            signs = asyncio.create_task(self._send_signs(send))
+            try:
+                event = await self._next(self.first)
+                while event is not None:
+                    await self._send(send, event)
+                    event = await self._next(anext(self.rest, None))
+            finally:
+                await _cancelled(signs)
             if self.end:
-                await send({"type": "http.response.body", "body": self.end, "more_body": True})
+                await self._send(send, self.end)
             await send({"type": "http.response.body", "body": b""})
+        finally:
+            await _cancelled(self.first)
+            await self.rest.aclose()
 
-    async def _next(self) -> bytes | None:
+    async def _send(self, send: Send, content: bytes) -> None:
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+        self._sent_at = asyncio.get_running_loop().time()
+
+    async def _send_signs(self, send: Send) -> None:
+        """Beside the events: a timer for each of them would cost more than the few signs."""
+        seconds, loop = self.keep_alive.seconds, asyncio.get_running_loop()
+        while seconds is not None:
+            if (left := self._sent_at + seconds - loop.time()) > 0:
+                await asyncio.sleep(left)
+            else:
+                await self._send(send, self.keep_alive.sign)
+
+    async def _next(self, event: Awaitable[bytes | None]) -> bytes | None:
         """The next event; after a failure an event for it, and then None: a generator that raised has ended."""
         try:
-            return await anext(self.rest, None)
+            return await event
         except Exception as error:
             if not isinstance(error, PacelineError):
                 logger.exception("a stream failed")

@@ -44,7 +44,9 @@ def routes(state: AppState) -> APIRouter:
         body, fields = await read_request(state, request, ChatBody, UNSUPPORTED_IN_CHAT)
         chat = Chat(state, body, fields)
         if body.stream:
-            return await start_stream(request.receive, chat.events(), failed=failed, end=DONE)
+            return await start_stream(
+                request.receive, chat.events(), failed=failed, end=DONE, keep_alive=state.keep_alive
+            )
         return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
 
     return router
@@ -75,6 +77,7 @@ class Chat:
             grammar=response_grammar(fields),
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
+            announce=bool(body.stream),
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.run = ChatRun(state, request, box)
@@ -123,15 +126,15 @@ class Chat:
         return {"index": last.index, "message": message, "logprobs": logprobs, **ended}
 
     def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
+        if delta.accepted:
+            return [_chunk(index, {"role": "assistant", "content": ""}) for index in range(self.run.request.n)]
         contents = [_delta(event) for event in delta.events]
         chunks = [_chunk(delta.index, content) for content in contents if content is not None]
-        if delta.first:
-            chunks.insert(0, _chunk(delta.index, {"role": "assistant", "content": ""}))
         scores = self._logprobs(delta.logprobs) if self.body.logprobs and delta.logprobs else None
-        if delta.finish_reason is not None or (scores is not None and len(chunks) == delta.first):
+        if delta.finish_reason is not None or (scores is not None and not chunks):
             chunks.append(_chunk(delta.index, {}))  # the end, or tokens whose text is still to come
         if scores is not None:
-            chunks[int(delta.first)]["logprobs"] = scores
+            chunks[0]["logprobs"] = scores
         if delta.finish_reason is not None:
             chunks[-1]["finish_reason"] = delta.finish_reason
             chunks[-1]["stop_reason"] = delta.stop_reason

@@ -26,6 +26,7 @@ from paceline.types import Delta, PromptInfo, RequestId
 
 MAX_PROMPTS = 2048
 LONG_TEXT = 4096  # characters of a chunk that is encoded in a thread
+ACCEPTED = b": accepted\n\n"  # a comment: a chunk would have to have text
 KIND = "text_completion"  # OpenAI has one name for the response and its chunks
 
 
@@ -41,7 +42,9 @@ def routes(state: AppState) -> APIRouter:
         body, fields = await read_request(state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS)
         completions = Completions(state, body, fields)
         if body.stream:
-            return await start_stream(request.receive, completions.events(), failed=failed, end=DONE)
+            return await start_stream(
+                request.receive, completions.events(), failed=failed, end=DONE, keep_alive=state.keep_alive
+            )
         return Response(await unless_disconnected(request.receive, completions.whole()), media_type="application/json")
 
     return router
@@ -76,6 +79,7 @@ class Completions:
                 grammar=grammar,
                 tenant=context.tenant(body.user),
                 priority=body.priority or 0,
+                announce=bool(body.stream),
             )
             for place, prompt in enumerate(prompts)
         ]
@@ -84,6 +88,7 @@ class Completions:
         choices: dict[int, list[dict[str, Any]]] = {}
         async with aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
+                assert chunk is not None  # a stream's
                 choices.setdefault(chunk["index"], []).append(chunk)
         return await asyncio.to_thread(self._written, choices)  # scores may be many
 
@@ -98,6 +103,9 @@ class Completions:
         encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
         async with aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
+                if chunk is None:
+                    yield ACCEPTED
+                    continue
                 usage = self.counter.usage() if running_usage else None
                 if len(chunk["text"]) > LONG_TEXT:  # an echoed prompt, maybe with scores
                     yield await asyncio.to_thread(encode, [chunk], usage)
@@ -106,15 +114,25 @@ class Completions:
         if include_usage:
             yield encode([], self.counter.usage())
 
-    async def _chunks(self) -> AsyncGenerator[dict[str, Any], None]:
-        """What the choices gain, as it comes; in front of the first chunk of each, the prompt where it is echoed."""
+    async def _chunks(self) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """What the choices gain, as it comes; in front of the first chunk of each, the prompt where it is echoed.
+
+        None, in a stream: all prompts that can be in the engine together are accepted.
+        """
         stream = self.state.backend.stream_generate
         streams = [follow(self.state, stream(request), self.n, request.request_id) for request in self.requests]
         prompts: dict[int, PromptInfo] = {}
         formatters: dict[tuple[int, int], ChoiceFormatter] = {}
-        async with aclosing(merge(streams, max_concurrent_prompts(self.state))) as deltas:
+        together = max_concurrent_prompts(self.state)
+        unaccepted = min(together, len(streams))
+        async with aclosing(merge(streams, together)) as deltas:
             async for place, delta in deltas:
                 self.counter.add(place, delta)
+                if delta.accepted is not None:
+                    unaccepted -= 1
+                    if unaccepted == 0:
+                        yield None
+                    continue
                 if delta.prompt is not None:
                     prompts.setdefault(place, delta.prompt)
                 formatter = formatters.get((place, delta.index))

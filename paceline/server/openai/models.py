@@ -16,6 +16,7 @@ from paceline.server.common.fields import Many, RequestBody, read_request
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long
+from paceline.server.openai.sampling import toolbox
 from paceline.server.openai.schema import TemplateOptions
 from paceline.server.state import AppState
 
@@ -39,6 +40,8 @@ class TokenizeBody(RequestBody):
 
     prompt: str | None = None
     messages: list[Any] | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
     return_token_strs: bool | None = None
@@ -115,9 +118,12 @@ def _detokenized(state: AppState, body: DetokenizeBody) -> bytes:
 def _tokens_of(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> list[int]:
     if (body.prompt is None) == (body.messages is None):
         raise InvalidRequest("Give either prompt or messages.", field="prompt")
+    box = toolbox(fields.get("tools"), fields.get("tool_choice"), None)
     if body.prompt is not None:
+        if box.tools:
+            raise InvalidRequest.at("tools", "are a part of conversations: give messages, or leave the tools out.")
         return state.backend.tokenize(body.prompt, body.add_special_tokens is not False)
     options = dict(body.chat_template_kwargs or {})
     if body.add_generation_prompt is not None:
         options["add_generation_prompt"] = body.add_generation_prompt
-    return state.backend.render(fields["messages"], **options)
+    return state.backend.render(fields["messages"], box.offered, **options)

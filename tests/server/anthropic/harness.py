@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from paceline.conversation.parsing.formats import choose_format
 from paceline.requests import ChatRequest
 from paceline.settings import Settings
-from paceline.types import Delta, PromptInfo, Usage
+from paceline.types import Acceptance, Delta, PromptInfo, Usage
 from tests.server.fake_service import FakeService
 from tests.server.harness import user
 from tests.synthetic.tokenizer import CHAT_TEMPLATE
@@ -47,6 +47,8 @@ class Scripted(FakeService):
         self.requests.append(request)
         tail = "<think>\n" if request.template_options.get("enable_thinking") else ""
         info: PromptInfo | None = PromptInfo(prompt, cached_tokens=1, tail=tail)
+        if request.announce:
+            yield Delta(accepted=Acceptance(len(prompt), 1))
         pieces = [self.says[at : at + 3] for at in range(0, len(self.says), 3)]
         for piece in pieces:
             yield Delta(text=piece, token_ids=(65,), prompt=info)

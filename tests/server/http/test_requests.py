@@ -209,16 +209,16 @@ CAUSES = {"queue_full": 429, "queue_timeout": 503, "deadline": 504}
 @pytest.mark.parametrize("path", HANG)
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_refusal_says_when_to_come_back(http: httpx.Client, path: str, cause: str) -> None:
-    for stream in (False, True):
+    for stream in (False, True) if cause == "queue_full" else (False,):  # others are known when a stream has begun
         text = json.dumps(HANG[path]).replace("!hang 1", f"!refuse-{cause}")
         answer = http.post(path, json={**json.loads(text), "stream": stream})
         assert (answer.status_code, answer.headers["retry-after"]) == (CAUSES[cause], "7")
 
 
 @pytest.mark.parametrize("path", HANG)
-@pytest.mark.parametrize("cause", ["slow_reader", "deadline"])
+@pytest.mark.parametrize("cause", ["slow_reader 2", "deadline 2", "deadline 0", "queue_timeout 0"])
 def test_a_stream_that_is_cut_off_ends_with_an_error(http: httpx.Client, path: str, cause: str) -> None:
-    text = json.dumps(HANG[path]).replace("!hang 1", f"!refuse-{cause} 2")
+    text = json.dumps(HANG[path]).replace("!hang 1", f"!refuse-{cause}")
     answer = http.post(path, json={**json.loads(text), "stream": True})
     assert answer.status_code == 200 and "not now" in answer.text
     if path == "/v1/responses":

@@ -65,7 +65,8 @@ def test_continuous_usage_counts_up(http: httpx.Client) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     chunks = events(post_chat(http, "hi", stream=True, stream_options=options))
     counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]
-    assert counts == sorted(counts) and counts[0] == 1 and counts[-1] == LENGTH
+    assert counts == sorted(counts) and counts[:2] == [0, 1] and counts[-1] == LENGTH
+    assert len({chunk["usage"]["prompt_tokens"] for chunk in chunks}) == 1
     assert {chunk["usage"]["prompt_tokens_details"]["cached_tokens"] for chunk in chunks} == {1}
 
 
@@ -110,7 +111,10 @@ def test_a_request_says_whether_and_with_whom_it_shares_prefixes(
 
 def test_streamed_choices_carry_their_index(http: httpx.Client) -> None:
     texts = {0: "", 1: "", 2: ""}
-    for chunk in events(post_chat(http, "hi", stream=True, n=3)):
+    chunks = events(post_chat(http, "hi", stream=True, n=3))
+    roles = [chunk["choices"][0] for chunk in chunks if "role" in chunk["choices"][0]["delta"]]
+    assert [role["index"] for role in roles] == [0, 1, 2] and roles == [chunk["choices"][0] for chunk in chunks[:3]]
+    for chunk in chunks:
         [choice] = chunk["choices"]
         texts[choice["index"]] += choice["delta"].get("content", "")
     assert texts == {0: REPLY, 1: REPLY, 2: REPLY}
@@ -348,10 +352,12 @@ def test_another_model_is_not_found(http: httpx.Client) -> None:
     assert error["code"] == "model_not_found"
 
 
-def test_a_row_that_fails_is_an_error_status_before_the_first_byte(http: httpx.Client) -> None:
-    for stream in (False, True):
-        error = refused(post_chat(http, "!fail 0", stream=stream), 500, None, "the sampler broke")
-        assert error["type"] == "server_error"
+def test_a_row_that_fails_before_its_first_token_is_a_status_or_an_event_behind_the_role(http: httpx.Client) -> None:
+    error = refused(post_chat(http, "!fail 0"), 500, None, "the sampler broke")
+    assert error["type"] == "server_error"
+    role, last = events(post_chat(http, "!fail 0", stream=True))
+    assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert last == {"error": error}
 
 
 def test_a_row_that_fails_late_is_an_error_status_when_nothing_was_streamed(http: httpx.Client) -> None:

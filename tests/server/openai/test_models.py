@@ -71,6 +71,21 @@ def test_messages_are_tokenized_as_the_template_renders_them(http: httpx.Client)
     assert http.post("/detokenize", json={"tokens": tokens}).json() == {"prompt": "<begin>user: hi"}
 
 
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+def test_tools_are_tokenized_as_chat_offers_them(http: httpx.Client) -> None:
+    def count(**fields: object) -> int:
+        answer = http.post("/tokenize", json={"messages": user("hi"), **fields})
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["count"])
+
+    asked = post_chat(http, "hi", tools=[TOOL], max_tokens=1).json()["usage"]["prompt_tokens"]
+    assert count(tools=[TOOL]) == asked > count() == count(tools=[]) == count(tools=[TOOL], tool_choice="none")
+    refused(http.post("/tokenize", json={"messages": user("hi"), "tools": [{}]}), 400, "tools[0]")
+    refused(http.post("/tokenize", json={"prompt": "hi", "tools": [TOOL]}), 400, "tools", "messages")
+
+
 @pytest.mark.parametrize("body", [{}, {"prompt": "a", "messages": user("a")}])
 def test_tokenize_takes_either_a_prompt_or_messages(http: httpx.Client, body: dict[str, object]) -> None:
     refused(http.post("/tokenize", json=body), 400, "prompt")

@@ -81,7 +81,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         run = await api.read(request)
         if run.body.stream:
             # The events tell their own errors, and the last of them is the end.
-            return await start_stream(request.receive, run.events(), failed=failed)
+            return await start_stream(request.receive, run.events(), failed=failed, keep_alive=state.keep_alive)
         return JSONResponse(await unless_disconnected(request.receive, run.whole()))
 
     @router.post(
@@ -198,6 +198,7 @@ class ResponseRun:
             grammar=schema.grammar(body, fields),
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
+            announce=bool(body.stream),
         )
         self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
@@ -228,7 +229,7 @@ class ResponseRun:
         return self.snapshot(self.status)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The stream's events as they come. What fails before the first token is raised; later failures are events."""
+        """The stream's events as they come. What fails before it is accepted is raised; later failures are events."""
         output, body = self.output, self.body
         self.api.running[self.id] = self
         current().on_cancel.append(self.cancel)

@@ -103,7 +103,7 @@ class Output:
     def close(self, whole: bool = True) -> list[Event]:
         """The item that is being written is done."""
         item = self._build_item("completed" if whole else "incomplete")
-        events = self._done_events(item, whole)
+        events = self._done_events(item)
         events.append(self.event("response.output_item.done", output_index=len(self.items), item=item))
         self.items.append(item)
         self._item = None
@@ -128,7 +128,8 @@ class Output:
                 item["input"] = _free_text(text)
         return item
 
-    def _done_events(self, item: Mapping[str, Any], whole: bool) -> list[Event]:
+    def _done_events(self, item: Mapping[str, Any]) -> list[Event]:
+        """Also of a call that was broken off, with what there is of it: the item's status says so."""
         part = {"item_id": item["id"], "output_index": len(self.items)}
         match item["type"]:
             case "message":
@@ -153,13 +154,13 @@ class Output:
                     self.event("response.reasoning_text.done", **part, text=content["text"]),
                     self.event("response.content_part.done", **part, part=content),
                 ]
-            case "function_call" if whole:
+            case "function_call":
                 return [
                     self.event(
                         "response.function_call_arguments.done", **part, name=item["name"], arguments=item["arguments"]
                     )
                 ]
-            case "custom_tool_call" if whole:
+            case "custom_tool_call":
                 return [
                     self.event("response.custom_tool_call_input.delta", **part, delta=item["input"]),
                     self.event("response.custom_tool_call_input.done", **part, input=item["input"]),

@@ -103,6 +103,9 @@ def test_a_call_that_the_length_cuts_off_is_incomplete(http: httpx.Client, forma
         [call] = response["output"]
         assert (call["type"], call["status"], response["status"]) == ("function_call", "incomplete", "incomplete")
         assert call["arguments"].startswith('{"city"')
+    events = stream_of(respond(http, tools=[WEATHER], max_output_tokens=55, stream=True))
+    assert kinds(events)[-3:] == ["function_call_arguments.done", "output_item.done", "incomplete"]
+    assert events[-3]["arguments"] == call["arguments"]
 
 
 def test_a_call_that_the_model_breaks_off_is_text_too(http: httpx.Client, format: None, says: Any) -> None:
@@ -113,4 +116,5 @@ def test_a_call_that_the_model_breaks_off_is_text_too(http: httpx.Client, format
     ):
         call, text = response["output"]
         assert (call["status"], text["type"], response["status"]) == ("incomplete", "message", "completed")
+        assert call["arguments"] == '{"city": "Zü'
         assert text["content"][0]["text"].startswith("<tool_call>")

@@ -1,0 +1,73 @@
+"""/v1/models as Anthropic's clients read it: for requests with its `anthropic-version` header, OpenAI's for others."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
+
+from paceline.errors import InvalidRequest, PacelineError
+from paceline.server.anthropic.errors import MESSAGES
+from paceline.server.http.errors import error_response
+from paceline.server.state import AppState
+
+HEADER = b"anthropic-version"
+
+
+class ForAnthropic(APIRoute):
+    """A route for requests with the header; others go on to the next route of this path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] == "http" and not any(name == HEADER for name, _ in scope["headers"]):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def routes(state: AppState) -> APIRouter:
+    router = APIRouter(route_class=ForAnthropic)
+    started = datetime.fromtimestamp(int(time.time()), UTC).isoformat().replace("+00:00", "Z")
+
+    def model_card() -> dict[str, Any]:
+        return {
+            "type": "model",
+            "id": state.model_name,
+            "display_name": state.model_name,
+            "created_at": started,
+            "lifecycle": "active",
+            "max_input_tokens": state.backend.context_length,
+            "max_tokens": state.backend.context_length,
+        }
+
+    @router.get("/v1/models", include_in_schema=False)
+    async def list_models(
+        limit: Annotated[int, Query(ge=1, le=1000)] = 20, after_id: str | None = None, before_id: str | None = None
+    ) -> Response:
+        try:
+            state.check_ready()
+            cards = [model_card()]
+            for name, given in (("after_id", after_id), ("before_id", before_id)):
+                if given is not None:
+                    if given != state.model_name:
+                        raise InvalidRequest.at(name, f"names the model {given!r}, which is not in the list.")
+                    cards = []  # nothing is in front of it or behind it
+        except PacelineError as error:
+            return error_response(error, MESSAGES)
+        ids = [card["id"] for card in cards] or [None]
+        return JSONResponse({"data": cards[:limit], "has_more": False, "first_id": ids[0], "last_id": ids[-1]})
+
+    @router.get("/v1/models/{name:path}", include_in_schema=False)
+    async def retrieve_model(name: str) -> Response:
+        try:
+            state.check_ready()
+            state.check_model(name)
+        except PacelineError as error:
+            return error_response(error, MESSAGES)
+        return JSONResponse(model_card())
+
+    return router

@@ -1,0 +1,38 @@
+"""Paths as clients write them: with a base address that ends in /v1, in nothing, or in one /v1 too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+VERSION = "/v1"
+
+
+class Versioned:
+    """ASGI middleware: `/chat/completions` and `/v1/v1/chat/completions` are `/v1/chat/completions`, for everything
+    behind it. `names`: the first parts of the paths below /v1."""
+
+    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+        self.app = app
+        self.names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (path := self._path(scope["path"])) != scope["path"]:
+            raw = self._path((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
+            scope = {**scope, "path": path, "raw_path": raw.encode("latin-1")}
+        await self.app(scope, receive, send)
+
+    def _path(self, path: str) -> str:
+        while path.startswith(f"{VERSION}{VERSION}/"):
+            path = path.removeprefix(VERSION)
+        first = path[1:].partition("/")[0]
+        return f"{VERSION}{path}" if first in self.names else path
+
+
+def names_below_version(routes: Iterable[BaseRoute]) -> frozenset[str]:
+    """The first parts of these routes' paths below /v1, without those that have a path of their own in front of it."""
+    paths = [str(getattr(route, "path", "")) for route in routes]
+    below = {path.removeprefix(f"{VERSION}/").partition("/")[0] for path in paths if path.startswith(f"{VERSION}/")}
+    return frozenset(below - {path[1:].partition("/")[0] for path in paths if not path.startswith(f"{VERSION}/")})
