@@ -201,7 +201,8 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     setting = Settings.model_fields[field]
     metavar = PANELS[panel][field]
     switch = setting.annotation is bool
-    repeatable = tuple in map(get_origin, (setting.annotation, *get_args(setting.annotation)))
+    kinds = (setting.annotation, *get_args(setting.annotation))
+    repeatable = any(get_origin(kind) is tuple for kind in kinds)
     default = setting.default
     if default is None and "Default:" not in (setting.description or ""):
         default = next((word for word in ("auto", "none") if word in metavar), None)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ APIS: dict[str, dict[str, Any]] = {
 }
 DOCS = Path(__file__).parents[2] / "docs" / "embedded-model.md"
 SAMPLES = re.findall(r"^> \*\*(.+)\*\*\n>\n> (.+)$", DOCS.read_text(), re.MULTILINE)
+SERVED = re.compile(r"is served at (http://\S+)")
 LENGTH = {"/v1/responses": "max_output_tokens"}
 DEFAULTS = {"temperature": 0.5, "top_p": 0.75, "top_k": 9, "min_p": 0.25, "repetition_penalty": 1.25}
 
@@ -141,9 +141,7 @@ async def test_python_users_have_the_defaults_too(model: Path) -> None:
 
 def test_a_plain_request_to_the_embedded_model_gets_the_answer_that_the_docs_show(tmp_path: Path) -> None:
     """From a real process, with a vLLM command line: paceline-mini says that it is greedy."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    flags = ["--port", str(port), "--max-model-len", "1k", "--enable-auto-tool-choice", "--trust-remote-code"]
+    flags = ["--port", "0", "--max-model-len", "1k", "--enable-auto-tool-choice", "--trust-remote-code"]
     flags += ["--served-model-name", "mini", "claude-sonnet-4-5", "--enable-prefix-caching", "--disable-log-requests"]
     command = [sys.executable, "-m", "paceline", "serve", "paceline-mini", *flags]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
@@ -151,9 +149,10 @@ def test_a_plain_request_to_the_embedded_model_gets_the_answer_that_the_docs_sho
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=env)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as http:
-            until(lambda: process.poll() is not None or ready(http))
-            assert process.poll() is None, log.read_text()
+        until(lambda: process.poll() is not None or SERVED.search(log.read_text()))
+        address = SERVED.search(log.read_text())
+        assert address is not None, log.read_text()
+        with httpx.Client(base_url=address[1], timeout=120) as http:
             for question, shown in SAMPLES[:3]:
                 answer = post_chat(http, question, max_tokens=100).json()["choices"][0]
                 assert answer["message"]["content"].strip() == shown
@@ -167,10 +166,3 @@ def test_a_plain_request_to_the_embedded_model_gets_the_answer_that_the_docs_sho
     said = log.read_text()
     assert "--enable-auto-tool-choice, --disable-log-requests, --trust-remote-code: accepted" in said
     assert "sampling where a request is silent: temperature 0 (generation_config.json)" in said
-
-
-def ready(http: httpx.Client) -> bool:
-    try:
-        return http.get("/ready").status_code == 200
-    except httpx.TransportError:
-        return False
