@@ -30,7 +30,9 @@ async def test_an_announced_request_has_one_delta_more_and_it_comes_first(llama:
             assert all(delta.accepted is None for delta in plain)
             assert [summed(rest, index) for index in range(n)] == [summed(plain, index) for index in range(n)]
 
-        one_token = GenerateRequest([5], Sampling(max_tokens=0), announce=True)  # it ends before a step is planned
+        one_token = GenerateRequest(
+            [5], Sampling(max_tokens=0, prompt_logprobs=0), announce=True
+        )  # ends before any step
         first, last = await read(service.stream_generate(one_token))
         assert first.accepted is not None and first.accepted.prompt_tokens == 1
         assert last.finish_reason == "length"

@@ -49,7 +49,7 @@ def test_a_client_that_leaves_a_list_of_prompts_frees_all_of_them(address: Addre
     assert service.idle.wait(WAIT)
 
 
-FIRST_EVENTS = {
+FIRST_EVENTS: dict[str, tuple[dict[str, Any], str]] = {
     "/v1/chat/completions": ({"messages": user("!hang 0")}, '"delta":{"role":"assistant","content":""}'),
     "/v1/completions": ({"prompt": ["!hang 0"] * 3}, ": accepted\n\n"),
     "/v1/responses": ({"input": "!hang 0"}, "event: response.in_progress"),
