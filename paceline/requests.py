@@ -32,6 +32,7 @@ class ChatRequest:
     keep_format_tokens: bool = False  # special tokens that mark calls and reasoning are part of the text
     tenant: str = ""  # who is charged for it, under the fair policy
     priority: int = 0  # lower comes first, under the policies that use it
+    truncate_prompt_tokens: int | None = None  # only so many of the prompt's last tokens are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class GenerateRequest:
     keep_format_tokens: bool = False
     tenant: str = ""
     priority: int = 0
+    truncate_prompt_tokens: int | None = None
+    suffix: str | None = None  # the answer goes between the prompt and this, where the model can do that
 
 
 @dataclass(frozen=True, slots=True)

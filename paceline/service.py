@@ -94,13 +94,15 @@ class Service:
 
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
         def build(runtime: Runtime) -> Prompt:
-            return runtime.prompts.chat(request.messages, request.template_options, request.tools)
+            truncate = runtime.most_prompt_tokens(request)
+            return runtime.prompts.chat(request.messages, request.template_options, request.tools, truncate)
 
         return self._stream(build, request, "messages", is_heavy(request.messages))
 
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         def build(runtime: Runtime) -> Prompt:
-            return runtime.prompts.text(request.prompt)
+            truncate = runtime.most_prompt_tokens(request)
+            return runtime.prompts.text(request.prompt, suffix=request.suffix, truncate=truncate)
 
         return self._stream(build, request, "prompt", len(request.prompt) > LONG_TEXT)
 
@@ -183,6 +185,11 @@ class Service:
         return self._get_runtime().answer_format
 
     @property
+    def no_thinking_budget(self) -> str | None:
+        """Why the length of this model's reasoning cannot be limited; None where it can, or there is none."""
+        return self._get_runtime().limits.no_thinking_budget
+
+    @property
     def embedding_size(self) -> int | None:
         """Numbers in an embedding; None where the model gives none."""
         return self._get_runtime().startup.embedding_size
@@ -237,6 +244,7 @@ class Service:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
             keys = await runtime.run_in_executor(runtime.cache_key, prompt)
+            tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
             if runtime.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -246,7 +254,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             stream = runtime.dispatcher.open_stream(self.settings.max_unread_tokens, lambda: runtime.abort(ids))
-            runtime.submit(request, ids, prompt, stream, grammar, keys)
+            runtime.submit(request, ids, prompt, stream, grammar, keys, tokens)
             open_choices = request.n
             while open_choices:
                 delta = await stream.get()

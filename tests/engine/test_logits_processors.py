@@ -90,13 +90,17 @@ ROWS = st.one_of(
         dry_penalty_last_n=st.sampled_from([-1, 3, 7]),
     ),
     st.builds(banned, st.lists(TOKENS, min_size=1, max_size=3), st.tuples(TOKENS), st.tuples(TOKENS, TOKENS, TOKENS)),
-    st.builds(thinking, st.integers(0, 4), st.sampled_from([THINK, CHANNEL, ThinkMarks((OPEN,), CLOSE, (CLOSE,), True)])),
+    st.builds(
+        thinking, st.integers(0, 4), st.sampled_from([THINK, CHANNEL, ThinkMarks((OPEN,), CLOSE, (CLOSE,), True)])
+    ),
     st.builds(lambda: seq(Sampling(temperature=0))),
 )
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=st.lists(ROWS, min_size=1, max_size=6), seed=st.integers(0, 999), keep=st.integers(0, 63), again=st.booleans())
+@given(
+    rows=st.lists(ROWS, min_size=1, max_size=6), seed=st.integers(0, 999), keep=st.integers(0, 63), again=st.booleans()
+)
 def test_rows_in_any_company_choose_as_the_definition_does_for_each_alone(
     rows: list[sequence.Sequence], seed: int, keep: int, again: bool
 ) -> None:

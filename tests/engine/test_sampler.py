@@ -23,9 +23,7 @@ ENDS = frozenset({1, 3})
 NO_TOKENS = SamplingTokens()
 
 
-def seq(
-    sampling: Sampling, prompt: Sequence[int] = (0,), tokens: SamplingTokens = NO_TOKENS
-) -> sequence.Sequence:
+def seq(sampling: Sampling, prompt: Sequence[int] = (0,), tokens: SamplingTokens = NO_TOKENS) -> sequence.Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
     return sequence.Sequence(
         sequence.EngineRequest(RequestId("row"), Prompt(tuple(prompt)), sampling, 1000, tokens=tokens),

@@ -63,7 +63,9 @@ def test_typical_may_leave_out_the_most_likely_token() -> None:
 
 def test_xtc_leaves_of_the_likely_tokens_the_least_likely_where_luck_has_it() -> None:
     scores = mx.array([LADDER] * 4)
-    found = kept(xtc_filtered(scores, column(0.5, 0.5, 1.0, 1.0), column(0.1, 0.1, 0.3, 0.6), column(0.4, 0.6, 0.9, 0.9)))
+    found = kept(
+        xtc_filtered(scores, column(0.5, 0.5, 1.0, 1.0), column(0.1, 0.1, 0.3, 0.6), column(0.4, 0.6, 0.9, 0.9))
+    )
     assert found.tolist() == [
         [False, False, True, True, True],  # three are above the threshold
         [True] * 5,  # luck

@@ -49,9 +49,7 @@ def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(np.random.default_rng([length, seed, 3]).integers(0, 480, length).tolist())
 
 
-def alone(
-    folder: Path, text: Sequence[int], sampling: Sampling, *, tokens: SamplingTokens = NO_TOKENS
-) -> list[int]:
+def alone(folder: Path, text: Sequence[int], sampling: Sampling, *, tokens: SamplingTokens = NO_TOKENS) -> list[int]:
     stepper = Stepper(folder)
     heard = stepper.submit("alone", text, sampling, tokens=tokens)
     stepper.finish()

@@ -328,7 +328,13 @@ FIELDS: dict[str, dict[str, Any]] = {
         "frequency_penalty": 0.4,
         "logit_bias": {token: 9.0 for token in range(20)},
     },
-    "filters": {"temperature": 1.5, "typical_p": 0.9, "top_n_sigma": 3.0, "xtc_probability": 0.5, "xtc_threshold": 0.05},
+    "filters": {
+        "temperature": 1.5,
+        "typical_p": 0.9,
+        "top_n_sigma": 3.0,
+        "xtc_probability": 0.5,
+        "xtc_threshold": 0.05,
+    },
     "dry": {
         "temperature": 1.0,
         "dry_multiplier": 5.0,

@@ -46,9 +46,16 @@ class ChunkEncoder:
         self._before = f'data: {encode_json(head)[:-1]},"choices":'
         self._no_usage = ',"usage":null' if nullable_usage else ""
 
-    def __call__(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+    def __call__(
+        self,
+        choices: list[dict[str, Any]],
+        usage: dict[str, Any] | None = None,
+        facts: dict[str, Any] | None = None,
+    ) -> bytes:
+        """`facts`: more of this chunk, beside its choices."""
         after = self._no_usage if usage is None else f',"usage":{encode_json(usage)}'
-        return f"{self._before}{encode_json(choices)}{after}}}\n\n".encode()
+        more = f",{encode_json(facts)[1:-1]}" if facts else ""
+        return f"{self._before}{encode_json(choices)}{after}{more}}}\n\n".encode()
 
 
 def failed(error: Exception) -> bytes:

@@ -193,7 +193,7 @@ class ResponseRun:
             sampling=schema.sampling(body, fields, state),
             template_options=schema.template_settings(body, state),
             request_id=self.id,
-            cache=body.cache is not False,
+            cache=body.cache is not False and body.cache_prompt is not False,
             cache_salt=body.cache_salt or "",
             grammar=schema.grammar(body, fields),
             tenant=current().tenant(body.user),
