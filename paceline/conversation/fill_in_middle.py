@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from paceline.errors import InvalidRequest
 
-# The marks, and how a prompt is written with them: {prefix}, {suffix}. By Qwen, StarCoder and others, DeepSeek, Granite,
-# Code Llama, Codestral, CodeGemma (which has Qwen's).
+# The marks, and how a prompt is written with them: {prefix}, {suffix}. By Qwen (and CodeGemma), StarCoder, Granite,
+# DeepSeek, Code Llama, Codestral.
 FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
