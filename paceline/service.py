@@ -23,7 +23,7 @@ from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, 
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, Prompt, PromptInfo, RequestId, Sampling, Usage
+from paceline.types import Delta, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
 
 
 class Service:
@@ -244,7 +244,9 @@ class Service:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
             keys = await runtime.run_in_executor(runtime.cache_key, prompt)
-            tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
+            tokens = SamplingTokens()
+            if runtime.words.has_words(request.sampling):
+                tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
             if runtime.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -270,7 +272,9 @@ class Service:
 
 def _check_may_end(sampling: Sampling) -> None:
     """An answer with a grammar ends where the grammar does."""
-    for name, given in (("min_tokens", sampling.min_tokens > 0), ("ignore_eos", sampling.ignore_eos)):
+    asked = {"min_tokens": sampling.min_tokens > 0, "ignore_eos": sampling.ignore_eos}
+    asked["allowed_token_ids"] = bool(sampling.allowed_token_ids)
+    for name, given in asked.items():
         if given:
             raise InvalidRequest.at(name, "cannot be asked for together with a format of the answer.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 from paceline.errors import InvalidRequest
 
@@ -24,10 +24,10 @@ FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-def fill_in_middle(vocabulary: Collection[str], prefix: str, suffix: str) -> str:
+def fill_in_middle(is_token: Callable[[str], bool], prefix: str, suffix: str) -> str:
     """The prompt. Raises InvalidRequest where the vocabulary has no tokens for it."""
     for marks, form in FORMS:
-        if all(mark in vocabulary for mark in marks):
+        if all(map(is_token, marks)):
             before, _, after = form.partition("{prefix}")
             parts = [before.replace("{suffix}", suffix), prefix, after.replace("{suffix}", suffix)]
             return "".join(parts)

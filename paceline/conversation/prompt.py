@@ -138,7 +138,7 @@ class PromptBuilder:
             raise InvalidRequest.at("suffix", "needs a prompt of text, not of token ids.")
         if isinstance(prompt, str):
             if suffix:
-                prompt = fill_in_middle(self.tokenizer.vocabulary, prompt, suffix)
+                prompt = fill_in_middle(self.tokenizer.is_token, prompt, suffix)
             with self._tokenizing(prompt, field, truncated=truncate is not None):
                 ids = self.tokenizer.encode(prompt)
         else:

@@ -39,6 +39,12 @@ class SamplingVocabulary:
             return None
         return "the mark that ends this model's reasoning is not a single token"
 
+    @staticmethod
+    def has_words(sampling: Sampling) -> bool:
+        """Does it say anything in words?"""
+        limits_thinking = sampling.thinking_token_budget is not None
+        return limits_thinking or sampling.dry_multiplier > 0 or bool(sampling.bad_words)
+
     def tokens(self, sampling: Sampling, prompt: Prompt) -> SamplingTokens:
         """May take some milliseconds, with breakers or bad words. Raises InvalidRequest."""
         marks = None

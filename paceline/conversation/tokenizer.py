@@ -137,6 +137,9 @@ class Tokenizer:
         """The bytes of every token of a byte-level vocabulary; None for other vocabularies."""
         return self._pieces
 
+    def is_token(self, text: str) -> bool:
+        return self._backend.token_to_id(text) is not None
+
     @property
     def vocabulary(self) -> dict[str, int]:
         """Every token by its text in the tokenizer's own form."""

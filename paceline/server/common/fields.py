@@ -67,6 +67,7 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "continue_final_message": NOTHING,
     "return_token_ids": NOTHING,
     "return_tokens_as_token_ids": NOTHING,
+    "add_generation_prompt": (None, True),
     "include_reasoning": (None, True),
     "thinking_token_budget": (None, -1),
     "thinking_budget": (None, -1),

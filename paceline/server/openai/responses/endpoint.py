@@ -198,6 +198,7 @@ class ResponseRun:
             grammar=schema.grammar(body, fields),
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
+            truncate_prompt_tokens=body.truncate_prompt_tokens,
         )
         self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
