@@ -19,7 +19,7 @@ from paceline.server.http.response import encode_long, start_stream, unless_disc
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
-from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options
+from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
     chat_sampling,
     choices,
@@ -106,11 +106,13 @@ class Chat:
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
                 usage = self.run.counter.usage() if running_usage else None
-                facts = self._prompt_facts(delta.prompt)
                 chunks = self._chunks(delta)
-                if facts:  # they may be long
-                    yield await asyncio.to_thread(encode, chunks[:1], usage, facts)
-                    chunks = chunks[1:]
+                if self.prompt is None and delta.prompt is not None:
+                    self.prompt = delta.prompt
+                    if tells_of_prompt(self.body):  # that may be long
+                        facts = await asyncio.to_thread(self._prompt_facts, self.prompt)
+                        yield await asyncio.to_thread(encode.long, chunks[:1], usage, facts)
+                        chunks = chunks[1:]
                 event = b"".join(encode([chunk], usage) for chunk in chunks)
                 if event:
                     yield event

@@ -19,7 +19,7 @@ from paceline.server.http.response import encode_long, start_stream, unless_disc
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
 from paceline.server.openai.objects import TextCompletion
-from paceline.server.openai.prompt_fields import prompt_facts
+from paceline.server.openai.prompt_fields import prompt_facts, tells_of_prompt
 from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.state import AppState
@@ -83,11 +83,13 @@ class Completions:
             for place, prompt in enumerate(prompts)
         ]
 
+    def _tells(self, delta: Delta) -> bool:
+        return bool(self.body.return_token_ids and delta.token_ids)
+
     @property
     def _is_long(self) -> bool:
         """Does the first chunk have the prompt in it?"""
-        body = self.body
-        return bool(body.echo or body.return_token_ids) or body.prompt_logprobs is not None
+        return bool(self.body.echo) or tells_of_prompt(self.body)
 
     async def whole(self) -> bytes:
         choices: dict[int, list[dict[str, Any]]] = {}
@@ -108,10 +110,9 @@ class Completions:
         async with aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
                 usage = self.counter.usage() if running_usage else None
-                if len(chunk["text"]) > LONG_TEXT or (
-                    "prompt_token_ids" in chunk
-                ):  # an echoed prompt, maybe with scores
-                    yield await asyncio.to_thread(encode, [chunk], usage)
+                told = "prompt_token_ids" in chunk or "prompt_logprobs" in chunk
+                if told or len(chunk["text"]) > LONG_TEXT:  # an echoed prompt, maybe with scores
+                    yield await asyncio.to_thread(encode.long, [chunk], usage)
                 else:
                     yield encode([chunk], usage)
         if include_usage:
@@ -135,7 +136,7 @@ class Completions:
                     printed = (
                         await asyncio.to_thread(formatter.first, delta) if self._is_long else formatter.first(delta)
                     )
-                elif delta.text or delta.logprobs or delta.finish_reason:
+                elif delta.text or delta.logprobs or delta.finish_reason or self._tells(delta):
                     printed = formatter.next(delta)
                 else:
                     continue

@@ -42,6 +42,10 @@ def echoed(messages: Sequence[Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
+def tells_of_prompt(body: SamplingFields) -> bool:
+    return bool(body.return_token_ids) or body.prompt_logprobs is not None
+
+
 def prompt_facts(tokenizer: Tokenizer, prompt: PromptInfo, body: SamplingFields) -> dict[str, Any]:
     """What the answer says of the prompt, where it was asked to."""
     facts: dict[str, Any] = {}
