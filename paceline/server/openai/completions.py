@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -182,6 +183,8 @@ class ChoiceFormatter:
         if self.lists is None:
             return {"text": text, "logprobs": None, **facts}
         scored = self.prompt.logprobs or (None,) * len(self.prompt.token_ids)
+        most = self.body.logprobs  # prompt_logprobs may have asked for more
+        scored = tuple(None if entry is None else replace(entry, top=entry.top[:most]) for entry in scored)
         prompt = self.lists.prompt(self.echo, self.prompt.token_ids, scored)
         return {"text": text, "logprobs": joined((prompt, self.lists.output(delta.logprobs))), **facts}
 
