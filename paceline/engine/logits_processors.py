@@ -54,7 +54,7 @@ class Processor(ABC):
                 states.append(self.resized(tuple(part[known[id(seq)]] for part in before._state)))
             else:
                 states.append(self.initial(seq))
-        self._state = tuple(mx.stack(column) for column in zip(*states, strict=True))
+        self._state = tuple(mx.stack(list(column)) for column in zip(*states, strict=True))
 
     @staticmethod
     @abstractmethod

@@ -90,8 +90,9 @@ class Sampler:
         if self._drawn.seqs:
             tokens = self._drawn.draw(scores, tokens, 0)
         tokens = tokens.astype(mx.int32)
-        for each in (self._adjusted, *self._processors):
-            each.count(tokens)
+        self._adjusted.count(tokens)
+        for processor in self._processors:
+            processor.count(tokens)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         if self._top is None:
             return Sampled(chosen)
@@ -128,8 +129,9 @@ class Sampler:
             over = (before[..., None] == self._ends[:, None]).any(axis=-1)
             right = right & ~over[:, :-1] & ~over[:, 1:]
         kept = (1 + mx.cumprod(right.astype(mx.int32), axis=1).sum(axis=1)).astype(mx.int32)
-        for each in (self._adjusted, *self._processors):
-            each.count_kept(tokens, kept)
+        self._adjusted.count_kept(tokens, kept)
+        for processor in self._processors:
+            processor.count_kept(tokens, kept)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
         if self._top is None:

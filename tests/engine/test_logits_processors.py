@@ -58,7 +58,8 @@ def penalties(each: sequence.Sequence) -> np.ndarray[Any, Any]:
 def forced(each: sequence.Sequence) -> int | None:
     marks, left = each.request.tokens.think, each.sampling.thinking_token_budget
     assert marks is not None and left is not None
-    inside, queue = marks.begins_open, []
+    inside = marks.begins_open
+    queue: list[int] = []
     said = each.generated
     for place, token in enumerate(said):
         if inside and left <= 0 and not queue:

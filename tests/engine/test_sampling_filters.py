@@ -30,7 +30,7 @@ def masked_rows() -> Floats:
 
 
 def kept(filtered: mx.array) -> NDArray[np.bool_]:
-    return np.isfinite(np.array(filtered))
+    return np.asarray(np.isfinite(np.array(filtered)))
 
 
 def test_sigma_keeps_what_is_within_its_deviations_of_the_best() -> None:

@@ -405,7 +405,7 @@ def test_a_thinking_budget_is_spent_at_the_same_token_at_every_draft_length(tiny
     stepper = Watched(folder, "similar", chunk=24)
     heard = []
     for draft in ("off", 1, 3, 5):
-        rules = {"temperature": temperature, "thinking_token_budget": 6, "speculation": draft}
+        rules: dict[str, Any] = {"temperature": temperature, "thinking_token_budget": 6, "speculation": draft}
         sampling = Sampling(**{"seed": 11, "max_tokens": LENGTH, "ignore_eos": True} | rules)
         heard.append(stepper.submit(str(draft), prompt(9), sampling, tokens=think))
     stepper.finish()

@@ -136,7 +136,7 @@ class Chat:
             logprobs = self._logprobs(entry for delta in deltas for entry in delta.logprobs)
         last = deltas[-1]
         ended = {"finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
-        choice = {"index": last.index, "message": message, "logprobs": logprobs, **ended}
+        choice: dict[str, Any] = {"index": last.index, "message": message, "logprobs": logprobs, **ended}
         if self.body.return_token_ids:
             choice["token_ids"] = [token for delta in deltas for token in delta.token_ids]
         return choice
