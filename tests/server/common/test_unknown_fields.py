@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, post_completion, refused, serve
 from tests.server.sdk_types import TypedClient
 
-PATHS = {
+PATHS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
     "/v1/completions": {"prompt": "hi"},
     "/v1/responses": {"input": "hi"},
