@@ -33,6 +33,7 @@ class ChatRequest:
     tenant: str = ""  # who is charged for it, under the fair policy
     priority: int = 0  # lower comes first, under the policies that use it
     announce: bool = False  # its stream begins when it is accepted, with a delta that says so
+    truncate_prompt_tokens: int | None = None  # only so many of the prompt's last tokens are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class GenerateRequest:
     tenant: str = ""
     priority: int = 0
     announce: bool = False
+    truncate_prompt_tokens: int | None = None
+    suffix: str | None = None  # the answer goes between the prompt and this, where the model can do that
 
 
 @dataclass(frozen=True, slots=True)

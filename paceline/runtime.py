@@ -13,13 +13,14 @@ from paceline import platform
 from paceline.cache.radix import PrefixKey
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.parsing.formats import choose_format, opens_reasoning
+from paceline.conversation.sampling_tokens import SamplingVocabulary
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
-from paceline.types import Prompt, RequestId, Sampling
+from paceline.types import Prompt, RequestId, Sampling, SamplingTokens
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
@@ -78,6 +79,8 @@ class Runtime:
             template, special, settings.tool_parser, settings.reasoning_parser, tokenizer.library_tool_parser
         )
         self.format_tokens = frozenset(special[text] for text in self.answer_format.special)
+        self.words = SamplingVocabulary(tokenizer, self.answer_format)
+        self.limits = replace(self.limits, no_thinking_budget=self.words.no_thinking_budget)
         self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
         # At start, before anybody waits for a token: with a large vocabulary it blocks all threads for a second or two.
         threading.Thread(target=self.grammars.prepare, name="paceline-grammar", daemon=True).start()
@@ -91,6 +94,15 @@ class Runtime:
             context_length=self.startup.context_length,
             memory=self.startup.memory,
         )
+
+    def most_prompt_tokens(self, request: ChatRequest | GenerateRequest) -> int | None:
+        """How many of the prompt's last tokens are taken; None: all. -1: as many as the context has room for."""
+        most, context = request.truncate_prompt_tokens, self.limits.context_length
+        if most is None:
+            return None
+        if most != -1 and not 1 <= most < context:
+            raise InvalidRequest.at("truncate_prompt_tokens", f"is {most}; it must be -1, or 1 to {context - 1}.")
+        return max(context - (request.sampling.max_tokens or 1), 1) if most == -1 else most
 
     def check_prompt(self, prompt: Prompt, field: str) -> None:
         if not prompt.token_ids:
@@ -131,6 +143,7 @@ class Runtime:
         stream: DeltaStream,
         grammar: Compiled | None,
         cache_key: PrefixKey | None,
+        tokens: SamplingTokens,
     ) -> None:
         """Submit one sequence per choice to the engine, which alone keeps them."""
         from paceline.conversation.text import TextStream
@@ -151,10 +164,15 @@ class Runtime:
                 eos_ids=tokenizer.eos_ids,
                 tenant=request.tenant,
                 priority=request.priority,
+                tokens=tokens,
                 cache_key=cache_key,
                 announce=request.announce and index == len(ids) - 1,  # then all of its choices are accepted
             )
-            text = TextStream(tokenizer.detokenizer(sampling.skip_special_tokens, shown), sampling.stop)
+            text = TextStream(
+                tokenizer.detokenizer(sampling.skip_special_tokens, shown),
+                sampling.stop,
+                include_stop=sampling.include_stop_str_in_output,
+            )
             matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
             sequences.append(sequence.Sequence(engine_request, text, stream.sink(index), matcher))
         siblings = sequence.Siblings(sequences)

@@ -23,7 +23,7 @@ from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, 
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Acceptance, Delta, Prompt, PromptInfo, RequestId, Sampling, Usage
+from paceline.types import Acceptance, Delta, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
 
 
 class Service:
@@ -94,13 +94,15 @@ class Service:
 
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
         def build(runtime: Runtime) -> Prompt:
-            return runtime.prompts.chat(request.messages, request.template_options, request.tools)
+            truncate = runtime.most_prompt_tokens(request)
+            return runtime.prompts.chat(request.messages, request.template_options, request.tools, truncate)
 
         return self._stream(build, request, "messages", is_heavy(request.messages))
 
     def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         def build(runtime: Runtime) -> Prompt:
-            return runtime.prompts.text(request.prompt)
+            truncate = runtime.most_prompt_tokens(request)
+            return runtime.prompts.text(request.prompt, suffix=request.suffix, truncate=truncate)
 
         return self._stream(build, request, "prompt", len(request.prompt) > LONG_TEXT)
 
@@ -189,6 +191,11 @@ class Service:
         return self._get_runtime().answer_format
 
     @property
+    def no_thinking_budget(self) -> str | None:
+        """Why the length of this model's reasoning cannot be limited; None where it can, or there is none."""
+        return self._get_runtime().limits.no_thinking_budget
+
+    @property
     def embedding_size(self) -> int | None:
         """Numbers in an embedding; None where the model gives none."""
         return self._get_runtime().startup.embedding_size
@@ -243,6 +250,9 @@ class Service:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
             keys = await runtime.run_in_executor(runtime.cache_key, prompt)
+            tokens = SamplingTokens()
+            if runtime.words.has_words(request.sampling):
+                tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
             if runtime.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -252,7 +262,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             stream = runtime.dispatcher.open_stream(self.settings.max_unread_tokens, lambda: runtime.abort(ids))
-            runtime.submit(request, ids, prompt, stream, grammar, keys)
+            runtime.submit(request, ids, prompt, stream, grammar, keys, tokens)
             open_choices = request.n
             announced = not request.announce
             while open_choices:
@@ -278,7 +288,9 @@ def _announcement(first: Delta, prompt: Prompt) -> Delta:
 
 def _check_may_end(sampling: Sampling) -> None:
     """An answer with a grammar ends where the grammar does."""
-    for name, given in (("min_tokens", sampling.min_tokens > 0), ("ignore_eos", sampling.ignore_eos)):
+    asked = {"min_tokens": sampling.min_tokens > 0, "ignore_eos": sampling.ignore_eos}
+    asked["allowed_token_ids"] = bool(sampling.allowed_token_ids)
+    for name, given in asked.items():
         if given:
             raise InvalidRequest.at(name, "cannot be asked for together with a format of the answer.")
 

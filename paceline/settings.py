@@ -353,7 +353,16 @@ class Settings(BaseModel):
         "0: all, as published; auto: what the draft's config.json says, or all. What it scores with sees all.",
     )
 
-    max_choices: Count = setting("N", 16, "Most choices (n) a request may ask for.", panel="Limits of a request")
+    strict_fields: bool = setting(
+        "",
+        False,
+        "Refuse requests with unknown fields (400). Default: they are named in the log and in a response header.",
+        panel="Limits of a request",
+    )
+    trust_request_chat_template: bool = setting(
+        "", False, "Take a chat_template from requests. It runs in a sandbox, with limits."
+    )
+    max_choices: Count = setting("N", 16, "Most choices (n) a request may ask for.")
     max_stop_strings: Count = setting("N", 16, "Most stop strings a request may have.")
     max_logprobs: int = setting("N", 20, "Most top_logprobs a request may ask for.", ge=0)
     max_body_mb: Count = setting("N", 32, "Largest request body, in MiB.")

@@ -26,22 +26,54 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0  # 0: off
     min_p: float = 0.0
+    typical_p: float = 1.0  # 1: off
+    top_n_sigma: float = 0.0  # 0: off
+    xtc_probability: float = 0.0  # 0: off
+    xtc_threshold: float = 0.1
+    dry_multiplier: float = 0.0  # 0: off
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2  # tokens that may be repeated
+    dry_penalty_last_n: int = -1  # tokens that are looked back; -1: all
+    dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
     repetition_penalty: float = 1.0  # over prompt and output
     presence_penalty: float = 0.0  # over output only, as OpenAI defines it
     frequency_penalty: float = 0.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    allowed_token_ids: tuple[int, ...] = ()  # none: all
+    bad_words: tuple[str, ...] = ()
+    thinking_token_budget: int | None = None  # reasoning tokens before the end of thinking is forced
     seed: int | None = None
     max_tokens: int | None = None  # None: as far as the context goes
     min_tokens: int = 0  # no end token or stop before this many tokens
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
     logprobs: int | None = None  # None: off; k: the chosen token's and the k most likely ones'
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
     specprefill: bool | None = None  # read a long prompt sparsely (paceline/sparse); None: as the server is set
     specprefill_keep: float | None = None  # share of it that is kept, 0.1 to 1.0; None: as the server is set
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkMarks:
+    """The tokens around a row's reasoning. `forced` ends it: `close`, and what must follow it."""
+
+    open: tuple[int, ...]
+    close: int
+    forced: tuple[int, ...]
+    begins_open: bool = False  # the prompt ends with `open`
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingTokens:
+    """Token ids of what a `Sampling` says in words (conversation/sampling_tokens)."""
+
+    dry_breakers: frozenset[int] = frozenset()
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    think: ThinkMarks | None = None  # with a thinking budget, where the model thinks
 
 
 class Grammar(Protocol):

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
-from paceline.conversation import video
+from paceline.conversation import continuation, video
 from paceline.conversation.cache_boundaries import BoundaryFinder
+from paceline.conversation.fill_in_middle import fill_in_middle
 from paceline.conversation.media import LARGE, EncodedImage, Loader, Loading
 from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
 from paceline.conversation.normalize import normalized
@@ -91,9 +92,13 @@ class PromptBuilder:
         messages: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
+        truncate: int | None = None,
     ) -> Prompt:
-        """Messages and tools as clients write them. `options` are for the template."""
-        templates = self.tokenizer.needed_templates()
+        """Messages and tools as clients write them. `options` are for the template, but two: `chat_template`, another
+        one, and `continue_final_message`. `truncate`: only so many of the last tokens are taken."""
+        options = dict(options)
+        continues, source = options.pop("continue_final_message", False), options.pop("chat_template", None)
+        templates = self.tokenizer.needed_templates() if source is None else self.tokenizer.templates_of(source)
         takes_video = self.video_processor is not None
         conversation, parts = checked(messages, takes_images=self.image_processor is not None, takes_video=takes_video)
         self._check_length(_characters(conversation), "messages")
@@ -102,24 +107,53 @@ class PromptBuilder:
         tools = checked_tools(tools)
         self._check_counts(parts)
         images, video_texts = self._read(parts)
-        text = self._with_videos(self.tokenizer.render(conversation, tools=tools, **options), video_texts)
-        with self._tokenizing(text, "messages"):
-            ids = self.tokenizer.encode(text, add_special_tokens=False)
+        if continues:
+            options["add_generation_prompt"] = False
+            text = continuation.cut(templates.render(continuation.marked(conversation), tools=tools, **options))
+        else:
+            text = templates.render(conversation, tools=tools, **options)
+        text = self._with_videos(text, video_texts)
+        with self._tokenizing(text, "messages", truncated=truncate is not None):
+            ids = self._last(self.tokenizer.encode(text, add_special_tokens=False), truncate)
             expanded = self._expanded(ids, images, "messages")
-            boundaries = self._moved(self._boundary_finder.chat(conversation, options, ids, tools), ids, images)
+            if source is None:
+                found = self._boundary_finder.chat(conversation, options, ids, tools)
+            else:
+                found = self._boundary_finder.text(ids)
+            boundaries = self._moved(found, ids, images)
         instructed = bool(tools) or conversation[0]["role"] == "system"
         system = boundaries[0] if instructed and boundaries else 0
         return Prompt(expanded, tuple(images), boundaries, system, tail=text[-TAIL:])
 
-    def text(self, prompt: str | Sequence[int], field: str = "prompt") -> Prompt:
+    def text(
+        self,
+        prompt: str | Sequence[int],
+        field: str = "prompt",
+        *,
+        suffix: str | None = None,
+        truncate: int | None = None,
+    ) -> Prompt:
+        """`suffix`: what is generated goes between the prompt and this."""
+        if suffix and not isinstance(prompt, str):
+            raise InvalidRequest.at("suffix", "needs a prompt of text, not of token ids.")
         if isinstance(prompt, str):
-            with self._tokenizing(prompt, field):
+            if suffix:
+                prompt = fill_in_middle(self.tokenizer.is_token, prompt, suffix)
+            with self._tokenizing(prompt, field, truncated=truncate is not None):
                 ids = self.tokenizer.encode(prompt)
         else:
             ids = list(prompt)
+        ids = self._last(ids, truncate)
         return Prompt(self._expanded(ids, (), field), boundaries=self._boundary_finder.text(ids))
 
     # -- texts
+
+    def _last(self, ids: list[int], count: int | None) -> list[int]:
+        if count is None or len(ids) <= count:
+            return ids
+        if self.image_processor is not None and self.image_processor.image_token in ids:
+            raise InvalidRequest.at("truncate_prompt_tokens", "cannot be asked for with images.")
+        return ids[-count:]
 
     def tokens(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """The ids of a text, also of one that exceeds the context length."""
@@ -128,11 +162,11 @@ class PromptBuilder:
             return self.tokenizer.encode(text, add_special_tokens)
 
     @contextmanager
-    def _tokenizing(self, text: str, field: str) -> Iterator[None]:
+    def _tokenizing(self, text: str, field: str, *, truncated: bool = False) -> Iterator[None]:
         """Refuses a text that cannot fit before all of it is tokenized. Holds the memory that a long one takes."""
         most = self.context_length
         self._check_length(len(text), field)
-        if most is not None and len(text) > most * USUAL_TOKEN:
+        if most is not None and len(text) > most * USUAL_TOKEN and not truncated:
             count = self.tokenizer.count_over(text, most)
             if count is not None:
                 raise PromptTooLong(count, most, field=field, at_least=True)

@@ -16,7 +16,7 @@ from paceline.types import TokenLogprob
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """Text that is final. `stop` is the stop string that ended the text and is not part of it."""
+    """Text that is final. `stop` is the stop string that ended the text, which is part of it only where asked for."""
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
@@ -35,11 +35,13 @@ class _Token:
 class TextStream:
     """Takes tokens and returns chunks of text. A token is in the chunk that completes its text.
 
-    The text ends before the first stop string that is complete, wherever the token borders are.
+    The text ends before the first stop string that is complete, or with `include_stop` behind it, wherever the token
+    borders are.
     """
 
-    def __init__(self, detokenizer: Detokenizer, stops: Sequence[str] = ()) -> None:
+    def __init__(self, detokenizer: Detokenizer, stops: Sequence[str] = (), *, include_stop: bool = False) -> None:
         self._detokenizer = detokenizer
+        self._include_stop = include_stop
         self._stops = tuple(stops)
         self._held = ""  # the end of the text, not released: it may begin a stop string
         self._shown = 0
@@ -99,6 +101,7 @@ class TextStream:
         return TextChunk(text, *_columns(ready))
 
     def _cut(self, at: int, stop: str) -> TextChunk:
+        at += len(stop) if self._include_stop else 0
         end = self._shown + at
         text = self._held[:at]
         kept = [token for token in self._tokens if token.begin < end]

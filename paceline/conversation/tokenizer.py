@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ PROBE = (
     "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # equal tokenizers give equal tokens
 )
 
+REQUESTED = 16  # templates of requests that are remembered: finding out what one takes renders it many times
 SHORT = 4096  # characters or ids that are encoded or decoded in no noticeable time
 SEGMENT = 1 << 15  # characters
 EDGE = 64  # tokens
@@ -133,6 +134,20 @@ class Tokenizer:
             theirs.encode(PROBE).ids == self.encode(PROBE)
         )
 
+    @property
+    def pieces(self) -> dict[int, bytes] | None:
+        """The bytes of every token of a byte-level vocabulary; None for other vocabularies."""
+        return self._pieces
+
+    def is_token(self, text: str) -> bool:
+        return self._backend.token_to_id(text) is not None
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token by its text in the tokenizer's own form."""
+        found: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
+        return found
+
     # -- conversations
 
     def render(
@@ -146,6 +161,17 @@ class Tokenizer:
         if self.templates is None:
             raise InvalidRequest(NO_TEMPLATE, field="messages", code="no_chat_template")
         return self.templates
+
+    def templates_of(self, source: str) -> Templates:
+        """A request's own template. Raises InvalidRequest if it cannot be read."""
+        try:
+            return self._requested(source)
+        except LoadError as error:
+            raise InvalidRequest.at("chat_template", f": {error}") from error
+
+    @cached_property
+    def _requested(self) -> Callable[[str], Templates]:
+        return lru_cache(REQUESTED)(lambda source: Templates.of(source, self._wrapped.special_tokens_map))
 
     @property
     def library_tool_parser(self) -> str | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.errors import InvalidRequest
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 from paceline.types import Sampling
+
+MOST_TOKENS = 1 << 30
+MOST_STRINGS = 64  # of bad words, and of DRY's breakers
+LONGEST_STRING = 128  # characters of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class Limits:
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
     no_sparse: str | None = None  # why sparse prefill is unavailable
+    no_thinking_budget: str | None = None  # why the length of reasoning cannot be limited
     reads_sparsely: bool = False  # are long prompts read sparsely by default?
 
 
@@ -30,6 +36,11 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     _number("temperature", s.temperature, 0, 100)
     _number("top_p", s.top_p, 0, 1, above=True)
     _number("min_p", s.min_p, 0, 1)
+    _number("typical_p", s.typical_p, 0, 1, above=True)
+    _number("top_n_sigma", s.top_n_sigma, 0, 100)
+    _number("xtc_probability", s.xtc_probability, 0, 1)
+    _number("xtc_threshold", s.xtc_threshold, 0, 1)
+    _dry(s)
     _number("repetition_penalty", s.repetition_penalty, 0, 100, above=True)
     _number("presence_penalty", s.presence_penalty, -2, 2)
     _number("frequency_penalty", s.frequency_penalty, -2, 2)
@@ -55,6 +66,13 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for token, bias in s.logit_bias.items():
         _token("logit_bias", token, limits)
         _number("logit_bias", bias, -100, 100)
+    for token in s.allowed_token_ids:
+        _token("allowed_token_ids", token, limits)
+    _strings("bad_words", s.bad_words)
+    if s.thinking_token_budget is not None:
+        _number("thinking_token_budget", s.thinking_token_budget, 0, MOST_TOKENS)
+        if limits.no_thinking_budget is not None:
+            raise InvalidRequest.at("thinking_token_budget", f"cannot be had here: {limits.no_thinking_budget}.")
     asked = s.speculation
     if asked not in (None, "off", "auto") and not (type(asked) is int and 1 <= asked <= limits.max_draft):
         raise InvalidRequest(
@@ -98,6 +116,21 @@ def _sparse(s: Sampling, limits: Limits) -> None:
             "max_tokens: 0): they need the whole prompt.",
             field=field,
         )
+
+
+def _dry(s: Sampling) -> None:
+    _number("dry_multiplier", s.dry_multiplier, 0, 100)
+    _number("dry_base", s.dry_base, 1, 100)
+    _number("dry_allowed_length", s.dry_allowed_length, 1, MOST_TOKENS)
+    _number("dry_penalty_last_n", s.dry_penalty_last_n, -1, MOST_TOKENS)
+    _strings("dry_sequence_breakers", s.dry_sequence_breakers)
+
+
+def _strings(field: str, strings: Sequence[str]) -> None:
+    if len(strings) > MOST_STRINGS:
+        raise InvalidRequest.at(field, f"has {len(strings)} strings; at most {MOST_STRINGS} are taken.")
+    if any(not 1 <= len(string) <= LONGEST_STRING for string in strings):
+        raise InvalidRequest.at(field, f": each must have 1 to {LONGEST_STRING} characters.")
 
 
 def _number(field: str, value: float, low: float, high: float, *, above: bool = False) -> None:

@@ -1,18 +1,21 @@
 """Sampling for all sequences at once, each with its own parameters, on the device: no host read per sequence.
 
 A sequence's noise depends on its seed and the token's position in the answer, and belongs to token ids, so a sample is
-the same in any batch. Order, as in vLLM: penalties and bias, temperature, top_k, top_p, min_p.
+the same in any batch. Order, as in vLLM: penalties and bias, logits processors, temperature, top_n_sigma, top_k, top_p,
+min_p, typical_p, XTC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
+from paceline.engine.logits_processors import PROCESSORS, Processor, replaced
+from paceline.engine.sampling_filters import filtered, sigma_filtered, typical_filtered, xtc_filtered
 from paceline.engine.sequence import MASK64, Sequence
 from paceline.types import TokenLogprob
 
@@ -58,6 +61,7 @@ class Sampler:
         self.vocab_size = vocab_size
         self.rows: list[Sequence | None] = []  # None: padding
         self._adjusted = _Adjusted([])
+        self._processors: list[Processor] = []
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
         self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
@@ -65,6 +69,9 @@ class Sampler:
     def arrange(self, rows: Collection[Sequence | None]) -> None:
         seqs = [(row, seq) for row, seq in enumerate(rows) if seq is not None]
         self._adjusted = _Adjusted([(row, seq) for row, seq in seqs if _is_adjusted(seq)], self._adjusted, self)
+        known = {type(processor): processor for processor in self._processors}
+        mine = [(kind, [(row, seq) for row, seq in seqs if kind.concerns(seq)]) for kind in PROCESSORS]
+        self._processors = [kind(rows, known.get(kind), self.vocab_size) for kind, rows in mine if rows]
         self._drawn = _Drawn([(row, seq) for row, seq in seqs if seq.sampling.temperature >= COLDEST], self.vocab_size)
         asked = [seq.sampling.logprobs for _, seq in seqs if seq.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
@@ -73,17 +80,19 @@ class Sampler:
 
     def forget(self) -> None:
         """Token counts may be wrong: count again from what was generated."""
-        self.rows, self._adjusted = [], _Adjusted([])
+        self.rows, self._adjusted, self._processors = [], _Adjusted([]), []
 
     def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
         """`allowed` (rows, vocabulary): tokens that the grammars allow."""
         logits = logits.astype(mx.float32)
-        scores = _masked(self._adjusted.apply(logits, 0), allowed)
+        scores = _masked(self._changed(logits, 0), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
             tokens = self._drawn.draw(scores, tokens, 0)
         tokens = tokens.astype(mx.int32)
         self._adjusted.count(tokens)
+        for processor in self._processors:
+            processor.count(tokens)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         if self._top is None:
             return Sampled(chosen)
@@ -91,7 +100,7 @@ class Sampler:
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
         """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
-        scores = self._adjusted.apply(logits.astype(mx.float32), place, before)
+        scores = self._changed(logits.astype(mx.float32), place, before)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
             tokens = self._drawn.draft_token(scores, tokens, place)
@@ -121,6 +130,8 @@ class Sampler:
             right = right & ~over[:, :-1] & ~over[:, 1:]
         kept = (1 + mx.cumprod(right.astype(mx.int32), axis=1).sum(axis=1)).astype(mx.int32)
         self._adjusted.count_kept(tokens, kept)
+        for processor in self._processors:
+            processor.count_kept(tokens, kept)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
         if self._top is None:
@@ -133,24 +144,32 @@ class Sampler:
         self, logits: mx.array, place: int, draft_tokens: list[mx.array], allowed: mx.array | None
     ) -> mx.array:
         """The token of each row at `place`, if all draft tokens before it were accepted."""
-        scores = _masked(self._adjusted.apply(logits, place, draft_tokens[:place]), allowed)
+        scores = _masked(self._changed(logits, place, draft_tokens[:place]), allowed)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
             tokens = self._drawn.verify(scores, tokens, place, draft_tokens)
         return tokens.astype(mx.int32)
 
+    def _changed(self, logits: mx.array, place: int, before: Collection[mx.array] = ()) -> mx.array:
+        """The logits at `place`, after the tokens `before`, by the sequences' penalties and processors."""
+        scores = self._adjusted.apply(logits, place, before)
+        for processor in self._processors:
+            scores = processor.apply(scores, before)
+        return scores
+
     @property
     def counts_tokens(self) -> bool:
-        """Does any sequence's sampling depend on how many tokens came before: noise, penalties, min_tokens?"""
-        return bool(self._adjusted.seqs or self._drawn.seqs)
+        """Does any sequence's sampling depend on the tokens that came before: noise, penalties, min_tokens?"""
+        return bool(self._adjusted.seqs or self._processors or self._drawn.seqs)
 
     def state(self) -> list[mx.array]:
         """Arrays to evaluate with each step, so that no graph grows."""
-        return self._adjusted.state()
+        return [*self._adjusted.state(), *(part for each in self._processors for part in each.state())]
 
     def needs_arranging(self) -> bool:
-        """Has a sequence just passed its min_tokens?"""
-        return any(seq.scheduled >= seq.sampling.min_tokens for seq in self._adjusted.young)
+        """Has a sequence just passed its min_tokens, or a processor's state become too small?"""
+        passed = any(seq.scheduled >= seq.sampling.min_tokens for seq in self._adjusted.young)
+        return passed or any(each.needs_arranging() for each in self._processors)
 
 
 def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
@@ -188,7 +207,7 @@ def logprob_list(
 def _is_adjusted(seq: Sequence) -> bool:
     s = seq.sampling
     penalised = s.repetition_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0
-    return penalised or bool(s.logit_bias) or seq.scheduled < s.min_tokens
+    return penalised or bool(s.logit_bias or s.allowed_token_ids) or seq.scheduled < s.min_tokens
 
 
 def _padded(seqs: list[list[int]]) -> mx.array | None:
@@ -243,7 +262,7 @@ class _Adjusted:
         if self.ends is not None:
             young = mx.array([seq.scheduled + place < seq.sampling.min_tokens for seq in self.seqs])[:, None]
             mine = mx.where(self.ends & young, -mx.inf, mine)
-        return _replaced(logits, self.index, mine)
+        return replaced(logits, self.index, mine)
 
     def count(self, tokens: mx.array) -> None:
         if self.seqs:
@@ -262,9 +281,9 @@ class _Adjusted:
         return [self.counts] if self.seqs else []
 
 
-# Noise has three streams of random keys: for the target's choice, for the draft tokens of sequences without a seed, and
-# for accepting or rejecting these.
-TARGET, DRAFT, KEEP = 0, 1, 2
+# Noise has four streams of random keys: for the target's choice, for the draft tokens of sequences without a seed, for
+# accepting or rejecting these, and for XTC, where draft and target share it.
+TARGET, DRAFT, KEEP, XTC = 0, 1, 2, 3
 
 
 class _Drawn:
@@ -285,23 +304,27 @@ class _Drawn:
         self.has_min_p = any(s.min_p > 0 for s in rules)
         self.min_p = _column([float(np.log(s.min_p)) if s.min_p > 0 else -np.inf for s in rules])
         self.rejects = [s.seed is None for s in rules]
+        self.sigma = _Asked([s.top_n_sigma for s in rules], lambda value: value > 0)
+        self.typical = _Asked([s.typical_p for s in rules], lambda value: value < 1)
+        self.xtc = _Asked([s.xtc_probability for s in rules], lambda value: value > 0)
+        self.xtc_threshold = _column([rules[place].xtc_threshold for place in self.xtc.places])
 
     def draw(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
         """A plain sample."""
-        chosen = mx.argmax(self._shaped(scores) + self._gumbel(place, TARGET), axis=-1)
-        return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
+        chosen = mx.argmax(self._shaped(scores, place) + self._gumbel(place, TARGET), axis=-1)
+        return replaced(tokens, self.index, chosen.astype(tokens.dtype))
 
     def draft_token(self, scores: mx.array, tokens: mx.array, place: int) -> mx.array:
         """The draft's sample; its distribution is remembered for `verify`."""
-        mine = self._shaped(scores)
+        mine = self._shaped(scores, place)
         if any(self.rejects):
             self.drafts[place] = mx.softmax(mine, axis=-1)
         noise = self._gumbel(place, DRAFT)  # with a seed: the target's own
-        return _replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
+        return replaced(tokens, self.index, mx.argmax(mine + noise, axis=-1).astype(tokens.dtype))
 
     def verify(self, scores: mx.array, tokens: mx.array, place: int, draft_tokens: list[mx.array]) -> mx.array:
         """The target's token after `place` accepted draft tokens: the next draft token, or its replacement."""
-        mine = self._shaped(scores)
+        mine = self._shaped(scores, place)
         noise = self._gumbel(place, TARGET)
         chosen = mx.argmax(mine + noise, axis=-1)
         if any(self.rejects) and place < len(draft_tokens):
@@ -309,27 +332,31 @@ class _Drawn:
             is_drafted = mx.array([place < seq.draft.length for seq in self.seqs])[:, None]
             target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * is_drafted
             chances = [mx.take_along_axis(part, draft_token, axis=-1) for part in (target, draft)]
-            luck = self._uniform(place)
+            luck = self._uniform(place, KEEP)
             right = (luck * chances[1] < chances[0]) & is_drafted
             rest = mx.maximum(target - draft, 0)
             rest = mx.where(rest.sum(axis=-1, keepdims=True) > 0, rest, target)
             instead = mx.argmax(mx.log(rest) + noise, axis=-1, keepdims=True)
             sampled = mx.where(right, draft_token, instead)[:, 0]
             chosen = mx.where(mx.array(self.rejects), sampled, chosen)
-        return _replaced(tokens, self.index, chosen.astype(tokens.dtype))
+        return replaced(tokens, self.index, chosen.astype(tokens.dtype))
 
-    def _shaped(self, scores: mx.array) -> mx.array:
+    def _shaped(self, scores: mx.array, place: int) -> mx.array:
         """Log probabilities up to a constant, -inf for what may not be chosen."""
-        mine = scores[self.index] / self.temperature
+        mine = self.sigma.apply(scores[self.index] / self.temperature, sigma_filtered)
         if self.filters:
-            mine = _filtered(mine, self.top_k, self.top_p)
+            mine = filtered(mine, self.top_k, self.top_p)
         if self.has_min_p:
             mine = mx.where(mine >= mine.max(axis=-1, keepdims=True) + self.min_p, mine, -mx.inf)
+        mine = self.typical.apply(mine, typical_filtered)
+        if self.xtc.places:
+            luck = self._uniform(place, XTC)[self.xtc.index]
+            mine = self.xtc.apply(mine, lambda rows, chance: xtc_filtered(rows, chance, self.xtc_threshold, luck))
         return mine
 
     def _keys(self, place: int, stream: int) -> mx.array:
         keys = [
-            _key(seq.seed, seq.scheduled + place, stream if rejects else TARGET)
+            _key(seq.seed, seq.scheduled + place, stream if rejects or stream == XTC else TARGET)
             for seq, rejects in zip(self.seqs, self.rejects, strict=True)
         ]
         return mx.array(np.array(keys, dtype=np.uint32))
@@ -338,29 +365,24 @@ class _Drawn:
         noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((self._vocab,), key=key))(self._keys(place, stream))
         return noise
 
-    def _uniform(self, place: int) -> mx.array:
-        luck: mx.array = mx.vmap(lambda key: mx.random.uniform(shape=(1,), key=key))(self._keys(place, KEEP))
+    def _uniform(self, place: int, stream: int) -> mx.array:
+        luck: mx.array = mx.vmap(lambda key: mx.random.uniform(shape=(1,), key=key))(self._keys(place, stream))
         return luck
 
 
-def _replaced(values: mx.array, index: mx.array, seqs: mx.array) -> mx.array:
-    if seqs.shape[0] == values.shape[0]:
-        return seqs
-    values = values + 0  # the caller's array stays as it is
-    values[index] = seqs
-    return values
+class _Asked:
+    """A filter's parameter, for the rows that ask for the filter: others do not pay for it."""
 
+    def __init__(self, values: list[float], asks: Callable[[float], bool]) -> None:
+        self.places = [place for place, value in enumerate(values) if asks(value)]
+        if self.places:
+            self.index = mx.array(self.places)
+            self.values = _column([values[place] for place in self.places])
 
-def _filtered(scores: mx.array, top_k: mx.array, top_p: mx.array) -> mx.array:
-    """Keep the top_k most likely, and of those the fewest whose probability reaches top_p; -inf elsewhere."""
-    ordered = -mx.sort(-scores, axis=-1)
-    ranked = mx.arange(scores.shape[-1])[None]
-    ordered = mx.where(ranked < top_k, ordered, -mx.inf)
-    chances = mx.softmax(ordered, axis=-1)
-    before = mx.cumsum(chances, axis=-1) - chances
-    kept = ((before < top_p) & (ranked < top_k)).sum(axis=-1, keepdims=True)
-    threshold = mx.take_along_axis(ordered, mx.maximum(kept - 1, 0), axis=-1)
-    return mx.where(scores >= threshold, scores, -mx.inf)
+    def apply(self, scores: mx.array, filter: Callable[[mx.array, mx.array], mx.array]) -> mx.array:
+        if not self.places:
+            return scores
+        return replaced(scores, self.index, filter(scores[self.index], self.values))
 
 
 def _key(seed: int, place: int, stream: int = TARGET) -> tuple[int, int]:
@@ -373,7 +395,9 @@ def _key(seed: int, place: int, stream: int = TARGET) -> tuple[int, int]:
 
 
 def _bias(seq: Sequence, size: int) -> mx.array:
-    bias = np.zeros(size, dtype=np.float32)
+    allowed = seq.sampling.allowed_token_ids
+    bias = np.full(size, -np.inf if allowed else 0, dtype=np.float32)
+    bias[list(allowed)] = 0
     for token, value in seq.sampling.logit_bias.items():
         bias[token] += value
     return mx.array(bias)

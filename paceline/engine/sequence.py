@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.engine.draft_length import AcceptanceRecord
 from paceline.engine.speculation_policy import PLAIN, SpeculationMode
-from paceline.types import Delta, FinishReason, Grammar, Prompt, RequestId, Sampling, TokenLogprob, Usage
+from paceline.types import (
+    Delta,
+    FinishReason,
+    Grammar,
+    Prompt,
+    RequestId,
+    Sampling,
+    SamplingTokens,
+    TokenLogprob,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
@@ -35,6 +45,7 @@ class EngineRequest:
     eos_ids: frozenset[int] = frozenset()  # the model's tokens that end an answer
     tenant: str = ""  # on whose account it runs
     priority: int = 0  # lower comes first
+    tokens: SamplingTokens = SamplingTokens()  # of the sampling's words
     cache_key: Any = None  # the prompt as the prefix cache sees it, where that was computed ahead
     announce: bool = False  # tell its client when it is accepted
 

@@ -20,6 +20,7 @@ from paceline.preflight import listen
 from paceline.server import not_implemented, status
 from paceline.server.anthropic import messages
 from paceline.server.anthropic import models as anthropic_models
+from paceline.server.common.unknown_fields import HEADER
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loopback
 from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
@@ -111,7 +112,7 @@ def create_app(
             allow_origins=settings.cors_origin,
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("*",),
-            expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id"),
+            expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id", HEADER),
         )
     errors.install(app)
     app.add_middleware(requests.RequestIdMiddleware, requests=inside)

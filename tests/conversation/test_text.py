@@ -32,8 +32,10 @@ def score(place: int) -> TokenLogprob:
 class Reader:
     """Pushes tokens (their numbers are their places) until the text stops, and adds up the pieces."""
 
-    def __init__(self, tokens: Sequence[bytes], stops: Sequence[str], free: int = 0) -> None:
-        self.stream = TextStream(ByteDetokenizer(lambda place: tokens[place]), stops)
+    def __init__(
+        self, tokens: Sequence[bytes], stops: Sequence[str], free: int = 0, *, include_stop: bool = False
+    ) -> None:
+        self.stream = TextStream(ByteDetokenizer(lambda place: tokens[place]), stops, include_stop=include_stop)
         self.pieces: list[TextChunk] = []
         for place in range(len(tokens)):
             self.pieces.append(self.stream.push(place, score(place), may_stop=place >= free))
@@ -52,6 +54,13 @@ class Reader:
     @property
     def stop(self) -> str | None:
         return self.pieces[-1].stop
+
+
+@given(tokens=byte_tokens(), stops=STOPS)
+def test_a_stop_string_stays_where_it_is_asked_for(tokens: list[bytes], stops: list[str]) -> None:
+    without, included = Reader(tokens, stops), Reader(tokens, stops, include_stop=True)
+    assert included.stop == without.stop
+    assert included.text == without.text + (without.stop or "")
 
 
 def complete(tokens: Sequence[bytes]) -> str:

@@ -23,9 +23,10 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import SpeculationPolicy
 from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel, load
-from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Speculation
+from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, SamplingTokens, Speculation
 
 BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
+NO_TOKENS = SamplingTokens()
 _models: dict[str, LoadedModel] = {}
 
 
@@ -104,7 +105,12 @@ class Stepper:
         self.heard: dict[str, Heard] = {}
 
     def submit(
-        self, name: str, prompt: Prompt | Sequence[int], sampling: Sampling, grammar: Grammar | None = None
+        self,
+        name: str,
+        prompt: Prompt | Sequence[int],
+        sampling: Sampling,
+        grammar: Grammar | None = None,
+        tokens: SamplingTokens = NO_TOKENS,
     ) -> Heard:
         if not isinstance(prompt, Prompt):
             prompt = Prompt(tuple(prompt))
@@ -115,7 +121,9 @@ class Stepper:
         sink = heard.deltas.append
         self.add(
             sequence.Sequence(
-                sequence.EngineRequest(RequestId(name), prompt, sampling, limit, route, eos_ids=self.end_ids),
+                sequence.EngineRequest(
+                    RequestId(name), prompt, sampling, limit, route, eos_ids=self.end_ids, tokens=tokens
+                ),
                 text,
                 sink,
                 grammar,

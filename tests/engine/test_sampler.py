@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.sampler import NOT_A_NUMBER, Sampled, Sampler, _key
-from paceline.types import Prompt, RequestId, Sampling
+from paceline.types import Prompt, RequestId, Sampling, SamplingTokens
 from tests.lengths import examples
 
 Floats = NDArray[np.float64]
 ENDS = frozenset({1, 3})
+NO_TOKENS = SamplingTokens()
 
 
-def seq(sampling: Sampling, prompt: Sequence[int] = (0,)) -> sequence.Sequence:
+def seq(sampling: Sampling, prompt: Sequence[int] = (0,), tokens: SamplingTokens = NO_TOKENS) -> sequence.Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
     return sequence.Sequence(
-        sequence.EngineRequest(RequestId("row"), Prompt(tuple(prompt)), sampling, 1000), text, lambda delta: None
+        sequence.EngineRequest(RequestId("row"), Prompt(tuple(prompt)), sampling, 1000, tokens=tokens),
+        text,
+        lambda delta: None,
     )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.types import Sampling
-from tests.engine.stepper import Stepper
+from paceline.types import Sampling, SamplingTokens, ThinkMarks
+from tests.engine.stepper import NO_TOKENS, Stepper
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -22,40 +22,59 @@ COMPANY = [
     Sampling(temperature=0, max_tokens=14, presence_penalty=1.5),
     Sampling(temperature=1, top_p=0.8, top_k=40, max_tokens=8, logprobs=3),
     Sampling(temperature=0.5, min_p=0.1, repetition_penalty=1.2, max_tokens=9, logit_bias={5: 4.0}),
+    Sampling(temperature=1, typical_p=0.7, xtc_probability=0.5, top_n_sigma=2.0, dry_multiplier=1.0, max_tokens=8),
 ]
 # Rules that each touch another part of the sampler.
 RULES: dict[str, dict[str, Any]] = {
     "hot": {"temperature": 2},
+    "xtc, typical_p, top_n_sigma": {
+        "temperature": 2,
+        "xtc_probability": 0.5,
+        "xtc_threshold": 0.01,
+        "typical_p": 0.8,
+        "top_n_sigma": 2.5,
+    },
     "everything": {"temperature": 1.2, "top_p": 0.9, "top_k": 50, "repetition_penalty": 1.3, "frequency_penalty": 0.5},
 }
 PENALTIES: dict[str, dict[str, Any]] = {
     "repetition": {"repetition_penalty": 5.0},
     "presence": {"presence_penalty": -2.0},
     "frequency": {"frequency_penalty": -2.0},
+    "dry": {"dry_multiplier": 40.0, "dry_allowed_length": 1},
 }
+THINK = SamplingTokens(think=ThinkMarks((498,), 499, (499, 7), begins_open=True))
 
 
 def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(np.random.default_rng([length, seed, 3]).integers(0, 480, length).tolist())
 
 
-def alone(folder: Path, text: Sequence[int], sampling: Sampling) -> list[int]:
+def alone(folder: Path, text: Sequence[int], sampling: Sampling, *, tokens: SamplingTokens = NO_TOKENS) -> list[int]:
     stepper = Stepper(folder)
-    heard = stepper.submit("alone", text, sampling)
+    heard = stepper.submit("alone", text, sampling, tokens=tokens)
     stepper.finish()
     assert heard.finish_reason == "length"
     return heard.tokens
 
 
-def in_company(folder: Path, text: Sequence[int], sampling: Sampling, *, after: int, layout: str = "rows") -> list[int]:
+def in_company(
+    folder: Path,
+    text: Sequence[int],
+    sampling: Sampling,
+    *,
+    after: int,
+    layout: str = "rows",
+    tokens: SamplingTokens = NO_TOKENS,
+) -> list[int]:
     """The same row joins when the others have stepped `after` times; another comes later, and all leave in turn."""
     stepper = Stepper(folder, layout, chunk=24)
     for index, other in enumerate(COMPANY[:3]):
         stepper.submit(str(index), prompt(3 + 20 * index), other)
     stepper.step(after)
-    heard = stepper.submit("mine", text, sampling)
+    heard = stepper.submit("mine", text, sampling, tokens=tokens)
     stepper.step(3)
     stepper.submit("late", prompt(50), COMPANY[3])
+    stepper.submit("later", prompt(40), COMPANY[4])
     stepper.finish()
     assert heard.finish_reason == "length"
     return heard.tokens
@@ -92,12 +111,30 @@ def test_a_seeded_sequence_gives_the_same_tokens_alone_and_in_batch_whenever_it_
 @pytest.mark.parametrize("rules", PENALTIES)
 def test_a_penalised_sequence_gives_the_same_tokens_alone_and_in_batch(tiny: Tiny, family: str, rules: str) -> None:
     folder = tiny(family)
-    few = {token: 50.0 for token in range(20)}  # a choice among these, so that penalties decide
+    count = 3 if rules == "dry" else 20  # of few tokens, some repeat
+    few = {token: 50.0 for token in range(count)}  # a choice among these, so that penalties decide
     free = Sampling(temperature=0, max_tokens=TOKENS, ignore_eos=True, logit_bias=few)
     sampling = replace(free, **PENALTIES[rules])
     tokens = alone(folder, prompt(12), sampling)
     assert tokens != alone(folder, prompt(12), free)
     assert in_company(folder, prompt(12), sampling, after=5) == tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_thinking_budget_changes_its_own_sequence_and_only_where_it_is_spent(tiny: Tiny, family: str) -> None:
+    folder = tiny(family)
+    free = Sampling(temperature=0, max_tokens=TOKENS, ignore_eos=True)
+    natural = alone(folder, prompt(12), free)
+    for budget in (0, 4, TOKENS):
+        sampling = replace(free, thinking_token_budget=budget)
+        tokens = alone(folder, prompt(12), sampling, tokens=THINK)
+        assert tokens[: budget + 2] == [*natural[:budget], 499, 7][:TOKENS]
+        assert in_company(folder, prompt(12), sampling, after=5, layout="padded", tokens=THINK) == tokens
+    stepper = Stepper(folder)
+    spent = replace(free, thinking_token_budget=0)
+    beside = [stepper.greedy("free", prompt(12), TOKENS), stepper.submit("spent", prompt(9), spent, tokens=THINK)]
+    stepper.finish()
+    assert beside[0].tokens == natural and beside[1].tokens[:2] == [499, 7]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

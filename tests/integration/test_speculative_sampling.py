@@ -21,7 +21,7 @@ import pytest
 from paceline.engine import sampler as sampling_module
 from paceline.engine import sequence
 from paceline.engine.sampler import Sampled, Sampler
-from paceline.types import Prompt, Sampling, Speculation
+from paceline.types import Prompt, Sampling, SamplingTokens, Speculation, ThinkMarks
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.test_sampler import seq as new_row
 from tests.engine.watched import SMALL, Watched, prompt, usage
@@ -35,6 +35,14 @@ TOKENS = 3
 SETTINGS: dict[str, dict[str, Any]] = {
     "as the model says": {"temperature": 1.0},
     "cool, top_p": {"temperature": 0.7, "top_p": 0.9},
+    "xtc, typical_p, dry": {
+        "temperature": 1.2,
+        "xtc_probability": 0.4,
+        "xtc_threshold": 0.15,
+        "typical_p": 0.95,
+        "dry_multiplier": 1.0,
+        "dry_allowed_length": 1,
+    },
     "hot, top_p, top_k, min_p": {"temperature": 1.3, "top_p": 0.8, "top_k": 5, "min_p": 0.05},
 }
 
@@ -185,6 +193,7 @@ OTHERS = [
     Sampling(temperature=2),
     Sampling(temperature=0, presence_penalty=1.0),
     Sampling(temperature=0.8, top_k=3, frequency_penalty=0.5),
+    Sampling(temperature=1, xtc_probability=0.5, dry_multiplier=1.0, dry_allowed_length=1),
     Sampling(temperature=0.6, seed=9, min_p=0.2, logit_bias={2: 1.0}),
 ]
 
@@ -319,6 +328,19 @@ FIELDS: dict[str, dict[str, Any]] = {
         "frequency_penalty": 0.4,
         "logit_bias": {token: 9.0 for token in range(20)},
     },
+    "filters": {
+        "temperature": 1.5,
+        "typical_p": 0.9,
+        "top_n_sigma": 3.0,
+        "xtc_probability": 0.5,
+        "xtc_threshold": 0.05,
+    },
+    "dry": {
+        "temperature": 1.0,
+        "dry_multiplier": 5.0,
+        "dry_allowed_length": 1,
+        "logit_bias": {token: 9.0 for token in range(20)},
+    },
     "bias": {"temperature": 1.0, "logit_bias": {7: 12.0, 8: -100.0}},
     "all": {
         "temperature": 1.1,
@@ -374,6 +396,21 @@ def test_a_seed_gives_the_same_text_at_every_draft_length_alone_and_in_batch(
     assert [each.tokens for each in heard] == [plain] * len(depths)
     assert plain != greedy_text(folder, prompt(9), LENGTH)
     assert sum(usage(each).accepted_tokens for each in heard) > 5
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_a_thinking_budget_is_spent_at_the_same_token_at_every_draft_length(tiny: Tiny, temperature: float) -> None:
+    folder = tiny("hybrid", **SMALL)
+    think = SamplingTokens(think=ThinkMarks((498,), 499, (499, 7), begins_open=True))
+    stepper = Watched(folder, "similar", chunk=24)
+    heard = []
+    for draft in ("off", 1, 3, 5):
+        rules: dict[str, Any] = {"temperature": temperature, "thinking_token_budget": 6, "speculation": draft}
+        sampling = Sampling(**{"seed": 11, "max_tokens": LENGTH, "ignore_eos": True} | rules)
+        heard.append(stepper.submit(str(draft), prompt(9), sampling, tokens=think))
+    stepper.finish()
+    assert heard[0].tokens[6:8] == [499, 7] and 499 not in heard[0].tokens[:6]
+    assert [each.tokens for each in heard] == [heard[0].tokens] * 4
 
 
 def test_another_seed_gives_another_text(tiny: Tiny) -> None:

@@ -168,6 +168,7 @@ class FakeService:
         self.takes_chat = True
         self.embedding_size: int | None = 4
         self.answer_format = OutputFormat()
+        self.no_thinking_budget: str | None = None
         self.statistics = Stats(state="loading")  # tests say what an engine would
         self.sampling_defaults: dict[str, Any] = {}  # where a request is silent
         self.no_sparse: str | None = None  # why prompts cannot be read sparsely

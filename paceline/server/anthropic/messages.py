@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest
 from paceline.server.anthropic.events import Blocks, StreamEvent, failed
 from paceline.server.anthropic.input import conversation
@@ -58,7 +57,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/v1/messages/count_tokens", openapi_extra=body_schema(CountBody), responses=returns(InputTokenCount))
     async def count_tokens(request: Request) -> Response:
-        body, _ = await read_request(state, request, CountBody, UNSUPPORTED_IN_MESSAGES)
+        body, _ = await read_request(state, request, CountBody, UNSUPPORTED_IN_MESSAGES, MessagesBody.model_fields)
         # In a thread: a long text would hold up every stream.
         return JSONResponse({"input_tokens": await asyncio.to_thread(counted, state, body)})
 
@@ -84,11 +83,6 @@ class Message:
         self.model = state.model_name
         check_context_management(body.context_management)
         self.conversation = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
-        if body.messages[-1]["role"] == "assistant":
-            raise InvalidRequest.at(
-                "messages",
-                "must end with a user's message: this server does not continue what the assistant has begun.",
-            )
         box = toolbox_of(body.tools, body.tool_choice)
         self.blocks = Blocks(omitted=thinking_of(body.thinking).omitted)
         request = ChatRequest(

@@ -11,7 +11,15 @@ from pydantic import BaseModel, Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import CONTENT, KeptTokens, Many, Priority, RequestBody, thinking_options
+from paceline.server.common.fields import (
+    CONTENT,
+    KeptTokens,
+    Many,
+    Priority,
+    RequestBody,
+    thinking_options,
+    with_effort,
+)
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
 from paceline.server.http.openapi import list_of, object_of
 from paceline.server.state import AppState
@@ -94,8 +102,9 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
         # Clients must send one, and know nothing of our context: more than that is as far as it goes.
         "max_tokens": min(body.max_tokens, state.backend.context_length),
         "stop": tuple(stops),
+        "thinking_token_budget": budget_of(body, state),
     }
-    return state.backend.sampling(**given)
+    return with_effort(state.backend.sampling(**given), state, effort_of(body))
 
 
 # -- thinking and effort
@@ -105,6 +114,7 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
 class Thinking:
     enabled: bool | None = None  # None: the template decides
     omitted: bool = False  # the client wants none of its text
+    budget: int | None = None  # tokens
 
 
 def thinking_of(given: Mapping[str, Any] | None) -> Thinking:
@@ -118,16 +128,29 @@ def thinking_of(given: Mapping[str, Any] | None) -> Thinking:
         raise InvalidRequest.at("thinking.display", f'is {display!r}; it must be "summarized" or "omitted".')
     if budget is not None and (type(budget) is not int or budget < 1):
         raise InvalidRequest.at("thinking.budget_tokens", "must be a number of tokens, at least 1.")
-    return Thinking(kinds[kind], display == "omitted")
+    return Thinking(kinds[kind], display == "omitted", budget)
 
 
-def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
+def budget_of(body: CountBody, state: AppState) -> int | None:
+    """Agents send one to every model: where it cannot be enforced, `max_tokens` remains."""
+    return None if state.backend.no_thinking_budget else thinking_of(body.thinking).budget
+
+
+def effort_of(body: CountBody) -> str | None:
     effort = (body.output_config or {}).get("effort")
     if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
         raise InvalidRequest.at("output_config.effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
-    # Agents send it to every model: where the template knows no levels, the model has but one.
+    return EFFORTS[effort] if effort else None
+
+
+def template_options(body: CountBody, state: AppState) -> dict[str, Any]:
+    # Agents send an effort to every model: where the template knows no levels, it is a budget, if the model thinks.
     known = "reasoning_effort" in (state.backend.tokenizer.chat_template or "")
-    return thinking_options(state, EFFORTS[effort] if effort and known else None, thinking_of(body.thinking).enabled)
+    options = thinking_options(state, effort_of(body) if known else None, thinking_of(body.thinking).enabled)
+    last = body.messages[-1] if body.messages else None
+    if isinstance(last, Mapping) and last.get("role") == "assistant":  # what the assistant has begun is continued
+        options |= {"add_generation_prompt": False, "continue_final_message": True}
+    return options
 
 
 # -- the answer's format

@@ -18,7 +18,7 @@ from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
 from paceline.server.state import AppState
-from paceline.types import Delta, TokenLogprob
+from paceline.types import Delta, PromptInfo, TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class ChatDelta:
     finish_reason: str | None = None
     stop_reason: str | int | None = None  # the stop string or token that ended it
     accepted: bool = False  # the request runs, or has its place in the queue: in front of all others, by itself
+    token_ids: tuple[int, ...] = ()
+    prompt: PromptInfo | None = None  # with the first of all
 
 
 @dataclass(slots=True)
@@ -90,7 +92,15 @@ class ChatRun:
                 if reason == "stop" and delta.index in calling:
                     reason = "tool_calls"
                 stop = delta.stop_reason if second is None else None
-                yield ChatDelta(delta.index, events, delta.logprobs, reason, stop)
+                yield ChatDelta(
+                    delta.index,
+                    events,
+                    delta.logprobs,
+                    reason,
+                    stop,
+                    token_ids=delta.token_ids,
+                    prompt=delta.prompt,
+                )
                 if len(over) == self.request.n:
                     return
 

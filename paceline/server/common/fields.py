@@ -6,16 +6,19 @@ Ranges are not checked here but by the service, for every caller alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest, Unsupported
+from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.state import AppState
+from paceline.types import Sampling
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
@@ -64,6 +67,35 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "continue_final_message": NOTHING,
     "return_token_ids": NOTHING,
     "return_tokens_as_token_ids": NOTHING,
+    "add_generation_prompt": (None, True),
+    "include_reasoning": (None, True),
+    "thinking_token_budget": (None, -1),
+    "thinking_budget": (None, -1),
+    "mm_processor_kwargs": (None, {}),
+    "vllm_xargs": (None, {}),
+    "logprob_token_ids": (None, []),
+    "prompt_embeds": (None,),
+    # llama.cpp's
+    "grammar": (None, ""),
+    "json_schema": (None,),
+    "grammar_lazy": NOTHING,
+    "repeat_penalty": (None, 1),
+    "repeat_last_n": (None, -1),
+    "n_predict": (None,),
+    "typical_p": (None, 1),
+    "top_n_sigma": (None, -1, 0),
+    "dry_multiplier": (None, 0),
+    "xtc_probability": (None, 0),
+    "mirostat": (None, 0),
+    "dynatemp_range": (None, 0),
+    "samplers": (None, []),
+    "n_probs": (None, 0),
+    "t_max_predict_ms": (None, 0),
+    "top_a": (None, 0),
+    "tfs": (None, 1),
+    "tfs_z": (None, 1),
+    "smoothing_factor": (None, 0),
+    "reasoning_format": (None, "auto", "deepseek", "parsed"),
 }
 
 # Why a field that is known elsewhere can mean nothing here.
@@ -71,23 +103,35 @@ NO_EFFECT = dict.fromkeys(
     ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
 )
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+FORMATS = ("response_format", "structured_outputs")  # read from the plain object
 
 
 async def read_request(
-    state: AppState, request: Request, model: type[Body], unsupported: Mapping[str, tuple[Any, ...]]
+    state: AppState,
+    request: Request,
+    model: type[Body],
+    unsupported: Mapping[str, tuple[Any, ...]],
+    also: Collection[str] = (),
 ) -> tuple[Body, dict[str, Any]]:
-    """The body as `model`, and as the plain object that the client sent; checked to be for the model that is served."""
+    """The body as `model`, and as the plain object that the client sent; checked to be for the model that is served.
+    `also`: fields that mean nothing here, and that clients send anyway."""
     body, fields = await read_body(request, model)
-    refuse_unsupported(fields, unsupported)
+    refuse_unsupported(fields, unsupported, model.model_fields)
+    note_unknown(
+        state, request.url.path, fields, {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
+    )
     state.check_ready()
     state.check_model(body.model)
     return body, fields
 
 
-def refuse_unsupported(fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]]) -> None:
-    """A field that would change the answer is refused by name: silence would be a wrong answer."""
+def refuse_unsupported(
+    fields: Mapping[str, Any], more: Mapping[str, tuple[Any, ...]], honoured: Collection[str] = ()
+) -> None:
+    """A field that would change the answer is refused by name: silence would be a wrong answer. `honoured`: those that
+    the endpoint knows, though others do not."""
     for name, value in fields.items():
-        harmless = UNSUPPORTED.get(name, more.get(name))
+        harmless = more.get(name, None if name in honoured else UNSUPPORTED.get(name))
         if harmless is None and name.startswith("guided_") and name not in GUIDED:
             harmless = (None,)
         if harmless is not None and value not in harmless:
@@ -111,8 +155,27 @@ def thinking_options(state: AppState, effort: str | None, enabled: bool | None) 
             options["reasoning_effort"] = effort
         elif "enable_thinking" in template:
             options.setdefault("enable_thinking", effort != "none")
-        elif effort != "none":
+        elif effort != "none" and not _thinks(state):
             raise InvalidRequest.at(
                 "reasoning_effort", ": this model's chat template knows no levels of reasoning; leave it out."
             )
     return options
+
+
+# Reasoning tokens for an effort that the template has no word for; the others are as long as the model likes.
+EFFORT_BUDGETS: Mapping[str, int] = {"none": 0, "minimal": 256, "low": 1024, "medium": 8192}
+
+
+def with_effort(sampling: Sampling, state: AppState, effort: str | None) -> Sampling:
+    """An effort as a thinking budget, where the template knows no levels and the request sets no budget."""
+    template = state.backend.tokenizer.chat_template or ""
+    if effort is None or sampling.thinking_token_budget is not None or "reasoning_effort" in template:
+        return sampling
+    if not _thinks(state) or (effort == "none" and "enable_thinking" in template):
+        return sampling
+    return replace(sampling, thinking_token_budget=EFFORT_BUDGETS.get(effort))
+
+
+def _thinks(state: AppState) -> bool:
+    """Does the model reason, in a way that can be ended?"""
+    return state.backend.answer_format.reasoning != "none" and state.backend.no_thinking_budget is None

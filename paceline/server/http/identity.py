@@ -27,6 +27,7 @@ class RequestContext:
     cancelled: bool = False
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
     address: str = ""  # the client's
+    headers: dict[str, str] = field(default_factory=dict)  # more of them, for the answer
 
     @property
     def owner(self) -> str | None:

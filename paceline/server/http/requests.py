@@ -105,6 +105,8 @@ class RequestIdMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name in names:
                     headers[name] = context.id
+                for name, value in context.headers.items():
+                    headers[name] = value
             elif not message.get("more_body"):
                 self.requests.leave(context)  # before the client can know that it is over
             await send(message)

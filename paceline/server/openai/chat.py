@@ -12,24 +12,27 @@ from fastapi import APIRouter, Request, Response
 from paceline.conversation.parsing.events import CallArguments, CallBroken, CallStart, Content, Event, Reasoning, merge
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
-from paceline.server.common.fields import read_request, thinking_options
+from paceline.server.common.fields import read_request, thinking_options, with_effort
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
+from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
     chat_sampling,
     choices,
+    excludes_reasoning,
     reasoning_aliases,
     response_grammar,
     toolbox,
     verbosity_options,
+    with_budget,
 )
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, ChatBody
 from paceline.server.state import AppState
-from paceline.types import TokenLogprob
+from paceline.types import PromptInfo, TokenLogprob
 
 
 def routes(state: AppState) -> APIRouter:
@@ -60,24 +63,27 @@ class Chat:
         self.body = body
         self.envelope = Envelope("chatcmpl", state.model_name)
         effort, enabled = reasoning_aliases(fields)
-        options = thinking_options(
-            state,
-            effort if body.reasoning_effort is None else body.reasoning_effort,
-            enabled if body.enable_thinking is None else body.enable_thinking,
-        )
+        effort = effort if body.reasoning_effort is None else body.reasoning_effort
+        enabled = enabled if body.enable_thinking is None else body.enable_thinking
+        options = thinking_options(state, effort, enabled)
+        self.shows_reasoning = not excludes_reasoning(fields)
+        options |= prompt_options(state, body)
+        self.echo = echoed(fields["messages"]) if body.echo else ""
+        self.prompt: PromptInfo | None = None
         options |= verbosity_options(state, body.verbosity, "verbosity")
         request = ChatRequest(
             messages=fields["messages"],  # as the client wrote them: the template may use more than we check
-            sampling=chat_sampling(body, state),
+            sampling=with_effort(with_budget(chat_sampling(body, state), fields), state, effort),
             n=choices(body),
             template_options={**options, **(body.chat_template_kwargs or {})},
             request_id=self.envelope.id,
-            cache=body.cache is not False,
+            cache=body.cache is not False and body.cache_prompt is not False,
             cache_salt=body.cache_salt or "",
             grammar=response_grammar(fields),
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
             announce=bool(body.stream),
+            truncate_prompt_tokens=body.truncate_prompt_tokens,
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.run = ChatRun(state, request, box)
@@ -86,12 +92,14 @@ class Chat:
         choices: dict[int, list[ChatDelta]] = {}
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
+                self.prompt = self.prompt or delta.prompt
                 choices.setdefault(delta.index, []).append(delta)
         return await asyncio.to_thread(self._written, choices)  # scores of every token may be many
 
     def _written(self, choices: dict[int, list[ChatDelta]]) -> bytes:
         whole = [self._choice(deltas) for _, deltas in sorted(choices.items())]
-        return encode_long(self.envelope.response("chat.completion", whole, self.run.counter.usage()))
+        response = self.envelope.response("chat.completion", whole, self.run.counter.usage())
+        return encode_long({**response, **self._prompt_facts(self.prompt)})
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
@@ -101,7 +109,14 @@ class Chat:
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
                 usage = self.run.counter.usage() if running_usage else None
-                event = b"".join(encode([chunk], usage) for chunk in self._chunks(delta))
+                chunks = self._chunks(delta)
+                if self.prompt is None and delta.prompt is not None:
+                    self.prompt = delta.prompt
+                    if tells_of_prompt(self.body):  # that may be long
+                        facts = await asyncio.to_thread(self._prompt_facts, self.prompt)
+                        yield await asyncio.to_thread(encode.long, chunks[:1] or [_chunk(delta.index, {})], usage, facts)
+                        chunks = chunks[1:]
+                event = b"".join(encode([chunk], usage) for chunk in chunks)
                 if event:
                     yield event
         if include_usage:
@@ -109,11 +124,12 @@ class Chat:
 
     def _choice(self, deltas: list[ChatDelta]) -> dict[str, Any]:
         answer = merge(event for delta in deltas for event in delta.events)
-        message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
-        if answer.reasoning:
+        content = self.echo + answer.content
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if answer.reasoning and self.shows_reasoning:
             message["reasoning_content"] = answer.reasoning
         if answer.calls:
-            message["content"] = answer.content or None
+            message["content"] = content or None
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in answer.calls
@@ -123,18 +139,26 @@ class Chat:
             logprobs = self._logprobs(entry for delta in deltas for entry in delta.logprobs)
         last = deltas[-1]
         ended = {"finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
-        return {"index": last.index, "message": message, "logprobs": logprobs, **ended}
+        choice: dict[str, Any] = {"index": last.index, "message": message, "logprobs": logprobs, **ended}
+        if self.body.return_token_ids:
+            choice["token_ids"] = [token for delta in deltas for token in delta.token_ids]
+        return choice
 
     def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
         if delta.accepted:
-            return [_chunk(index, {"role": "assistant", "content": ""}) for index in range(self.run.request.n)]
-        contents = [_delta(event) for event in delta.events]
+            return [_chunk(index, {"role": "assistant", "content": self.echo}) for index in range(self.run.request.n)]
+        shown = [event for event in delta.events if self.shows_reasoning or not isinstance(event, Reasoning)]
+        contents = [_delta(event) for event in shown]
         chunks = [_chunk(delta.index, content) for content in contents if content is not None]
         scores = self._logprobs(delta.logprobs) if self.body.logprobs and delta.logprobs else None
-        if delta.finish_reason is not None or (scores is not None and not chunks):
+        ids = list(delta.token_ids) if self.body.return_token_ids else []
+        tells = scores is not None or bool(ids)
+        if delta.finish_reason is not None or (tells and not chunks):
             chunks.append(_chunk(delta.index, {}))  # the end, or tokens whose text is still to come
         if scores is not None:
             chunks[0]["logprobs"] = scores
+        if ids:
+            chunks[0]["token_ids"] = ids
         if delta.finish_reason is not None:
             chunks[-1]["finish_reason"] = delta.finish_reason
             chunks[-1]["stop_reason"] = delta.stop_reason
@@ -142,6 +166,9 @@ class Chat:
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
         return chat_logprobs(self.state.backend.tokenizer, entries)
+
+    def _prompt_facts(self, prompt: PromptInfo | None) -> dict[str, Any]:
+        return {} if prompt is None else prompt_facts(self.state.backend.tokenizer, prompt, self.body)
 
 
 def _delta(event: Event) -> dict[str, Any] | None:

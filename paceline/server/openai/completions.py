@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -19,6 +20,7 @@ from paceline.server.http.response import encode_long, start_stream, unless_disc
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
 from paceline.server.openai.objects import TextCompletion
+from paceline.server.openai.prompt_fields import prompt_facts, tells_of_prompt
 from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.state import AppState
@@ -74,15 +76,25 @@ class Completions:
                 sampling,
                 self.n,
                 RequestId(f"{self.envelope.id}-{place}"),
-                cache=body.cache is not False,
+                cache=body.cache is not False and body.cache_prompt is not False,
                 cache_salt=body.cache_salt or "",
                 grammar=grammar,
                 tenant=context.tenant(body.user),
                 priority=body.priority or 0,
                 announce=bool(body.stream),
+                truncate_prompt_tokens=body.truncate_prompt_tokens,
+                suffix=body.suffix,
             )
             for place, prompt in enumerate(prompts)
         ]
+
+    def _tells(self, delta: Delta) -> bool:
+        return bool(self.body.return_token_ids and delta.token_ids)
+
+    @property
+    def _is_long(self) -> bool:
+        """Does the first chunk have the prompt in it?"""
+        return bool(self.body.echo) or tells_of_prompt(self.body)
 
     async def whole(self) -> bytes:
         choices: dict[int, list[dict[str, Any]]] = {}
@@ -107,8 +119,9 @@ class Completions:
                     yield ACCEPTED
                     continue
                 usage = self.counter.usage() if running_usage else None
-                if len(chunk["text"]) > LONG_TEXT:  # an echoed prompt, maybe with scores
-                    yield await asyncio.to_thread(encode, [chunk], usage)
+                told = "prompt_token_ids" in chunk or "prompt_logprobs" in chunk
+                if told or len(chunk["text"]) > LONG_TEXT:  # an echoed prompt, maybe with scores
+                    yield await asyncio.to_thread(encode.long, [chunk], usage)
                 else:
                     yield encode([chunk], usage)
         if include_usage:
@@ -140,21 +153,28 @@ class Completions:
                     formatter = ChoiceFormatter(self.state, self.body, self.body.prompt[place], prompts[place])
                     formatters[place, delta.index] = formatter
                     printed = (
-                        await asyncio.to_thread(formatter.first, delta) if self.body.echo else formatter.first(delta)
+                        await asyncio.to_thread(formatter.first, delta) if self._is_long else formatter.first(delta)
                     )
-                elif delta.text or delta.logprobs or delta.finish_reason:
+                elif delta.text or delta.logprobs or delta.finish_reason or self._tells(delta):
                     printed = formatter.next(delta)
                 else:
                     continue
                 ended = {"finish_reason": delta.finish_reason, "stop_reason": delta.stop_reason}
-                yield {"index": place * self.n + delta.index, **printed, **ended}
+                chunk = {"index": place * self.n + delta.index, **printed, **ended}
+                if self.body.return_token_ids:
+                    chunk["token_ids"] = list(delta.token_ids)
+                yield chunk
 
 
 def _joined(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """One choice's chunks as the whole choice."""
     text = "".join(chunk["text"] for chunk in chunks)
     scored = chunks[0]["logprobs"] is not None
-    return {**chunks[-1], "text": text, "logprobs": joined(chunk["logprobs"] for chunk in chunks) if scored else None}
+    scores = joined(chunk["logprobs"] for chunk in chunks) if scored else None
+    choice = {**chunks[0], **chunks[-1], "text": text, "logprobs": scores}
+    if "token_ids" in choice:
+        choice["token_ids"] = [token for chunk in chunks for token in chunk["token_ids"]]
+    return choice
 
 
 class ChoiceFormatter:
@@ -162,6 +182,7 @@ class ChoiceFormatter:
 
     def __init__(self, state: AppState, body: CompletionBody, written: str | list[int], prompt: PromptInfo) -> None:
         tokenizer = state.backend.tokenizer
+        self.tokenizer, self.body = tokenizer, body
         self.prompt = prompt
         self.echo = ""
         if body.echo:
@@ -173,14 +194,17 @@ class ChoiceFormatter:
             self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped)
 
     def first(self, delta: Delta) -> dict[str, Any]:
+        facts = prompt_facts(self.tokenizer, self.prompt, self.body)
         if not self.echoes:
-            return self.next(delta)
+            return {**self.next(delta), **facts}
         text = self.echo + delta.text
         if self.lists is None:
-            return {"text": text, "logprobs": None}
+            return {"text": text, "logprobs": None, **facts}
         scored = self.prompt.logprobs or (None,) * len(self.prompt.token_ids)
+        most = self.body.logprobs  # prompt_logprobs may have asked for more
+        scored = tuple(None if entry is None else replace(entry, top=entry.top[:most]) for entry in scored)
         prompt = self.lists.prompt(self.echo, self.prompt.token_ids, scored)
-        return {"text": text, "logprobs": joined((prompt, self.lists.output(delta.logprobs)))}
+        return {"text": text, "logprobs": joined((prompt, self.lists.output(delta.logprobs))), **facts}
 
     def next(self, delta: Delta) -> dict[str, Any]:
         return {"text": delta.text, "logprobs": None if self.lists is None else self.lists.output(delta.logprobs)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline import __version__
 from paceline.server.http.errors import error_object
-from paceline.server.http.response import encode_json
+from paceline.server.http.response import encode_json, encode_long
 from paceline.types import RequestId
 
 FINGERPRINT = f"paceline-{__version__}"
@@ -49,6 +49,14 @@ class ChunkEncoder:
     def __call__(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
         after = self._no_usage if usage is None else f',"usage":{encode_json(usage)}'
         return f"{self._before}{encode_json(choices)}{after}}}\n\n".encode()
+
+    def long(
+        self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
+    ) -> bytes:
+        """A chunk with the prompt in it. `facts`: what it has beside its choices."""
+        rest = {"usage": usage} if usage is not None or self._no_usage else {}
+        encoded = encode_long({"choices": choices, **rest, **(facts or {})})
+        return b"".join((self._before.removesuffix('"choices":').encode(), encoded[1:], b"\n\n"))
 
 
 def failed(error: Exception) -> bytes:

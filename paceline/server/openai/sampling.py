@@ -12,6 +12,7 @@ from typing import Any
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
+from paceline.server.openai.more_sampling import more_sampling, token_limit
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 from paceline.server.state import AppState
 from paceline.types import Sampling
@@ -22,18 +23,19 @@ DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
 def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequest.at("top_logprobs", "needs logprobs: true.")
-    max_tokens = body.max_tokens
+    max_tokens = token_limit(body)
     # Two fields go by another name in the engine: checked here, so that the client reads the name it wrote.
     if body.max_completion_tokens is not None:
         max_tokens = body.max_completion_tokens
         _within(max_tokens, 1, state.backend.context_length, "max_completion_tokens")
     if body.top_logprobs is not None:
         _within(body.top_logprobs, 0, state.settings.max_logprobs, "top_logprobs")
-    return _sampling(body, state, max_tokens=max_tokens, logprobs=(body.top_logprobs or 0) if body.logprobs else None)
+    logprobs = (body.top_logprobs or 0) if body.logprobs else None
+    return _sampling(body, state, max_tokens=max_tokens, logprobs=logprobs, prompt_logprobs=body.prompt_logprobs)
 
 
 def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
-    max_tokens = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
+    max_tokens = token_limit(body, DEFAULT_COMPLETION_TOKENS)
     if max_tokens == 0 and not body.echo:
         raise InvalidRequest.at(
             "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
@@ -41,6 +43,8 @@ def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
     if body.best_of is not None and body.best_of != (body.n or 1):
         raise InvalidRequest.at("best_of", "other than n is not supported by this server yet.")
     prompt_logprobs = body.logprobs if body.echo else None
+    if body.prompt_logprobs is not None:
+        prompt_logprobs = max(prompt_logprobs or 0, body.prompt_logprobs)
     if max_tokens == 0 and prompt_logprobs is None:
         prompt_logprobs = 0  # the engine does nothing for a prompt unless its scores are wanted
     return _sampling(body, state, max_tokens=max_tokens, logprobs=body.logprobs, prompt_logprobs=prompt_logprobs)
@@ -58,7 +62,6 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
         "top_p": body.top_p,
         "top_k": 0 if body.top_k == -1 else body.top_k,
         "min_p": body.min_p,
-        "repetition_penalty": body.repetition_penalty,
         "presence_penalty": body.presence_penalty,
         "frequency_penalty": body.frequency_penalty,
         "logit_bias": _logit_bias(body.logit_bias or {}),
@@ -71,6 +74,7 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
         "speculation": body.speculation,
         "specprefill": body.specprefill,
         "specprefill_keep": body.specprefill_keep_pct,
+        **more_sampling(body),
         **more,
     }
     return state.backend.sampling(**given)
@@ -104,7 +108,7 @@ _KINDS: Mapping[str, Maker] = {
 def response_grammar(fields: Mapping[str, Any]) -> GrammarSpec | None:
     """At most one of the fields may ask for something."""
     format = format_grammar(fields.get("response_format"), "response_format", "json_schema")
-    asked = [spec for spec in (format, *_vllm(fields)) if spec is not None]
+    asked = [spec for spec in (format, *_vllm(fields), *_llama(fields)) if spec is not None]
     if len(asked) > 1:
         names = " and ".join(str(spec.field) for spec in asked)
         raise InvalidRequest(f"{names} cannot be asked for together.", field=asked[1].field)
@@ -120,7 +124,12 @@ def format_grammar(given: Any, field: str, inside: str = "") -> GrammarSpec | No
         case "text":
             return None
         case "json_object":
-            return GrammarSpec.json_object(field=field)
+            schema = given.get("schema")  # llama.cpp's and others'
+            if schema is None:
+                return GrammarSpec.json_object(field=field)
+            if not isinstance(schema, Mapping | bool):
+                raise InvalidRequest(f"{field}.schema must be a JSON schema.", field=field)
+            return GrammarSpec.json_schema(schema, field=f"{field}.schema")
         case "json_schema":
             described = given.get(inside) if inside else given
             place = f"{field}.{inside}" if inside else field
@@ -152,6 +161,15 @@ def _vllm(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
         if value is not None:
             found.append(make(value, field=f"guided_{name}"))
     return found
+
+
+def _llama(fields: Mapping[str, Any]) -> list[GrammarSpec | None]:
+    """llama.cpp's: a schema at the top level, and GBNF."""
+    schema, grammar = fields.get("json_schema"), fields.get("grammar")
+    return [
+        None if schema is None else GrammarSpec.json_schema(schema, field="json_schema"),
+        GrammarSpec.lark(grammar, field="grammar") if grammar else None,
+    ]
 
 
 # -- tools
@@ -214,6 +232,27 @@ def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dic
     return {}
 
 
+def excludes_reasoning(fields: Mapping[str, Any]) -> bool:
+    """vLLM's `include_reasoning: false`, OpenRouter's `reasoning.exclude`."""
+    reasoning = fields.get("reasoning")
+    excluded = isinstance(reasoning, Mapping) and reasoning.get("exclude") is True
+    return excluded or fields.get("include_reasoning") is False
+
+
+def with_budget(sampling: Sampling, fields: Mapping[str, Any]) -> Sampling:
+    """OpenRouter's `reasoning.max_tokens`, and `thinking.budget_tokens` as Anthropic's clients write it."""
+    for name, inside in (("reasoning", "max_tokens"), ("thinking", "budget_tokens")):
+        given = fields.get(name)
+        budget = given.get(inside) if isinstance(given, Mapping) else None
+        if budget is None:
+            continue
+        if type(budget) is not int or budget < 0:
+            raise InvalidRequest.at(f"{name}.{inside}", "must be a number of tokens.")
+        if sampling.thinking_token_budget is None:
+            sampling = replace(sampling, thinking_token_budget=budget)
+    return sampling
+
+
 def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
     """Effort and thinking as chat clients of other servers say them: `reasoning` (OpenRouter), `thinking` (GLM)."""
     reasoning, thinking = fields.get("reasoning"), fields.get("thinking")
@@ -221,8 +260,8 @@ def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | Non
     if reasoning is not None:
         if not isinstance(reasoning, Mapping):
             raise InvalidRequest.at("reasoning", "must be an object.")
-        for name, value in reasoning.items():
-            if name not in ("effort", "enabled", "exclude", "summary") or (name == "exclude" and value):
+        for name in reasoning:
+            if name not in ("effort", "enabled", "exclude", "max_tokens", "summary"):
                 raise Unsupported.at(f"reasoning.{name}", "is not supported by this server yet; leave it out.")
         effort, enabled = reasoning.get("effort"), reasoning.get("enabled")
         if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -68,6 +68,13 @@ class StreamOptions(Lenient):
     continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
 
 
+class Prediction(Lenient):
+    """What the answer may look like: a hint, which changes nothing but the time."""
+
+    type: Literal["content"]
+    content: Any
+
+
 class SamplingFields(RequestBody):
     """What /v1/chat/completions and /v1/completions have in common."""
 
@@ -92,6 +99,31 @@ class SamplingFields(RequestBody):
     cache: bool | None = None  # false: neither use nor feed the prefix cache
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's
     priority: Priority | None = None  # vLLM's
+    # vLLM's
+    allowed_token_ids: Annotated[Many[int], Field(max_length=65536)] | None = None
+    bad_words: Annotated[Many[str], Field(max_length=1024)] | None = None
+    include_stop_str_in_output: bool | None = None
+    truncate_prompt_tokens: int | None = None  # only the last ones are taken; -1: as many as there is room for
+    return_token_ids: bool | None = None
+    prompt_logprobs: int | None = None
+    thinking_token_budget: Annotated[int, Field(ge=-1)] | None = None  # reasoning tokens
+    thinking_budget: Annotated[int, Field(ge=-1)] | None = None  # Qwen's name of it
+    # llama.cpp's
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: Annotated[Many[str], Field(max_length=1024)] | None = None
+    repeat_penalty: float | None = None  # repetition_penalty
+    repeat_last_n: int | None = None
+    n_predict: Annotated[int, Field(ge=-1)] | None = None  # max_tokens
+    cache_prompt: bool | None = None  # cache
+    grammar: str | None = None  # GBNF
+    json_schema: Any = None
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -113,6 +145,12 @@ class ChatBody(SamplingFields):
     thinking: Any = None  # GLM's
     enable_thinking: bool | None = None
     verbosity: str | None = None
+    include_reasoning: bool | None = None  # vLLM's, like the rest but one
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: str | None = None
+    echo: bool | None = None
+    prediction: Prediction | None = None  # OpenAI's
     user: str | None = None
 
 
@@ -121,22 +159,19 @@ class CompletionBody(SamplingFields):
     logprobs: int | None = None
     echo: bool | None = None
     best_of: int | None = None
+    suffix: str | None = None
     user: str | None = None
 
 
 # Fields that only one of the two endpoints knows.
 UNSUPPORTED_IN_CHAT: Mapping[str, tuple[Any, ...]] = {
-    "echo": NOTHING,
-    "prompt_logprobs": (None,),
     "best_of": (None, 1),
-    "add_generation_prompt": (None, True),
     "add_special_tokens": NOTHING,
 }
 UNSUPPORTED_IN_COMPLETIONS: Mapping[str, tuple[Any, ...]] = {
     "tools": (None, []),
     "tool_choice": (None, "none", "auto"),
     "reasoning_effort": (None,),
-    "prompt_logprobs": (None,),
     "prompt_embeds": (None,),
     "add_special_tokens": (None, True),
 }

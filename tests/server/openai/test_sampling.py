@@ -236,8 +236,9 @@ def test_thinking_and_verbosity_are_told_to_the_template_however_they_are_said(
     [
         ({"verbosity": "high"}, "verbosity"),
         ({"verbosity": "loud"}, "verbosity"),
-        ({"reasoning": {"max_tokens": 100}}, "reasoning.max_tokens"),
-        ({"reasoning": {"exclude": True}}, "reasoning.exclude"),
+        ({"reasoning": {"max_tokens": "many"}}, "reasoning.max_tokens"),
+        ({"reasoning": {"invented": True}}, "reasoning.invented"),
+        ({"thinking": {"type": "enabled", "budget_tokens": -1}}, "thinking.budget_tokens"),
         ({"reasoning": {"effort": 5}}, "reasoning"),
         ({"reasoning": "high"}, "reasoning"),
         ({"reasoning": {"effort": "high"}}, "reasoning_effort"),

@@ -193,12 +193,13 @@ class ResponseRun:
             sampling=schema.sampling(body, fields, state),
             template_options=schema.template_settings(body, state),
             request_id=self.id,
-            cache=body.cache is not False,
+            cache=body.cache is not False and body.cache_prompt is not False,
             cache_salt=body.cache_salt or "",
             grammar=schema.grammar(body, fields),
             tenant=current().tenant(body.user),
             priority=body.priority or 0,
             announce=bool(body.stream),
+            truncate_prompt_tokens=body.truncate_prompt_tokens,
         )
         self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}

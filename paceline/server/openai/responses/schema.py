@@ -9,7 +9,16 @@ from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import CONTENT, EFFORTS, NOTHING, OTHER_PART, Lenient, Many, thinking_options
+from paceline.server.common.fields import (
+    CONTENT,
+    EFFORTS,
+    NOTHING,
+    OTHER_PART,
+    Lenient,
+    Many,
+    thinking_options,
+    with_effort,
+)
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
 from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
@@ -82,12 +91,14 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
     "n": (None, 1),
     "messages": (None,),
     "max_tokens": (None,),
+    "n_predict": (None,),
     "max_completion_tokens": (None,),
     "response_format": (None,),
     "reasoning_effort": (None,),
     "logprobs": NOTHING,
     "echo": NOTHING,
     "prompt_logprobs": (None,),
+    "return_token_ids": NOTHING,
     "best_of": (None, 1),
 }
 
@@ -129,7 +140,8 @@ def sampling(body: ResponsesBody, fields: Mapping[str, Any], state: AppState) ->
         raise InvalidRequest.at("max_output_tokens", f"is {most}; it must lie between 1 and {context}.")
     shared = {name: getattr(body, name) for name in SamplingFields.model_fields}
     shared |= {"max_tokens": most, "logprobs": wants_logprobs(body), "top_logprobs": body.top_logprobs}
-    return chat_sampling(ChatBody.model_construct(messages=[], **shared), state)
+    effort = body.reasoning.effort if body.reasoning else None
+    return with_effort(chat_sampling(ChatBody.model_construct(messages=[], **shared), state), state, effort)
 
 
 def grammar(body: ResponsesBody, fields: Mapping[str, Any]) -> GrammarSpec | None:
@@ -147,7 +159,7 @@ def template_settings(body: ResponsesBody, state: AppState) -> dict[str, Any]:
     if effort is not None and effort not in EFFORTS:
         raise InvalidRequest.at("reasoning.effort", f"is {effort!r}; it must be one of {', '.join(EFFORTS)}.")
     if "reasoning_effort" not in template and "enable_thinking" not in template:
-        effort = None
+        effort = None  # a budget, if the model thinks
     options = thinking_options(state, effort, body.enable_thinking)
     options |= verbosity_options(state, body.text.verbosity if body.text else None, "text.verbosity")
     return {**options, **(body.chat_template_kwargs or {})}

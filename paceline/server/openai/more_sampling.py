@@ -1,0 +1,51 @@
+"""Sampling fields beyond OpenAI's: vLLM's, and llama.cpp's with the names that it has for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.errors import InvalidRequest
+from paceline.server.openai.schema import SamplingFields
+
+
+def more_sampling(body: SamplingFields) -> dict[str, Any]:
+    """By the engine's names; None where nothing is asked for."""
+    budget = body.thinking_token_budget if body.thinking_token_budget is not None else body.thinking_budget
+    sigma = body.top_n_sigma
+    breakers = body.dry_sequence_breakers
+    return {
+        "repetition_penalty": repetition_penalty(body),
+        "typical_p": body.typical_p,
+        "top_n_sigma": 0.0 if sigma is not None and sigma < 0 else sigma,  # llama.cpp: -1 is off
+        "xtc_probability": body.xtc_probability,
+        "xtc_threshold": body.xtc_threshold,
+        "dry_multiplier": body.dry_multiplier,
+        "dry_base": body.dry_base,
+        "dry_allowed_length": body.dry_allowed_length,
+        "dry_penalty_last_n": body.dry_penalty_last_n,
+        "dry_sequence_breakers": None if breakers is None else tuple(breakers),
+        "allowed_token_ids": tuple(body.allowed_token_ids or ()),
+        "bad_words": tuple(body.bad_words or ()),
+        "include_stop_str_in_output": body.include_stop_str_in_output,
+        "thinking_token_budget": None if budget == -1 else budget,  # vLLM: -1 is no limit
+    }
+
+
+def repetition_penalty(body: SamplingFields) -> float | None:
+    """Ours looks back over prompt and answer; llama.cpp's window is taken where it says the same."""
+    given, alias = body.repetition_penalty, body.repeat_penalty
+    if given is not None and alias is not None and given != alias:
+        raise InvalidRequest("repeat_penalty is another name of repetition_penalty; give one.", field="repeat_penalty")
+    penalty = given if given is not None else alias
+    if body.repeat_last_n not in (None, -1) and penalty not in (None, 1):
+        raise InvalidRequest.at("repeat_last_n", "must be -1: the penalty is over all of the prompt and the answer.")
+    return penalty
+
+
+def token_limit(body: SamplingFields, default: int | None = None) -> int | None:
+    """`max_tokens`, or llama.cpp's `n_predict`, of which -1 is as many as the context has room for."""
+    if body.max_tokens is not None:
+        return body.max_tokens
+    if body.n_predict is None:
+        return default
+    return None if body.n_predict == -1 else body.n_predict

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from paceline.server.common import unknown_fields
+from paceline.server.common.unknown_fields import HEADER, Occasionally
+from paceline.settings import Settings
+from tests.server.fake_service import FakeService
+from tests.server.harness import post_chat, post_completion, refused, serve
+from tests.server.sdk_types import TypedClient
+
+PATHS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/completions": {"prompt": "hi"},
+    "/v1/responses": {"input": "hi"},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5},
+    "/v1/embeddings": {"input": "hi"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unknown_fields, "LOGGED", Occasionally(600, 16))
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[httpx.Client]:
+    settings = Settings(strict_fields=True)
+    with serve(FakeService(settings), settings) as address, TypedClient(base_url=address, timeout=120) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_unknown_field_is_named_in_a_header_and_in_the_log_once(
+    http: httpx.Client, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    with caplog.at_level(logging.WARNING, "paceline.server"):
+        for _ in range(3):
+            answer = http.post(path, json={**PATHS[path], "invented_by_nobody": 1})
+            assert answer.status_code == 200 and answer.headers[HEADER] == "invented_by_nobody"
+    lines = [record.getMessage() for record in caplog.records if "invented_by_nobody" in record.getMessage()]
+    assert len(lines) == 1 and path in lines[0]
+    assert HEADER not in http.post(path, json=PATHS[path]).headers
+
+
+def test_the_nearest_known_name_is_suggested(http: httpx.Client) -> None:
+    told = post_chat(http, max_tokns=5, temprature=0).headers[HEADER]
+    assert told == "max_tokns (did you mean max_tokens?), temprature (did you mean temperature?)"
+    assert "max_tokens" in post_completion(http, max_token=5, stream=True).headers[HEADER]
+
+
+def test_a_name_that_no_header_can_have_is_not_repeated(http: httpx.Client) -> None:
+    fields = {"a\r\nb": 1, "ü" * 90: 1, **{f"invented_{place}": 1 for place in range(20)}}
+    told = post_chat(http, **fields).headers[HEADER]
+    assert told.startswith("?, ?, invented_0") and told.endswith("and 14 more") and len(told) < 400
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_strict_server_refuses_it(strict: httpx.Client, path: str) -> None:
+    assert strict.post(path, json=PATHS[path]).status_code == 200
+    answer = strict.post(path, json={**PATHS[path], "temprature": 1})
+    assert answer.status_code == 400 and "temprature" in answer.text
+    if "messages" not in path or "chat" in path:
+        refused(answer, 400, "temprature")
+
+
+def test_a_strict_server_takes_what_is_harmless(strict: httpx.Client) -> None:
+    assert post_chat(strict, store=True, metadata={"a": "b"}, service_tier="auto", mirostat_tau=5).status_code == 200
+
+
+def test_names_are_logged_again_later_and_only_so_many() -> None:
+    now = 0.0
+    told = Occasionally(10, 2, clock=lambda: now)
+    assert [told.is_due(name) for name in ("a", "a", "b", "c")] == [True, False, True, False]
+    now = 11
+    assert [told.is_due(name) for name in ("c", "a", "b")] == [True, True, False]
