@@ -86,8 +86,8 @@ class Grammars:
         self._lock = threading.Lock()
         self._building = threading.Lock()
         self._slots = threading.BoundedSemaphore(WORKERS)
-        self._ready: OrderedDict[GrammarSpec, Compiled | str] = OrderedDict()  # a string says why it cannot be compiled
-        self._under_way: dict[GrammarSpec, Future[Compiled | str]] = {}
+        self._ready: OrderedDict[GrammarSpec, Compiled | InvalidRequest] = OrderedDict()  # or why it cannot be
+        self._under_way: dict[GrammarSpec, Future[Compiled | InvalidRequest]] = {}
         self.held = 0  # bytes
         self.compiled = 0  # grammars since the start
 
@@ -114,11 +114,11 @@ class Grammars:
                 self._compile_for_all(spec, waiting)
             known = waiting.result()
         assert known is not None
-        if isinstance(known, str):
-            raise InvalidRequest(known, field=spec.field)
+        if isinstance(known, InvalidRequest):  # raised anew: a raised error keeps its frames alive
+            raise InvalidRequest(str(known), field=known.field or spec.field)
         return known
 
-    def _compile_for_all(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
+    def _compile_for_all(self, spec: GrammarSpec, result: Future[Compiled | InvalidRequest]) -> None:
         """Compile for all threads that wait for this grammar."""
         try:
             made = self._in_time(spec)
@@ -131,20 +131,20 @@ class Grammars:
             del self._under_way[spec]
             self._ready[spec] = made
             self.held += _size(spec, made)
-            self.compiled += not isinstance(made, str)
+            self.compiled += isinstance(made, Compiled)
             while self.held > self._cache_bytes and self._ready:
                 oldest, gone = self._ready.popitem(last=False)
                 self.held -= _size(oldest, gone)
         result.set_result(made)
 
-    def _in_time(self, spec: GrammarSpec) -> Compiled | str:
+    def _in_time(self, spec: GrammarSpec) -> Compiled | InvalidRequest:
         """Compile within the time limit. llguidance cannot be interrupted: a slow thread keeps its slot until it ends.
 
         The refusal is not cached: the machine may have been busy with something else.
         """
         if not self._slots.acquire(timeout=self._seconds):
             raise EngineUnavailable("Too many grammars are being compiled. Try again in a moment.")
-        result: Future[Compiled | str] = Future()
+        result: Future[Compiled | InvalidRequest] = Future()
 
         def run() -> None:
             try:
@@ -162,19 +162,19 @@ class Grammars:
                 f"It takes more than {self._seconds:g} seconds to compile. Make it simpler.", field=spec.field
             ) from None
 
-    def _made(self, spec: GrammarSpec) -> Compiled | str:
+    def _made(self, spec: GrammarSpec) -> Compiled | InvalidRequest:
         vocabulary, markers = self._vocabulary
         try:
             matcher = LLMatcher(vocabulary, write(spec, markers), log_level=0, limits=LIMITS)
         except InvalidRequest as error:
-            return str(error)
+            return InvalidRequest(str(error), field=error.field)
         except RecursionError:
-            return "It is nested too deep."
+            return InvalidRequest("It is nested too deep.")
         if not matcher.is_error():
             matcher.compute_bitmask()  # the first mask builds most of the lexer: here, not between two steps
         if matcher.is_error():
-            return explained(matcher.get_error())
-        return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * len(spec.text))
+            return InvalidRequest(explained(matcher.get_error()))
+        return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * spec.size)
 
     @cached_property
     def _vocabulary(self) -> tuple[LLTokenizer, dict[str, int]]:
@@ -205,8 +205,8 @@ def _start_with_room(thread: threading.Thread) -> None:
             threading.stack_size(usual)
 
 
-def _size(spec: GrammarSpec, made: Compiled | str) -> int:
-    return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + len(spec.text)
+def _size(spec: GrammarSpec, made: Compiled | InvalidRequest) -> int:
+    return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + spec.size
 
 
 UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it did not allow
