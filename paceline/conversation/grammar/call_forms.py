@@ -51,9 +51,8 @@ Rules = list[str]
 
 
 def is_marked(format: str) -> bool:
-    """Whether calls are JSON in marks, so that the first token tells a call from text in any format."""
-    form = JSON_FORMS.get(format, BARE_FORM)
-    return bool(form["begin"] or form.get("opening"))
+    """Whether each call is JSON in marks of its own, as `tool_call_spec` writes it."""
+    return bool(JSON_FORMS.get(format, BARE_FORM)["begin"])
 
 
 def follows_schemas(format: str) -> bool:
@@ -81,33 +80,57 @@ def native_calls(
     elif format in _HELD:
         rules, parts = _held(_HELD[format], tools, markers), []
     else:
-        rules, parts = _bare(format, tools, parallel, markers)
+        rules, parts = _objects(format, tools, parallel, markers)
     more = f" ({LINES} call){{0,{MAX_CALLS - 1}}}" if parallel and not parts else ""
     return [f"start: call{more} | @text", *rules], parts
 
 
-# -- bare objects: `{` begins a call as well as a format, so a call is made of the pieces that a schema is made of
+# -- objects: `{` begins a call as well as a format, so a call is made of the pieces that a schema is made of
 
 BLANKS = f"/{OPTIONS['whitespace_pattern']}/"
 
 
-def _bare(
+def _objects(
     format: str, tools: Sequence[NamedSchema], parallel: bool, markers: Mapping[str, int]
 ) -> tuple[Rules, list[Part]]:
-    form = JSON_FORMS.get(format, BARE_FORM)
-    most = MAX_CALLS - 1 if parallel else 0
-    several = f" ({quoted(form['between'])} one){{0,{most}}}" if "between" in form and most else ""
-    written = [f"one{several}"]
-    mark, end = "<|tool_call|>", "<|/tool_call|>"  # Phi's, and Granite's, which does not close it
-    if format not in JSON_FORMS and mark in markers:
-        closed = f" {token(end, markers)}?" if end in markers else ""
-        listed = f" ({BLANKS} {quoted(',')} {BLANKS} one){{0,{most}}}" if most else ""
-        written.append(f"{token(mark, markers)} (one | {quoted('[')} one{listed} {quoted(']')}){closed}")
+    """{"name": ..., "arguments": {...}}, as Llama, Mistral, Phi and Granite separate, list or mark them."""
+
+    def several(rule: str, between: str) -> str:
+        return f"{rule} ({between} {rule}){{0,{MAX_CALLS - 1}}}" if parallel else rule
+
+    objects = several("one", f'{BLANKS} "," {BLANKS}')
+    listed = f'"[" {BLANKS} {objects} {BLANKS} "]"'
+    if format == "mistral":
+        mark = " ".join(literal("[TOOL_CALLS]", markers))
+        written = [f"{mark} {BLANKS} {listed}", several("named", BLANKS)]
+    elif format == "llama3_json":
+        mark = "<|python_tag|>"
+        tag = f"{token(mark, markers)}? " if mark in markers else ""
+        written = [tag + several("one", "/; ?/")]
+    else:
+        mark, end = "<|tool_call|>", "<|/tool_call|>"  # Granite does not close it
+        closed = f"{token(end, markers)}?" if end in markers else ""
+        written = ["one", *([f"{token(mark, markers)} (one | {listed}) {closed}"] if mark in markers else [])]
     rules = [f"call: {' | '.join(written)}", "one: " + " | ".join(f"one_{place}" for place in range(len(tools)))]
+    key = JSON_FORMS.get(format, BARE_FORM).get("arguments", "arguments")
     for place, tool in enumerate(tools):
-        pieces = ["{", '"name"', ":", quoted(tool.name), ",", quoted(form.get("arguments", "arguments")), ":"]
+        pieces = ["{", '"name"', ":", quoted(tool.name), ",", quoted(key), ":"]
         rules.append(f"one_{place}: {f' {BLANKS} '.join([*map(quoted, pieces), f'@schema_{place}', quoted('}')])}")
-    return rules, [schema_part(f"schema_{place}", tool.schema) for place, tool in enumerate(tools)]
+    if format == "mistral":
+        rules += _mistral_names(tools, markers)
+    return rules, _schemas(tools)
+
+
+def _mistral_names(tools: Sequence[NamedSchema], markers: Mapping[str, int]) -> Rules:
+    """[TOOL_CALLS]name[CALL_ID]id[ARGS]{...}"""
+    identity = " ".join([*literal("[CALL_ID]", markers), "/[A-Za-z0-9_-]{1,64}/"])
+    heads = [" ".join(literal(f"[TOOL_CALLS]{tool.name}", markers)) for tool in tools]
+    behind = f"({identity})? ({' '.join(literal('[ARGS]', markers))})?"
+    return ["named: " + " | ".join(f"{head} {behind} @schema_{place}" for place, head in enumerate(heads))]
+
+
+def _schemas(tools: Sequence[NamedSchema]) -> list[Part]:
+    return [schema_part(f"schema_{place}", tool.schema) for place, tool in enumerate(tools)]
 
 
 # -- tagged calls
@@ -187,10 +210,9 @@ def _harmony(tools: Sequence[NamedSchema], markers: Mapping[str, int]) -> tuple[
         return " ".join(literal(text, markers))
 
     json_mark = f'({written("<|constrain|>")})? "json"'
-    calls = [
-        f"{written(f'<|channel|>commentary to=functions.{tool.name} ')} {json_mark} message @schema_{place}"
-        for place, tool in enumerate(tools)
-    ]
+    heads = [written(f"<|channel|>commentary to=functions.{tool.name} ") for tool in tools]
+    end = f"({written('<|call|>')})?"
+    calls = [f"{head} {json_mark} message @schema_{place} {end}" for place, head in enumerate(heads)]
     rules = [
         "start: thought? (call | final)",
         f"thought: {written('<|channel|>analysis')} message thoughts {written('<|start|>assistant')}",
@@ -199,4 +221,4 @@ def _harmony(tools: Sequence[NamedSchema], markers: Mapping[str, int]) -> tuple[
         f'final: {written("<|channel|>final")} (" "? {json_mark})? message @text',
         f"message: {written('<|message|>')}",
     ]
-    return rules, [schema_part(f"schema_{place}", tool.schema) for place, tool in enumerate(tools)]
+    return rules, _schemas(tools)
