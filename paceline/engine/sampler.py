@@ -13,6 +13,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from paceline.engine.masking import masked
 from paceline.engine.sequence import MASK64, Sequence
 from paceline.types import TokenLogprob
 
@@ -154,7 +155,7 @@ class Sampler:
 
 
 def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
-    return scores if allowed is None else mx.where(allowed, scores, -mx.inf)
+    return scores if allowed is None else masked(scores, allowed)
 
 
 def _broken(logits: mx.array) -> mx.array:

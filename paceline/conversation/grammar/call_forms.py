@@ -60,6 +60,15 @@ def follows_schemas(format: str) -> bool:
     return format not in _TAGGED and format not in _HELD
 
 
+def starts(format: str) -> list[str]:
+    """What calls begin with, where that is more than a bracket."""
+    if format in _TAGGED:
+        return [_TAGGED[format].open]
+    if format in _HELD:
+        return [form.start for form in _HELD[format] if form.start]
+    return {"mistral": ["[TOOL_CALLS]"], "llama3_json": ["<|python_tag|>"], "json": ["<|tool_call|>"]}.get(format, [])
+
+
 def closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema of arguments. Other names are not allowed unless the schema allows them."""
     if not schema:

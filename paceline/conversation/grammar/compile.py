@@ -15,9 +15,10 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
-from paceline.conversation.grammar.spec import GrammarSpec, explained, write
+from paceline.conversation.grammar.spec import GrammarSpec, explained, triggers, write
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.models.files import one_line
+from paceline.types import INHERITS
 
 if TYPE_CHECKING:  # it imports MLX, which a server must not do before its BLAS is set up
     from paceline.conversation.tokenizer import Tokenizer
@@ -53,17 +54,25 @@ PIECES = {
 class Compiled:
     """A compiled grammar. Any thread may ask for a matcher."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], size: int) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        vocab_size: int,
+        ends: frozenset[int],
+        size: int,
+        triggers: frozenset[int] = frozenset(),
+    ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
+        self._triggers = triggers
         self._lock = threading.Lock()
         self.size = size  # bytes, estimated
 
     def matcher(self, field: str | None = None) -> Matcher:
         """`field` is the request's field that asked for it."""
         with self._lock:
-            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field)
+            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field, self._triggers)
 
 
 class Grammars:
@@ -174,7 +183,8 @@ class Grammars:
             matcher.compute_bitmask()  # the first mask builds most of the lexer: here, not between two steps
         if matcher.is_error():
             return InvalidRequest(explained(matcher.get_error()))
-        return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * spec.size)
+        size = BASE_BYTES + BYTES_PER_BYTE * spec.size
+        return Compiled(matcher, self._vocab_size, self._ends, size, triggers(spec, markers))
 
     @cached_property
     def _vocabulary(self) -> tuple[LLTokenizer, dict[str, int]]:
@@ -215,15 +225,26 @@ UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it 
 class Matcher:
     """The engine's `Grammar`. `allowed` never raises, because a step is shared; `accept` raises what went wrong."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        vocab_size: int,
+        ends: frozenset[int],
+        field: str | None = None,
+        triggers: frozenset[int] = frozenset(),
+    ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
         self._field = field  # of the request, for error messages
+        self._triggers = list(triggers)  # tokens that begin a call where text may stand instead
         self._over = False  # an end token was accepted
 
-    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
-        """A mask for now and one after each draft token. After one that does not fit or that ends, all is allowed."""
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_] | NDArray[np.uint8]:
+        """A mask for now and one after each draft token. After one that does not fit or that ends, all is allowed.
+
+        Where a call or text may begin, the text's tokens inherit.
+        """
         masks = np.empty((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
         taken = 0
         self._fill(masks[0])
@@ -233,7 +254,18 @@ class Matcher:
         masks[taken + 1 :] = True
         if taken:
             self._matcher.rollback(taken)
-        return masks
+        return self._with_heirs(masks, taken + 1) if self._triggers else masks
+
+    def _with_heirs(self, masks: NDArray[np.bool_], count: int) -> NDArray[np.bool_] | NDArray[np.uint8]:
+        choices = [place for place in range(count) if masks[place, self._triggers].any()]
+        if not choices:
+            return masks
+        marked = masks.astype(np.uint8)
+        for place in choices:
+            calls = masks[place, self._triggers]
+            marked[place] *= INHERITS
+            marked[place, self._triggers] = calls
+        return marked
 
     def accept(self, token: int) -> None:
         if self._matcher.is_error():

@@ -186,6 +186,18 @@ def write(spec: GrammarSpec, markers: Mapping[str, int]) -> str:
     return json.dumps({"grammars": parts})
 
 
+def triggers(spec: GrammarSpec, markers: Mapping[str, int]) -> frozenset[int]:
+    """The special tokens that begin a call where text in a format may stand instead."""
+    if spec.otherwise is None:
+        return frozenset()
+    form = json.loads(spec.text)
+    if spec.kind == "native_calls":
+        starts = [pieces(start, markers)[:1] for start in call_forms.starts(form["format"])]
+    else:
+        starts = [pieces(form["opening"] or form["begin"], markers)[:1]]
+    return frozenset(markers[start] for found in starts for start in found if start in markers)
+
+
 def _may_spell_a_marker(spec: GrammarSpec, markers: Mapping[str, int]) -> bool:
     """Whether a marker such as "</tool_call>" may be in the output as plain text: in a value, a name, a pattern."""
     if spec.otherwise is not None and _may_spell_a_marker(spec.otherwise, markers):
