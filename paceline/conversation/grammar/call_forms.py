@@ -84,10 +84,11 @@ def native_calls(
     """Rules for `start`: calls as the format's models write them, or `@text`."""
     if format == HARMONY:
         return _harmony(tools, markers)
+    parts: list[Part] = []
     if format in _TAGGED:
-        rules, parts = _tagged(_TAGGED[format], tools, markers), []
+        rules = _tagged(_TAGGED[format], tools, markers)
     elif format in _HELD:
-        rules, parts = _held(_HELD[format], tools, markers), []
+        rules = _held(_HELD[format], tools, markers)
     else:
         rules, parts = _objects(format, tools, parallel, markers)
     more = f" ({LINES} call){{0,{MAX_CALLS - 1}}}" if parallel and not parts else ""
