@@ -15,7 +15,7 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
-from paceline.conversation.grammar.spec import GrammarSpec, explained, triggers, write
+from paceline.conversation.grammar.spec import GrammarSpec, explained, loosened, triggers, write
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.models.files import one_line
 from paceline.types import INHERITS
@@ -181,6 +181,8 @@ class Grammars:
             return InvalidRequest("It is nested too deep.")
         if not matcher.is_error():
             matcher.compute_bitmask()  # the first mask builds most of the lexer: here, not between two steps
+        if matcher.is_error() and (looser := loosened(spec)) is not None:
+            return self._made(looser)
         if matcher.is_error():
             return InvalidRequest(explained(matcher.get_error()))
         size = BASE_BYTES + BYTES_PER_BYTE * spec.size

@@ -198,6 +198,21 @@ def triggers(spec: GrammarSpec, markers: Mapping[str, int]) -> frozenset[int]:
     return frozenset(markers[start] for found in starts for start in found if start in markers)
 
 
+def loosened(spec: GrammarSpec) -> GrammarSpec | None:
+    """The same with any object as the arguments of tools that are not strict; None where that changes nothing.
+
+    Tools that a request only offers beside a format must not make the format impossible.
+    """
+    if spec.otherwise is None:
+        return None
+    form = json.loads(spec.text)
+    for tool in form["tools"]:
+        if tool["parameters"] and not tool["strict"]:
+            tool["parameters"] = {"type": "object"}
+    text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+    return None if text == spec.text else replace(spec, text=text)
+
+
 def _may_spell_a_marker(spec: GrammarSpec, markers: Mapping[str, int]) -> bool:
     """Whether a marker such as "</tool_call>" may be in the output as plain text: in a value, a name, a pattern."""
     if spec.otherwise is not None and _may_spell_a_marker(spec.otherwise, markers):

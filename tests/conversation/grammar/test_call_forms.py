@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from llguidance import LLParserLimits
 
-from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, calls_or_text_spec
+from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, calls_or_text_spec, compile
 from paceline.conversation.grammar.call_forms import closed, native_calls
 from paceline.conversation.parsing.formats import HARMONY, NONE, TOOL_PARSERS
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
-from tests.conversation.grammar.walks import takes, wander
+from tests.conversation.grammar.walks import WIDTH, takes, wander
 from tests.conversation.parsing.cases import FORMATS, TOOLS, Format, named, read
+from tests.waiting import WAIT
 
 CALLABLE = [Tool(tool["function"]["name"], tool["function"].get("parameters")) for tool in TOOLS]
 CITY: dict[str, Any] = {
@@ -154,6 +156,20 @@ def test_an_error_names_the_field_that_has_it(grammars: Grammars) -> None:
         with pytest.raises(InvalidRequest, match="not, which") as error:
             grammars.compile(either(format, text=GrammarSpec.json_schema(bad)))
         assert error.value.field == "response_format"
+
+
+def test_tools_that_are_too_much_together_do_not_make_the_format_impossible(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their arguments are any object then; those of strict tools are refused."""
+    monkeypatch.setattr(compile, "LIMITS", LLParserLimits(max_grammar_size=1_500, verbose_errors=False))
+    grammars = Grammars(tokenizer, WIDTH, tokenizer.eos_ids, seconds=WAIT)
+    large = {"type": "object", "properties": {f"p{place}": {"enum": ["a", "b"]} for place in range(200)}}
+    compiled = grammars.compile(either("hermes", tools=[Tool("f", large)]))
+    assert takes(compiled, tokenizer, TEXT)
+    assert takes(compiled, tokenizer, FORMATS["hermes"].calls(("f", {"x": 1})))
+    with pytest.raises(InvalidRequest):
+        grammars.compile(either("hermes", tools=[Tool("f", large, strict=True)]))
 
 
 def test_special_tokens_inside_a_held_call_are_named() -> None:
