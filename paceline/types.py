@@ -57,6 +57,9 @@ class Sampling:
     specprefill_keep: float | None = None  # share of it that is kept, 0.1 to 1.0; None: as the server is set
 
 
+INHERITS = 2  # in a grammar's mask: this token also gets the probability of those that are not allowed
+
+
 @dataclass(frozen=True, slots=True)
 class ThinkMarks:
     """The tokens around a row's reasoning. `forced` ends it: `close`, and what must follow it."""
@@ -79,8 +82,9 @@ class SamplingTokens:
 class Grammar(Protocol):
     """What a row may say. Used on the engine's thread only."""
 
-    def allowed(self, draft_tokens: Sequence[int]) -> NDArray[np.bool_]:
-        """(draft tokens + 1, vocabulary): what may follow the tokens accepted so far, and then each draft token.
+    def allowed(self, draft_tokens: Sequence[int]) -> NDArray[np.bool_] | NDArray[np.uint8]:
+        """(draft tokens + 1, vocabulary): what may follow the tokens accepted so far, and then each draft token;
+        as numbers (0, 1, INHERITS) where some inherit.
 
         Draft tokens may break the grammar: what is returned after such a one is ignored.
         """

@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline import platform
 from paceline.cache.batch import Batch
@@ -133,12 +134,16 @@ class Runner(PromptRunner):
         if not any(seq.grammar for seq in self.seqs):
             return None
         read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.rows)
-        allowed = np.ones((len(self.rows), len(draft_tokens) + 1, self.language.vocab_size), dtype=np.bool_)
+        shape = (len(self.rows), len(draft_tokens) + 1, self.language.vocab_size)
+        allowed: NDArray[np.bool_] | NDArray[np.uint8] = np.ones(shape, dtype=np.bool_)
         for place, seq in enumerate(self.rows):
             if seq is not None and seq.grammar is not None and seq.failure is None:
                 try:
                     draft_length = seq.draft.length if draft_tokens else 0
-                    allowed[place, : draft_length + 1] = seq.grammar.allowed(read[place][:draft_length])
+                    mine = seq.grammar.allowed(read[place][:draft_length])
+                    if mine.dtype == np.uint8:  # some tokens inherit
+                        allowed = allowed.astype(np.uint8, copy=False)
+                    allowed[place, : draft_length + 1] = mine
                 except Exception as error:  # noqa: BLE001  a failing grammar fails its own sequence only
                     seq.failure = str(error) or type(error).__name__
         return mx.array(allowed if draft_tokens else allowed[:, 0])

@@ -15,6 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.engine.logits_processors import PROCESSORS, Processor, replaced
+from paceline.engine.masking import masked
 from paceline.engine.sampling_filters import filtered, sigma_filtered, typical_filtered, xtc_filtered
 from paceline.engine.sequence import MASK64, Sequence
 from paceline.types import TokenLogprob
@@ -173,7 +174,7 @@ class Sampler:
 
 
 def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
-    return scores if allowed is None else mx.where(allowed, scores, -mx.inf)
+    return scores if allowed is None else masked(scores, allowed)
 
 
 def _broken(logits: mx.array) -> mx.array:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal  # the Agents SDK looks for it here, in the annotations of tools
 
 SERVER, MODEL, NAME = sys.argv[1:4] if len(sys.argv) > 3 else ("http://127.0.0.1:8000", "tiny", "openai")
 KEY = "x"
@@ -165,7 +166,6 @@ def langchain_anthropic() -> None:
 
 
 def instructor() -> None:
-    from typing import Literal
 
     import instructor
     from openai import OpenAI
@@ -182,7 +182,6 @@ def instructor() -> None:
 
 
 def pydantic_ai() -> None:
-    from typing import Literal
 
     from pydantic import BaseModel
     from pydantic_ai import Agent, NativeOutput, ToolOutput
@@ -224,6 +223,45 @@ def llama_index() -> None:
     tool = FunctionTool.from_defaults(weather)
     called = model.chat_with_tools([tool], user_msg="Weather?", tool_required=True)
     assert model.get_tool_calls_from_response(called)[0].tool_name == "weather"
+
+
+def openai_agents() -> None:
+    """Tools and an output type in one agent: the first turn is a forced call, the last one is in the format."""
+    from pathlib import Path
+
+    sys.path.remove(str(Path(__file__).resolve().parent))  # there is an agents.py beside this file, too
+
+    from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool
+    from agents import set_tracing_disabled as disable_tracing
+    from openai import AsyncOpenAI
+    from pydantic import BaseModel
+
+    disable_tracing(True)
+    asked = []
+
+    @function_tool
+    def weather(city: Literal["Paris", "Oslo"]) -> str:
+        """Get the weather in a city."""
+        asked.append(city)
+        return '{"sky": "sunny", "raining": false}'
+
+    class Weather(BaseModel):
+        sky: Literal["sunny", "cloudy"]
+        raining: bool
+
+    client = AsyncOpenAI(base_url=f"{SERVER}/v1", api_key=KEY)
+    for kind in (OpenAIResponsesModel, OpenAIChatCompletionsModel):
+        for choice in ("required", "weather"):
+            agent = Agent(
+                name="Weather",
+                model=kind(model=MODEL, openai_client=client),
+                tools=[weather],
+                output_type=Weather,
+                model_settings=ModelSettings(temperature=0, max_tokens=200, tool_choice=choice),
+            )
+            asked.clear()
+            result = Runner.run_sync(agent, SHORT[0]["content"])
+            assert asked and isinstance(result.final_output, Weather), (kind, choice)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ SDKS = [
     "instructor==1.17.0",
     "pydantic-ai-slim[openai,anthropic]==2.31.1",
 ]
+OPENAI_AGENTS = ["openai-agents==0.24.0"]
 LLAMA_INDEX = ["llama-index-llms-openai-like==0.8.1"]
 LM_EVAL = ["lm-eval[api]==0.4.13", "transformers", "mlx-lm==0.32.2", "mlx[cpu]; platform_system == 'Linux'"]
 
@@ -70,6 +71,7 @@ CLIENTS: dict[str, Client] = {
             *("langchain-openai", "langchain-anthropic", "instructor", "pydantic-ai"),
         )
     },
+    "openai-agents": partial(python_sdk, "openai-agents", "openai-agents", OPENAI_AGENTS),
     "llama-index": partial(python_sdk, "llama-index", "llama-index", LLAMA_INDEX),
     "npm-sdks": npm_sdks,
     "lm-eval": lm_eval,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.engine.forward import Forward
 from paceline.engine.runner import Runner
-from paceline.types import Sampling, Speculation
+from paceline.types import INHERITS, Sampling, Speculation
 from tests.engine.stepper import Stepper
 from tests.reference import greedy_text
 
@@ -36,6 +36,13 @@ class InTurns:
         self.accepted.append(token)
 
 
+class Inheriting(InTurns):
+    """The same, where what is allowed has the probability of all that is not: the likeliest stays the likeliest."""
+
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.uint8]:  # type: ignore[override]
+        return super().allowed(guesses).astype(np.uint8) * INHERITS
+
+
 def told(
     folder: Path,
     speculation: Speculation,
@@ -43,13 +50,14 @@ def told(
     neighbours: int = 0,
     traces: bool = False,
     layout: str = "rows",
+    kind: type[InTurns] = InTurns,
     **rules: Any,
 ) -> tuple[list[int], InTurns]:
     stepper = Stepper(folder, layout)
     if traces:
         stepper.runner = Runner(stepper.model, stepper.runner.grouping, traces=True)
         stepper.runner.forward._trace_after = 1
-    grammar = InTurns(stepper.model.language.vocab_size)
+    grammar = kind(stepper.model.language.vocab_size)
     sampling = Sampling(**{"temperature": 0, "max_tokens": 24, "ignore_eos": True, "speculation": speculation, **rules})
     heard = stepper.submit("ruled", PROMPT, sampling, grammar)
     others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20) for place in range(neighbours)]
@@ -73,6 +81,12 @@ def test_every_token_obeys_and_is_what_plain_decoding_gives(tiny: Tiny, speculat
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Speculation) -> None:
     tokens, _ = told(tiny("hybrid"), speculation, neighbours=3)
+    assert tokens == told(tiny("hybrid"), "off")[0]
+
+
+@pytest.mark.parametrize("speculation", ["off", 3])
+def test_a_row_whose_tokens_inherit_does_not_move_its_neighbours(tiny: Tiny, speculation: Speculation) -> None:
+    tokens, _ = told(tiny("hybrid"), speculation, neighbours=3, kind=Inheriting)
     assert tokens == told(tiny("hybrid"), "off")[0]
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
-from paceline.conversation.grammar.spec import GrammarSpec, explained, write
+from paceline.conversation.grammar.spec import GrammarSpec, explained, loosened, triggers, write
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.models.files import one_line
+from paceline.types import INHERITS
 
 if TYPE_CHECKING:  # it imports MLX, which a server must not do before its BLAS is set up
     from paceline.conversation.tokenizer import Tokenizer
@@ -53,17 +54,25 @@ PIECES = {
 class Compiled:
     """A compiled grammar. Any thread may ask for a matcher."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], size: int) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        vocab_size: int,
+        ends: frozenset[int],
+        size: int,
+        triggers: frozenset[int] = frozenset(),
+    ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
+        self._triggers = triggers
         self._lock = threading.Lock()
         self.size = size  # bytes, estimated
 
     def matcher(self, field: str | None = None) -> Matcher:
         """`field` is the request's field that asked for it."""
         with self._lock:
-            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field)
+            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field, self._triggers)
 
 
 class Grammars:
@@ -86,8 +95,8 @@ class Grammars:
         self._lock = threading.Lock()
         self._building = threading.Lock()
         self._slots = threading.BoundedSemaphore(WORKERS)
-        self._ready: OrderedDict[GrammarSpec, Compiled | str] = OrderedDict()  # a string says why it cannot be compiled
-        self._under_way: dict[GrammarSpec, Future[Compiled | str]] = {}
+        self._ready: OrderedDict[GrammarSpec, Compiled | InvalidRequest] = OrderedDict()  # or why it cannot be
+        self._under_way: dict[GrammarSpec, Future[Compiled | InvalidRequest]] = {}
         self.held = 0  # bytes
         self.compiled = 0  # grammars since the start
 
@@ -114,11 +123,11 @@ class Grammars:
                 self._compile_for_all(spec, waiting)
             known = waiting.result()
         assert known is not None
-        if isinstance(known, str):
-            raise InvalidRequest(known, field=spec.field)
+        if isinstance(known, InvalidRequest):  # raised anew: a raised error keeps its frames alive
+            raise InvalidRequest(str(known), field=known.field or spec.field)
         return known
 
-    def _compile_for_all(self, spec: GrammarSpec, result: Future[Compiled | str]) -> None:
+    def _compile_for_all(self, spec: GrammarSpec, result: Future[Compiled | InvalidRequest]) -> None:
         """Compile for all threads that wait for this grammar."""
         try:
             made = self._in_time(spec)
@@ -131,20 +140,20 @@ class Grammars:
             del self._under_way[spec]
             self._ready[spec] = made
             self.held += _size(spec, made)
-            self.compiled += not isinstance(made, str)
+            self.compiled += isinstance(made, Compiled)
             while self.held > self._cache_bytes and self._ready:
                 oldest, gone = self._ready.popitem(last=False)
                 self.held -= _size(oldest, gone)
         result.set_result(made)
 
-    def _in_time(self, spec: GrammarSpec) -> Compiled | str:
+    def _in_time(self, spec: GrammarSpec) -> Compiled | InvalidRequest:
         """Compile within the time limit. llguidance cannot be interrupted: a slow thread keeps its slot until it ends.
 
         The refusal is not cached: the machine may have been busy with something else.
         """
         if not self._slots.acquire(timeout=self._seconds):
             raise EngineUnavailable("Too many grammars are being compiled. Try again in a moment.")
-        result: Future[Compiled | str] = Future()
+        result: Future[Compiled | InvalidRequest] = Future()
 
         def run() -> None:
             try:
@@ -162,19 +171,22 @@ class Grammars:
                 f"It takes more than {self._seconds:g} seconds to compile. Make it simpler.", field=spec.field
             ) from None
 
-    def _made(self, spec: GrammarSpec) -> Compiled | str:
+    def _made(self, spec: GrammarSpec) -> Compiled | InvalidRequest:
         vocabulary, markers = self._vocabulary
         try:
             matcher = LLMatcher(vocabulary, write(spec, markers), log_level=0, limits=LIMITS)
         except InvalidRequest as error:
-            return str(error)
+            return InvalidRequest(str(error), field=error.field)
         except RecursionError:
-            return "It is nested too deep."
+            return InvalidRequest("It is nested too deep.")
         if not matcher.is_error():
             matcher.compute_bitmask()  # the first mask builds most of the lexer: here, not between two steps
+        if matcher.is_error() and (looser := loosened(spec)) is not None:
+            return self._made(looser)
         if matcher.is_error():
-            return explained(matcher.get_error())
-        return Compiled(matcher, self._vocab_size, self._ends, BASE_BYTES + BYTES_PER_BYTE * len(spec.text))
+            return InvalidRequest(explained(matcher.get_error()))
+        size = BASE_BYTES + BYTES_PER_BYTE * spec.size
+        return Compiled(matcher, self._vocab_size, self._ends, size, triggers(spec, markers))
 
     @cached_property
     def _vocabulary(self) -> tuple[LLTokenizer, dict[str, int]]:
@@ -205,8 +217,8 @@ def _start_with_room(thread: threading.Thread) -> None:
             threading.stack_size(usual)
 
 
-def _size(spec: GrammarSpec, made: Compiled | str) -> int:
-    return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + len(spec.text)
+def _size(spec: GrammarSpec, made: Compiled | InvalidRequest) -> int:
+    return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + spec.size
 
 
 UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it did not allow
@@ -215,15 +227,26 @@ UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it 
 class Matcher:
     """The engine's `Grammar`. `allowed` never raises, because a step is shared; `accept` raises what went wrong."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: frozenset[int], field: str | None = None) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        vocab_size: int,
+        ends: frozenset[int],
+        field: str | None = None,
+        triggers: frozenset[int] = frozenset(),
+    ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
         self._field = field  # of the request, for error messages
+        self._triggers = list(triggers)  # tokens that begin a call where text may stand instead
         self._over = False  # an end token was accepted
 
-    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_]:
-        """A mask for now and one after each draft token. After one that does not fit or that ends, all is allowed."""
+    def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_] | NDArray[np.uint8]:
+        """A mask for now and one after each draft token. After one that does not fit or that ends, all is allowed.
+
+        Where a call or text may begin, the text's tokens inherit.
+        """
         masks = np.empty((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
         taken = 0
         self._fill(masks[0])
@@ -233,7 +256,18 @@ class Matcher:
         masks[taken + 1 :] = True
         if taken:
             self._matcher.rollback(taken)
-        return masks
+        return self._with_heirs(masks, taken + 1) if self._triggers else masks
+
+    def _with_heirs(self, masks: NDArray[np.bool_], count: int) -> NDArray[np.bool_] | NDArray[np.uint8]:
+        choices = [place for place in range(count) if masks[place, self._triggers].any()]
+        if not choices:
+            return masks
+        marked = masks.astype(np.uint8)
+        for place in choices:
+            calls = masks[place, self._triggers]
+            marked[place] *= INHERITS
+            marked[place, self._triggers] = calls
+        return marked
 
     def accept(self, token: int) -> None:
         if self._matcher.is_error():

@@ -15,11 +15,22 @@ from typing import Any, Literal
 from llguidance import LLMatcher, regex_to_lark
 from llguidance.gbnf_to_lark import any_to_lark
 
-from paceline.conversation.grammar import limits
+from paceline.conversation.grammar import call_forms, limits
+from paceline.conversation.grammar.call_forms import MAX_CALLS
+from paceline.conversation.grammar.lark import (
+    ANYTHING,
+    Part,
+    free_text,
+    lark_part,
+    literal,
+    pieces,
+    quoted,
+    schema_part,
+)
 from paceline.errors import InvalidRequest
 from paceline.models.files import one_line
 
-Kind = Literal["json_object", "json_schema", "regex", "choice", "lark", "tool_calls"]
+Kind = Literal["json_object", "json_schema", "regex", "choice", "lark", "tool_calls", "native_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +38,18 @@ class GrammarSpec:
     """`text` is the pattern, the grammar, or JSON whose order of properties is the output's.
 
     `after`: the output begins with free text up to this marker ("</think>") and at most two line breaks.
+    `otherwise`, of calls: what an output without calls must look like.
     """
 
     kind: Kind
     text: str = ""
     after: str | None = None
     field: str | None = field(default=None, compare=False)  # of the request, for error messages
+    otherwise: GrammarSpec | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + (0 if self.otherwise is None else self.otherwise.size)
 
     @classmethod
     def json_object(cls, *, field: str | None = "response_format") -> GrammarSpec:
@@ -107,10 +124,23 @@ def tool_call_spec(
         raise InvalidRequest("Two tools have the same name.", field=field)
     if forced == "auto" and (opening + begin) == "":
         raise InvalidRequest("Calls that begin with nothing cannot be told from text.", field=field)
-    described = [{"name": tool.name, "parameters": tool.parameters, "strict": tool.strict} for tool in tools]
     form = {"begin": begin, "end": end, "between": between, "opening": opening, "closing": closing}
     more = {"free": forced == "auto", "parallel": parallel, "arguments": arguments}
-    return GrammarSpec("tool_calls", _written({"tools": described, **form, **more}, field), None, field)
+    return GrammarSpec("tool_calls", _written({"tools": _described(tools), **form, **more}, field), None, field)
+
+
+def calls_or_text_spec(tools: Sequence[Tool], format: str, parallel: bool, otherwise: GrammarSpec) -> GrammarSpec:
+    """Calls as the models of this tool format write them, or text that is as `otherwise` says, never both."""
+    if call_forms.is_marked(format):
+        spec = tool_call_spec(tools, "required", parallel=parallel, **call_forms.JSON_FORMS[format])
+    else:
+        form = {"tools": _described(tools), "format": format, "parallel": parallel}
+        spec = GrammarSpec("native_calls", _written(form, "tools"))
+    return replace(spec, otherwise=otherwise, field=otherwise.field)
+
+
+def _described(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    return [{"name": tool.name, "parameters": tool.parameters, "strict": tool.strict} for tool in tools]
 
 
 def _written(value: Any, field: str | None) -> str:
@@ -143,14 +173,7 @@ def _checked(text: str, field: str | None) -> str:
 
 # -- llguidance's language
 
-# Enough for indentation. Without a bound, a model may write blanks until its tokens are used up.
-OPTIONS = {"whitespace_pattern": r"[ \t\n\r]{0,20}"}
-MAX_CALLS = 32  # in one output
-ANYTHING = "/(?s:.*)/"
 UNFORCED = '%llguidance {"no_forcing": true}'
-NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
-
-Part = dict[str, Any]
 
 
 def write(spec: GrammarSpec, markers: Mapping[str, int]) -> str:
@@ -163,13 +186,42 @@ def write(spec: GrammarSpec, markers: Mapping[str, int]) -> str:
     return json.dumps({"grammars": parts})
 
 
+def triggers(spec: GrammarSpec, markers: Mapping[str, int]) -> frozenset[int]:
+    """The special tokens that begin a call where text in a format may stand instead."""
+    if spec.otherwise is None:
+        return frozenset()
+    form = json.loads(spec.text)
+    if spec.kind == "native_calls":
+        starts = [pieces(start, markers)[:1] for start in call_forms.starts(form["format"])]
+    else:
+        starts = [pieces(form["opening"] or form["begin"], markers)[:1]]
+    return frozenset(markers[start] for found in starts for start in found if start in markers)
+
+
+def loosened(spec: GrammarSpec) -> GrammarSpec | None:
+    """The same with any object as the arguments of tools that are not strict; None where that changes nothing.
+
+    Tools that a request only offers beside a format must not make the format impossible.
+    """
+    if spec.otherwise is None:
+        return None
+    form = json.loads(spec.text)
+    for tool in form["tools"]:
+        if tool["parameters"] and not tool["strict"]:
+            tool["parameters"] = {"type": "object"}
+    text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+    return None if text == spec.text else replace(spec, text=text)
+
+
 def _may_spell_a_marker(spec: GrammarSpec, markers: Mapping[str, int]) -> bool:
     """Whether a marker such as "</tool_call>" may be in the output as plain text: in a value, a name, a pattern."""
+    if spec.otherwise is not None and _may_spell_a_marker(spec.otherwise, markers):
+        return True
     text = spec.text
-    if spec.kind == "tool_calls":  # the markers around the calls are tokens
+    if spec.kind in ("tool_calls", "native_calls"):  # the markers around the calls are tokens
         text = json.dumps(json.loads(text)["tools"], ensure_ascii=False)
     escapes = spec.kind in ("regex", "lark") or '"pattern"' in text
-    spelled = (form for marker in markers for form in (marker, _quoted(marker)[1:-1]))
+    spelled = (form for marker in markers for form in (marker, quoted(marker)[1:-1]))
     return (escapes and "\\" in text) or any(form in text for form in spelled)
 
 
@@ -181,14 +233,14 @@ def _unforced(parts: list[Part]) -> list[Part]:
     """
     first, *others = parts
     if first["name"] == "main":
-        return [_lark("main", f"{UNFORCED}\n{first['lark_grammar']}"), *others]
-    return [_lark("main", f"{UNFORCED}\nstart: @{first['name']}"), *parts]
+        return [lark_part("main", f"{UNFORCED}\n{first['lark_grammar']}"), *others]
+    return [lark_part("main", f"{UNFORCED}\nstart: @{first['name']}"), *parts]
 
 
 def _grammars(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     match spec.kind:
         case "json_object":
-            return [_schema("answer", {"type": "object"})]
+            return [schema_part("answer", {"type": "object"})]
         case "json_schema":
             schema = json.loads(spec.text)
             if schema is True:
@@ -196,16 +248,16 @@ def _grammars(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
             if not isinstance(schema, dict):
                 raise InvalidRequest("A JSON schema is an object.")
             limits.check_schema(schema)
-            return [_schema("answer", schema)]
+            return [schema_part("answer", schema)]
         case "regex":
             limits.check_regex(spec.text)
             pattern = regex_to_lark(spec.text, use_ascii="d")  # \\d is 0 to 9, as in JSON schemas
-            return [_lark("answer", f"start: /{pattern}/")]
+            return [lark_part("answer", f"start: /{pattern}/")]
         case "choice":  # one terminal: a rule with thousands of alternatives exceeds the limits of a step
             choices = json.loads(spec.text)
-            some = " | ".join(_quoted(choice) for choice in choices if choice)
+            some = " | ".join(quoted(choice) for choice in choices if choice)
             start = "start: CHOICE" + ("?" if "" in choices else "") if some else 'start: ""'
-            return [_lark("answer", f"{start}\nCHOICE: {some}" if some else start)]
+            return [lark_part("answer", f"{start}\nCHOICE: {some}" if some else start)]
         case "lark":
             limits.check_lark(spec.text)
             try:
@@ -213,89 +265,74 @@ def _grammars(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
             except Exception as error:  # noqa: BLE001  the converter raises anything
                 raise InvalidRequest(f"The grammar is neither Lark nor GBNF: {one_line(error)}") from error
             limits.check_lark(text)
-            return [_lark("answer", text)]
-        case "tool_calls":
-            return _tool_calls(spec, markers)
+            return [lark_part("answer", text)]
+        case "tool_calls" | "native_calls":
+            return _calls(spec, markers)
+
+
+def _calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
+    """Calls, and what the output is where it has none."""
+    if spec.otherwise is None:
+        return _tool_calls(spec, markers)
+    text, *others = _grammars(spec.otherwise, markers)
+    others = [{**text, "name": "text"}, *others]
+    if spec.kind == "tool_calls":
+        calls, *schemas = _tool_calls(spec, markers)
+        return [lark_part("answer", "start: @calls | @text"), {**calls, "name": "calls"}, *schemas, *others]
+    form = json.loads(spec.text)
+    checked = _parameters if call_forms.follows_schemas(form["format"]) else _unchecked
+    tools = [call_forms.NamedSchema(tool["name"], checked(tool)) for tool in form["tools"]]
+    rules, schemas = call_forms.native_calls(form["format"], tools, form["parallel"], markers)
+    return [lark_part("answer", "\n".join(rules)), *schemas, *others]
 
 
 def _tool_calls(spec: GrammarSpec, markers: Mapping[str, int]) -> list[Part]:
     form = json.loads(spec.text)
     rules, parts = [], []
     for place, tool in enumerate(form["tools"]):
-        head = f'{{"name": {_quoted(tool["name"])}, {_quoted(form["arguments"])}: '
-        rules.append(f'tool_{place}: {_quoted(head)} @schema_{place} "}}"')
-        parts.append(_schema(f"schema_{place}", _parameters(tool)))
+        head = f'{{"name": {quoted(tool["name"])}, {quoted(form["arguments"])}: '
+        rules.append(f'tool_{place}: {quoted(head)} @schema_{place} "}}"')
+        parts.append(schema_part(f"schema_{place}", _parameters(tool)))
     rules.append("tool: " + " | ".join(f"tool_{place}" for place in range(len(parts))))
-    call = [*_literal(form["begin"], markers), "tool", *_literal(form["end"], markers)]
+    call = [*literal(form["begin"], markers), "tool", *literal(form["end"], markers)]
     if form["parallel"] and (form["opening"] or not form["free"]):
-        more = " ".join([*_literal(form["between"], markers), *call])
+        more = " ".join([*literal(form["between"], markers), *call])
         call = [*call, f"({more}){{0,{MAX_CALLS - 1}}}"]
-    calls = [*_literal(form["opening"], markers), *call, *_literal(form["closing"], markers)]
+    calls = [*literal(form["opening"], markers), *call, *literal(form["closing"], markers)]
     if not form["free"]:
-        return [_lark("answer", "\n".join(["start: " + " ".join(calls), *rules])), *parts]
+        return [lark_part("answer", "\n".join(["start: " + " ".join(calls), *rules])), *parts]
     # The first piece of a call, text or token, ends the free text.
-    trigger = _pieces(form["opening"] or form["begin"], markers)[0]
+    trigger = pieces(form["opening"] or form["begin"], markers)[0]
     rules.append("calls: " + " ".join(["begun", *calls[1:]]))
-    rules.append(f"begun: {_up_to(trigger, markers)}")
-    rules.append(f"written[lazy]: {ANYTHING} {_quoted(trigger)}")
+    rules += free_text("begun", trigger, markers)
     start = f"start: calls{{0,{MAX_CALLS}}} {ANYTHING}" if form["parallel"] else f"start: calls | {ANYTHING}"
-    return [_lark("answer", "\n".join([start, *rules])), *parts]
+    return [lark_part("answer", "\n".join([start, *rules])), *parts]
 
 
 def _after_text(marker: str, markers: Mapping[str, int]) -> Part:
-    lines = ["start: before /\\n{0,2}/ @answer", f"before: {_up_to(marker, markers)}"]
-    return _lark("main", "\n".join([*lines, f"written[lazy]: {ANYTHING} {_quoted(marker)}"]))
+    rules = ["start: before /\\n{0,2}/ @answer", *free_text("before", marker, markers)]
+    return lark_part("main", "\n".join(rules))
 
 
-def _up_to(marker: str, markers: Mapping[str, int]) -> str:
-    """Free text and the marker that ends it, as a special token or (`written`) as text."""
-    return f"written | {ANYTHING} <[{markers[marker]}]>" if marker in markers else "written"
+def _unchecked(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return call_forms.closed(tool["parameters"] or {})
 
 
 def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a tool's arguments. Other names are not allowed unless the schema allows them."""
-    schema = tool["parameters"]
-    if not schema:
-        return NO_ARGUMENTS
-    if not isinstance(schema, dict):
-        raise InvalidRequest(f"The parameters of the tool {tool['name']!r} are no JSON schema.")
-    open_ended = {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"}
-    if "properties" in schema and not open_ended & set(schema):
-        schema = {**schema, "additionalProperties": False}
+    """The schema of a tool's arguments."""
+    if not isinstance(tool["parameters"] or {}, dict):
+        raise InvalidRequest(f"The parameters of the tool {tool['name']!r} are no JSON schema.", field="tools")
+    schema = call_forms.closed(tool["parameters"] or {})
     try:
         limits.check_schema(schema)
-        error = LLMatcher.validate_grammar(json.dumps({"grammars": [_schema("arguments", schema)]}))
+        error = LLMatcher.validate_grammar(json.dumps({"grammars": [schema_part("arguments", schema)]}))
         if error:
             raise InvalidRequest(explained(error))
     except InvalidRequest as error:
         if tool["strict"]:
-            raise InvalidRequest(f"The parameters of the tool {tool['name']!r}: {error}") from error
+            raise InvalidRequest(f"The parameters of the tool {tool['name']!r}: {error}", field="tools") from error
         return {"type": "object"}
     return schema
-
-
-def _literal(text: str, markers: Mapping[str, int]) -> list[str]:
-    return [f"<[{markers[piece]}]>" if piece in markers else _quoted(piece) for piece in _pieces(text, markers)]
-
-
-def _pieces(text: str, markers: Mapping[str, int]) -> list[str]:
-    """`text` cut at the markers in it."""
-    if not markers or not text:
-        return [text] if text else []
-    longest_first = sorted(markers, key=len, reverse=True)
-    return [piece for piece in re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if piece]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _schema(name: str, schema: Mapping[str, Any]) -> Part:
-    return {"name": name, "json_schema": {**schema, "x-guidance": OPTIONS}}
-
-
-def _lark(name: str, text: str) -> Part:
-    return {"name": name, "lark_grammar": text}
 
 
 _KEYWORDS = (

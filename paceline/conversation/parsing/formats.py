@@ -23,6 +23,11 @@ HARMONY_OPENS = ("<|start|>", "<|channel|>")
 HARMONY_CLOSES = ("<|end|>", "<|call|>", "<|return|>")
 HARMONY_MARKERS = (*HARMONY_OPENS, "<|message|>", "<|constrain|>", *HARMONY_CLOSES)
 NO_MARKERS = "the chat template has no known markers"
+UNKNOWN = (
+    "The format of this model's tool calls is unknown: its chat template mentions tools, and has no markers of "
+    "%s.%s A call is taken to be a bare JSON object that names a tool; calls that the model writes otherwise are "
+    "returned as text. Name the format with --tool-parser, if it is one of these."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,27 @@ LIBRARY_PARSERS = {
     **{"json_tools": "hermes", "pythonic": "llama3_pythonic", "glm47": "glm", "laguna": "glm"},
     **{"gemma4": "gemma", "minimax_m2": "minimax"},
 }
+# What a template writes into the conversation's history, the most specific first.
+MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (HARMONY, ("<|channel|>", "<|message|>")),
+    ("minimax", ("<minimax:tool_call>",)),
+    ("gemma", ("<|tool_call>", "<tool_call|>")),
+    ("function_gemma", ("<start_function_call>",)),
+    ("longcat", ("<longcat_tool_call>",)),
+    ("kimi_k2", ("<|tool_calls_section_begin|>",)),
+    ("muse_spark", ("<atem:function_calls>",)),
+    ("deepseek", ("<｜tool▁call▁begin｜>",)),
+    ("glm", ("<arg_key>",)),
+    ("qwen3_coder", ("<function=", "<parameter=")),
+    ("minicpm5", ('<function name="', '<param name="')),
+    ("llama3_pythonic", ("<|tool_call_start|>",)),
+    ("llama3_pythonic", ("<|tool_list_start|>",)),
+    ("mistral", ("[TOOL_CALLS]",)),
+    ("hermes", ("<tool_call>",)),
+    ("llama3_pythonic", ("<|python_start|>",)),
+    ("llama3_json", ("<|python_tag|>",)),
+    ("llama3_json", ("<|start_header_id|>",)),
+)
 TOOL_PARSERS = (AUTO, NONE, *_tool_formats, HARMONY)
 REASONING_PARSERS = (AUTO, NONE, *_think_formats, HARMONY)
 
@@ -155,6 +181,8 @@ def choose_format(
         chosen.reasoning,
         "by --reasoning-parser" if named_reasoning else "by the chat template",
     )
+    if chosen.tools == "json" and not named_tools:
+        _warn_of_unknown(template, library_parser)
     # A marker may be longer than its token: Gemma's thought channel is the token <|channel> and a word.
     special = {
         token for token in special_tokens if token and any(marker.startswith(token) for marker in chosen.markers)
@@ -176,6 +204,15 @@ def opens_reasoning(prompt_tail: str, format: OutputFormat) -> bool:
     return format.think_format is not None and tail.endswith(format.think_format.open)
 
 
+def _warn_of_unknown(template: str, library_parser: str | None) -> None:
+    """Phi's and Granite's templates mark their JSON; a template that never mentions tools has no calls to read."""
+    known = any(marker in template for marker in call_formats.JSON_MARKERS)
+    if known or ("tool" not in template and not library_parser):
+        return
+    looked_for = ", ".join(f"{name} ({' '.join(markers)})" for name, markers in MARKERS)
+    log.warning(UNKNOWN, looked_for, f" mlx-lm would parse them as {library_parser}." if library_parser else "")
+
+
 def _checked(flag: str, name: str | None, names: Collection[str]) -> str | None:
     if name is not None and name not in names:
         raise SettingsError(f"--{flag} {name!r} is unknown. Use one of: {', '.join(names)}.")
@@ -187,30 +224,14 @@ def _tools_of(template: str, special_tokens: Collection[str]) -> str:
 
     Without any, a call is a bare JSON object that names one of the request's tools.
     """
-    for name, markers in (
-        (HARMONY, ("<|channel|>", "<|message|>")),
-        ("minimax", ("<minimax:tool_call>",)),
-        ("gemma", ("<|tool_call>", "<tool_call|>")),
-        ("function_gemma", ("<start_function_call>",)),
-        ("longcat", ("<longcat_tool_call>",)),
-        ("kimi_k2", ("<|tool_calls_section_begin|>",)),
-        ("muse_spark", ("<atem:function_calls>",)),
-        ("deepseek", ("<｜tool▁call▁begin｜>",)),
-        ("glm", ("<arg_key>",)),
-        ("qwen3_coder", ("<function=", "<parameter=")),
-        ("minicpm5", ('<function name="', '<param name="')),
-        ("llama3_pythonic", ("<|tool_call_start|>",)),
-        ("llama3_pythonic", ("<|tool_list_start|>",)),
-        ("mistral", ("[TOOL_CALLS]",)),
-        ("hermes", ("<tool_call>",)),
-        ("llama3_pythonic", ("<|python_start|>",)),
-        ("llama3_json", ("<|python_tag|>",)),
-        ("llama3_json", ("<|start_header_id|>",)),
-    ):
+    for name, markers in MARKERS:
         if all(marker in template for marker in markers):
             return name
     xtml = ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>")  # Kimi K3, by its vocabulary, as in mlx-lm
-    return "kimi_k3" if all(token in special_tokens for token in xtml) else "json"
+    if all(token in special_tokens for token in xtml):
+        return "kimi_k3"
+    lfm = ("<|tool_call_start|>", "<|tool_call_end|>")  # LFM2.5, whose template does not name them
+    return "llama3_pythonic" if all(token in special_tokens for token in lfm) else "json"
 
 
 def _reasoning_of(template: str) -> str:

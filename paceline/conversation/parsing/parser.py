@@ -35,10 +35,12 @@ class OutputParser:
         tools: Sequence[Mapping[str, Any]] | None = None,
         *,
         calls: bool = True,  # False (tool_choice none): calls are text
+        calls_first: bool = False,  # a call stands before other text, or right after a call
         starts_in_reasoning: bool = False,
         new_id: Callable[[], str] = call_id,
     ) -> None:
         self._format = format
+        self._calls_first = calls_first
         self._source = Source()
         self._writer = Writer()
         self._calls = Calls(self._source, self._writer, tools, new_id) if calls and (tools is None or tools) else None
@@ -100,6 +102,7 @@ class OutputParser:
                     continue
                 source.rewind()
             else:
+                always = () if self._calls_first else always
                 marker = yield from source.until(always, writer.content, final=True)
                 if marker is None:
                     return

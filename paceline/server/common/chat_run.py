@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event
 from paceline.conversation.parsing.formats import opens_reasoning
 from paceline.conversation.parsing.parser import OutputParser
-from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest
 from paceline.server.common.deltas import UsageCounter, follow
-from paceline.server.common.tools import Toolbox, calls_format, calls_grammar
+from paceline.server.common.tools import Toolbox, answer_grammar, calls_format
 from paceline.server.state import AppState
 from paceline.types import Delta, PromptInfo, TokenLogprob
 
@@ -47,19 +46,13 @@ class ChatRun:
     request: ChatRequest
     toolbox: Toolbox = field(default_factory=Toolbox)
     counter: UsageCounter = field(default_factory=UsageCounter)
+    calls_first: bool = field(init=False)  # text in a format holds no calls
 
     def __post_init__(self) -> None:
-        format = self.state.backend.answer_format
-        calls = calls_grammar(self.toolbox, format)
-        if calls is not None and self.request.grammar is not None:
-            if self.toolbox.forced:
-                raise InvalidRequest(
-                    "A forced tool call and a format of the answer cannot be asked for together.", field="tool_choice"
-                )
-            calls = None  # an answer in the asked format calls nothing
-        self.request = replace(
-            self.request, tools=self.toolbox.offered, grammar=self.request.grammar or calls, keep_format_tokens=True
-        )
+        asked = self.request.grammar
+        grammar = answer_grammar(self.toolbox, self.state.backend.answer_format, asked)
+        self.calls_first = asked is not None
+        self.request = replace(self.request, tools=self.toolbox.offered, grammar=grammar, keep_format_tokens=True)
 
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
         """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
@@ -107,7 +100,13 @@ class ChatRun:
     def _parser(self, thinking: bool) -> OutputParser:
         format = calls_format(self.toolbox, self.state.backend.answer_format)
         offered = self.toolbox.offered
-        return OutputParser(format, offered, calls=offered is not None, starts_in_reasoning=thinking)
+        return OutputParser(
+            format,
+            offered,
+            calls=offered is not None,
+            calls_first=self.calls_first,
+            starts_in_reasoning=thinking,
+        )
 
 
 def _parsed(parser: OutputParser, delta: Delta) -> tuple[Event, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paceline.conversation.grammar import GrammarSpec, Tool, tool_call_spec
-from paceline.conversation.parsing.formats import OutputFormat
+from paceline.conversation.grammar import GrammarSpec, Tool, calls_or_text_spec, tool_call_spec
+from paceline.conversation.grammar.call_forms import BARE_FORM, JSON_FORMS
+from paceline.conversation.parsing.formats import NONE, OutputFormat
 from paceline.errors import InvalidRequest
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -74,14 +75,14 @@ def chosen(box: Toolbox, name: str) -> Toolbox:
     return replace(box, choice=name, named=True)
 
 
-# How a call is written, where it is JSON in marks: what a forced call must look like. Others are forced as bare JSON.
-_FORMS: Mapping[str, Mapping[str, Any]] = {
-    "hermes": {"begin": "<tool_call>\n", "end": "\n</tool_call>"},
-    "qwen": {"begin": "<tool_call>\n", "end": "\n</tool_call>"},
-    "llama3_json": {"begin": "", "end": "", "between": "; ", "arguments": "parameters"},
-    "mistral": {"begin": "", "end": "", "between": ", ", "opening": "[TOOL_CALLS][", "closing": "]"},
-}
-_BARE = {"begin": "", "end": ""}
+def answer_grammar(box: Toolbox, format: OutputFormat, asked: GrammarSpec | None) -> GrammarSpec | None:
+    """What the answer must look like: calls, text in the asked format, or either. A forced call needs no format."""
+    if asked is None or box.forced:
+        return calls_grammar(box, format)
+    if box.offered is None or format.tools == NONE:
+        return asked
+    tools = [_tool(tool["function"]) for tool in box.offered]
+    return calls_or_text_spec(tools, format.tools, box.parallel, asked)
 
 
 def calls_grammar(box: Toolbox, format: OutputFormat) -> GrammarSpec | None:
@@ -90,8 +91,8 @@ def calls_grammar(box: Toolbox, format: OutputFormat) -> GrammarSpec | None:
     if offered is None:
         return None
     tools = [_tool(tool["function"]) for tool in offered]
-    form = _FORMS.get(format.tools, _BARE)
-    parallel = box.parallel and not box.named and format.tools in _FORMS
+    form = JSON_FORMS.get(format.tools, BARE_FORM)
+    parallel = box.parallel and not box.named and format.tools in JSON_FORMS
     if box.forced:
         return tool_call_spec(tools, box.choice, parallel=parallel, **form)
     if any(tool.strict for tool in tools) and form["begin"]:
@@ -101,7 +102,7 @@ def calls_grammar(box: Toolbox, format: OutputFormat) -> GrammarSpec | None:
 
 def calls_format(box: Toolbox, format: OutputFormat) -> OutputFormat:
     """How the answer's calls are to be read: as they were forced, else as the model writes them."""
-    if box.forced and format.tools not in _FORMS:
+    if box.forced and format.tools not in JSON_FORMS:
         return replace(format, tools="json")
     return format
 

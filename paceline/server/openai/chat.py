@@ -114,7 +114,9 @@ class Chat:
                     self.prompt = delta.prompt
                     if tells_of_prompt(self.body):  # that may be long
                         facts = await asyncio.to_thread(self._prompt_facts, self.prompt)
-                        yield await asyncio.to_thread(encode.long, chunks[:1] or [_chunk(delta.index, {})], usage, facts)
+                        yield await asyncio.to_thread(
+                            encode.long, chunks[:1] or [_chunk(delta.index, {})], usage, facts
+                        )
                         chunks = chunks[1:]
                 event = b"".join(encode([chunk], usage) for chunk in chunks)
                 if event:

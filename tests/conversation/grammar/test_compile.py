@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.conversation.grammar import Grammars, GrammarSpec, compile
+from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, calls_or_text_spec, compile, tool_call_spec
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
+from paceline.types import INHERITS
 from tests.conversation import vocabularies
 from tests.conversation.grammar.walks import DAYS, WIDTH, follows, refuses, takes, wander
 from tests.waiting import WAIT
@@ -192,3 +193,22 @@ def test_rows_of_one_grammar_do_not_meet(grammars: Grammars, tokenizer: Tokenize
     assert follows(first, tokenizer.encode("yes", False)) > 0
     assert follows(second, tokenizer.encode("no", False)) > 0
     assert follows(compiled.matcher(), tokenizer.encode("yes", False)) > 0
+
+
+def test_text_inherits_where_a_call_may_begin(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    """Only there, and only the text's tokens; a grammar without that choice has plain masks."""
+    spec = calls_or_text_spec([Tool("f")], "hermes", True, GrammarSpec.choice(["yes", "{}"]))
+    [call] = tokenizer.encode("<tool_call>", False)
+    [brace] = tokenizer.encode("{", False)
+    compiled = grammars.compile(spec.following("</think>"))
+    matcher = compiled.matcher()
+    assert matcher.allowed(())[0].dtype == np.bool_, "in a thought there is no choice"
+    drafted = tokenizer.encode("Hm.</think>", False)
+    masks = matcher.allowed(drafted)
+    assert masks.dtype == np.uint8 and (masks[-1, call], masks[-1, brace]) == (1, INHERITS)
+    assert INHERITS not in masks[:-1]
+    for token in [*drafted, call]:
+        matcher.accept(token)
+    assert matcher.allowed(())[0].dtype == np.bool_
+    forced = grammars.compile(tool_call_spec([Tool("f")], "required", "<tool_call>\n", "\n</tool_call>", True))
+    assert forced.matcher().allowed(()).dtype == np.bool_

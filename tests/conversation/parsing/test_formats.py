@@ -80,6 +80,31 @@ def test_the_log_says_which_parser_was_chosen_and_why(
     assert why in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("template", "parser", "library", "said"),
+    [
+        ("{% if tools %}[[call {{ name }}]]{% endif %}", None, None, ("unknown", "hermes (<tool_call>)", "longcat (")),
+        ("", None, "new", ("unknown", "mlx-lm would parse them as new")),
+        ("{% if tools %}[[call]]{% endif %}", "json", None, ()),
+        ("{% if tools %}<|tool_call|>{% endif %}", None, None, ()),
+        ("<start_of_turn>model", None, None, ()),
+        ("{% if tools %}<tool_call>{% endif %}", None, None, ()),
+    ],
+)
+def test_an_unknown_format_is_a_warning_that_names_what_was_looked_for(
+    template: str, parser: str | None, library: str | None, said: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", "paceline"):
+        assert choose_format(template, (), parser, library_parser=library).tools in ("json", "hermes")
+    assert all(words in caplog.text for words in said)
+    assert bool(caplog.records) is bool(said)
+
+
+def test_the_vocabulary_of_lfm_says_so_where_its_template_does_not() -> None:
+    chosen = choose_format("<|im_start|>", {"<|tool_call_start|>", "<|tool_call_end|>"})
+    assert chosen.tools == "llama3_pythonic" and "<|tool_call_start|>" in chosen.special
+
+
 def test_a_parser_that_is_named_is_taken() -> None:
     chosen = choose_format("<tool_call></think>", (), "mistral", "none")
     assert (chosen.tools, chosen.reasoning) == ("mistral", "none")

@@ -316,3 +316,13 @@ def test_a_message_behind_a_broken_call_is_a_message() -> None:
     answer = read(call + "<|start|>assistant<|channel|>final<|message|>Yes.", OutputFormat("gpt_oss", "gpt_oss"))
     assert answer.calls == ()
     assert answer.content == call + "Yes."
+
+
+def test_text_in_a_format_holds_no_calls() -> None:
+    """A call that stands in a string of the text is part of it; calls that come first are calls."""
+    call = FORMATS["qwen3_coder"].calls(NOW)
+    for text in (f'{{"a": "{call}"}}', f"x\n{call}"):
+        assert read(text, CODER, calls_first=True).content == text
+    assert named(read(f"{call}\n{call}", CODER, calls_first=True)) == [NOW, NOW]
+    thought = f"<think>So.</think>\n\n{call}"
+    assert named(read(thought, CODER, calls_first=True)) == [NOW]

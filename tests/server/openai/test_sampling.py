@@ -180,7 +180,6 @@ def test_thinking_is_told_apart_from_the_answer(engine_http: httpx.Client) -> No
         ({"response_format": {"type": "xml"}}, "response_format"),
         ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex"),
         ({"response_format": {"type": "json_object"}, "min_tokens": 3}, "min_tokens"),
-        ({"tools": [WEATHER], "tool_choice": "required", "response_format": {"type": "json_object"}}, "tool_choice"),
         ({"structured_outputs": {"invented": 1}}, "structured_outputs.invented"),
         ({"reasoning_effort": "much"}, "reasoning_effort"),
     ],

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+
+from paceline.engine.masking import masked
+from paceline.types import INHERITS
+
+SCORES = [2.0, 0.0, -1.0, -3.0, -4.0]
+
+
+def chances(scores: mx.array) -> list[float]:
+    return np.array(mx.softmax(scores, axis=-1)).round(5).tolist()  # type: ignore[no-any-return]
+
+
+def test_a_plain_mask_leaves_what_is_allowed() -> None:
+    found = masked(mx.array(SCORES), mx.array([False, True, False, True, False]))
+    assert found.tolist() == [-mx.inf, 0.0, -mx.inf, -3.0, -mx.inf]
+
+
+def test_what_is_refused_goes_to_the_heirs_in_proportion() -> None:
+    """Token 1 begins a call; 3 and 4 begin the text; the model wants neither, but prose."""
+    before = chances(mx.array(SCORES))
+    mask = mx.array([0, 1, 0, INHERITS, INHERITS], dtype=mx.uint8)
+    after = chances(masked(mx.array(SCORES), mask))
+    assert abs(after[1] - before[1]) < 1e-4, "a call is as likely as it was"
+    assert abs(after[3] + after[4] - (1 - before[1])) < 1e-4
+    assert abs(after[3] / after[4] - before[3] / before[4]) < 0.05
+    assert after[0] == after[2] == 0
+
+
+def test_rows_and_positions_do_not_touch_each_other() -> None:
+    scores = mx.array([[SCORES, SCORES[::-1]], [SCORES, SCORES]])
+    masks = np.ones((2, 2, 5), dtype=np.uint8)
+    masks[0, 1] = [INHERITS, INHERITS, 0, 1, 0]
+    both = masked(scores, mx.array(masks))
+    assert both[1].tolist() == scores[1].tolist() and both[0, 0].tolist() == SCORES
+    assert both[0, 1].tolist() == masked(scores[0, 1], mx.array(masks[0, 1])).tolist()
+
+
+def test_heirs_that_are_banned_stay_banned() -> None:
+    scores = mx.array([1.0, -mx.inf, -mx.inf])
+    found = masked(scores, mx.array([1, INHERITS, INHERITS], dtype=mx.uint8))
+    assert found.tolist() == [1.0, -mx.inf, -mx.inf]
