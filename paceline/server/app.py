@@ -26,6 +26,9 @@ from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddlewar
 from paceline.server.http.openapi import Application
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
+from paceline.server.ollama import answer as ollama_answer
+from paceline.server.ollama import embeddings as ollama_embeddings
+from paceline.server.ollama import models as ollama_models
 from paceline.server.openai import chat, completions, embeddings, models
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
@@ -42,6 +45,9 @@ ENDPOINTS = (
     embeddings,
     status,
     models,
+    ollama_answer,
+    ollama_embeddings,
+    ollama_models,
     not_implemented,
 )
 UNLOGGED_PATHS = ("/health", "/ready", "/metrics")

@@ -44,6 +44,7 @@ def routes(state: AppState) -> APIRouter:
                 "ready": state.backend.ready and state.backend.failure is None,
                 "openai": "/v1",
                 "anthropic": "/v1/messages",
+                "ollama": "/api",
                 "health": "/health",
                 "docs": "/openapi.json",
             }

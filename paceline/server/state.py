@@ -39,8 +39,14 @@ class AppState:
 
     def check_model(self, name: str | None) -> None:
         """A request may leave the model out; one that names another model is not ours to answer."""
-        if name is not None and name not in (self.model_name, self.backend.model_name):
+        known = (self.model_name, self.backend.model_name)
+        if name is not None and name not in known and untagged(name) not in map(untagged, known):
             raise ModelNotFound(name, self.model_name)
+
+
+def untagged(name: str) -> str:
+    """Ollama's clients add the tag where there is none."""
+    return name.removesuffix(":latest")
 
 
 class Tokenizer(Protocol):

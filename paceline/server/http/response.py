@@ -28,7 +28,12 @@ def named_events(events: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 async def start_stream(
-    receive: Receive, events: Events, *, failed: Callable[[Exception], bytes], end: bytes = b""
+    receive: Receive,
+    events: Events,
+    *,
+    failed: Callable[[Exception], bytes],
+    end: bytes = b"",
+    media_type: str = "text/event-stream",
 ) -> Response:
     """Wait for the first event before a header is sent: what fails until then becomes an HTTP status.
 
@@ -43,16 +48,16 @@ async def start_stream(
     except BaseException:
         await events.aclose()
         raise
-    return EventStream(first, events, failed, end)
+    return EventStream(first, events, failed, end, media_type)
 
 
 class EventStream(Response):
     """Sends the events as they come. A client that goes away ends them at once."""
 
-    media_type = "text/event-stream"
-
-    def __init__(self, first: bytes, rest: Events, failed: Callable[[Exception], bytes], end: bytes) -> None:
-        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
+    def __init__(
+        self, first: bytes, rest: Events, failed: Callable[[Exception], bytes], end: bytes, media_type: str
+    ) -> None:
+        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"}, media_type=media_type)
         del self.headers["content-length"]
         self.first = first
         self.rest = rest
