@@ -30,6 +30,7 @@ from paceline.server.ollama import answer as ollama_answer
 from paceline.server.ollama import embeddings as ollama_embeddings
 from paceline.server.ollama import models as ollama_models
 from paceline.server.openai import chat, completions, embeddings, models
+from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
 from paceline.settings import Settings
@@ -43,6 +44,7 @@ ENDPOINTS = (
     responses,
     messages,
     embeddings,
+    batches,
     status,
     models,
     ollama_answer,
