@@ -90,7 +90,6 @@ def routes(state: AppState) -> APIRouter:
     for name, reason in MANAGED.items():
         for path in (f"/api/{name}", f"/api/{name}/{{rest:path}}"):
             _refuse(router, path, reason)
-    _refuse(router, "/api/{rest:path}", "There is no such path in the part of Ollama's API that is served here")
     return router
 
 

@@ -23,7 +23,8 @@ def test_a_field_is_named_once() -> None:
 def test_every_kind_of_failure_has_ollamas_form(http: httpx.Client) -> None:
     refused(http.post("/api/chat", content=b"{"), 400, "not valid JSON")
     refused(http.post("/api/chat", content=b"x" * (5 << 20)), 413, "larger")
-    refused(http.get("/api/chat"), 404, "GET /api/chat")
+    refused(http.get("/api/chat"), 405)
+    refused(http.get("/api/robots"), 404)
     refused(post(http, "!crash"), 500, "log says why")
 
 

@@ -66,7 +66,6 @@ def test_the_served_model_is_pulled_at_once_and_no_other_is(http: httpx.Client) 
         ("POST", "/api/copy", "--served-model-name"),
         ("DELETE", "/api/delete", "not deleted"),
         ("POST", "/api/blobs/sha256:12", "not stored"),
-        ("POST", "/api/web_search", "no such path"),
     ],
 )
 def test_what_manages_models_says_why_not(http: httpx.Client, method: str, path: str, words: str) -> None:

@@ -6,11 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import openai
+import pytest
 
+from paceline.errors import QueueFull
+from paceline.requests import GenerateRequest
 from paceline.server.http.drain import DrainGate
 from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
+from paceline.server.openai.batches import runner
 from paceline.server.openai.batches.job import Job
 from paceline.server.openai.batches.runner import Batches
 from paceline.server.openai.batches.store import FileStore
@@ -89,18 +92,20 @@ def test_few_of_a_batch_run_beside_others(tmp_path: Path) -> None:
     assert not batches._has_room(0)
 
 
-def test_a_request_that_is_refused_for_now_is_sent_again(tmp_path: Path, sdk: openai.OpenAI) -> None:
-    class Full(FakeService):
-        """The queue is full once."""
+class Full(FakeService):
+    """The queue is full once."""
 
-        def _text(self, request, field="prompt"):  # type: ignore[no-untyped-def]
-            from paceline.errors import QueueFull
+    asked = False
 
-            if not getattr(self, "asked", False):
-                self.asked = True
-                raise QueueFull("not now", 1)
-            return super()._text(request, field)
+    def _text(self, request: GenerateRequest, field: str = "prompt") -> list[int]:
+        if not self.asked:
+            self.asked = True
+            raise QueueFull("not now", 1)
+        return super()._text(request, field)
 
+
+def test_a_request_that_is_refused_for_now_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RETRY_SECONDS", 0.01)
     line = {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "x"}}
     with serving(tmp_path, Full()) as client:
         batch = wait(client, start(client, [line], "/v1/completions"))
