@@ -45,7 +45,7 @@ def test_a_response_continues_a_conversation_and_adds_to_it(
     assert first.conversation is not None and first.conversation.id == made.id
     assert client.responses.create(model="fake/model", input="three", conversation={"id": made.id}, store=False)
     request: Any = service.requests[-1]
-    assert [said["content"] for said in request.messages] == ["one", "two", REPLY, "three"]
+    assert [said["content"][0]["text"] for said in request.messages] == ["one", "two", REPLY, "three"]
     assert len(list(client.conversations.items.list(made.id))) == 5
     client.conversations.delete(made.id)
     refused(respond(http, "four", conversation=made.id), 404, "conversation")
