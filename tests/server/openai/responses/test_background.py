@@ -16,7 +16,8 @@ from paceline.server.openai.responses import background as module
 from paceline.server.openai.responses.background import Background, EventLog
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.harness import refused
-from tests.server.openai.responses.harness import parsed, respond, response_of, stream_of
+from tests.server.openai.responses.harness import respond, response_of, stream_of
+from tests.server.sdk_types import sent
 from tests.waiting import WAIT
 
 
@@ -64,7 +65,7 @@ def test_a_background_stream_can_be_left_and_read_again(http: httpx.Client, serv
             text += piece
             if "output_text.delta" in text:
                 break
-    begun = parsed(text[: text.rindex("\n\n") + 2])
+    begun = sent(text[: text.rindex("\n\n")])
     id = begun[0]["response"]["id"]
     assert service.hanging.wait(WAIT)
     service.release()
@@ -72,7 +73,7 @@ def test_a_background_stream_can_be_left_and_read_again(http: httpx.Client, serv
     whole = stream_of(http.get(f"/v1/responses/{id}", params={"stream": True}))
     assert whole[: len(begun)] == begun and whole[-1]["type"] == "response.completed"
     later = http.get(f"/v1/responses/{id}", params={"stream": True, "starting_after": 3})
-    assert f'"sequence_number":{4}' in later.text.split("\n\n")[0] and later.text.count("\n\n") == len(whole) - 4
+    assert '"sequence_number":4' in later.text.split("\n\n")[0] and later.text.count("\n\n") == len(whole) - 4
     assert http.get(f"/v1/responses/{id}", params={"stream": True, "starting_after": 9999}).text == ""
     assert http.delete(f"/v1/responses/{id}").status_code == 200
     refused(http.get(f"/v1/responses/{id}", params={"stream": True}), 404, None)
