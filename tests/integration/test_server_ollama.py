@@ -51,7 +51,7 @@ def test_an_answer_is_the_one_that_openais_api_gives(http: httpx.Client) -> None
 
 
 def test_a_schema_is_kept_to(http: httpx.Client) -> None:
-    schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
+    schema: dict[str, Any] = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
     schema["additionalProperties"] = False
     answer = ask(http, messages=user("Well?"), format=schema, options={"temperature": 0}, stream=False).json()
     jsonschema.validate(json.loads(answer["message"]["content"]), schema)

@@ -92,17 +92,22 @@ def test_an_unknown_option_is_in_the_log_once(http: httpx.Client, caplog: pytest
     assert [record.getMessage().count("'temprature'") for record in caplog.records] == [1]
 
 
+def template_options(actor: Scripted) -> Any:
+    request: Any = actor.requests[-1]
+    return request.template_options
+
+
 def test_a_level_of_thinking_is_thinking_where_the_template_has_none(stage: httpx.Client, actor: Scripted) -> None:
     actor.says = "x"
     for think, options in ((True, {"enable_thinking": True}), (False, {"enable_thinking": False}), (None, {})):
         whole(stage, think=think)
-        assert actor.requests[-1].template_options == options
+        assert template_options(actor) == options
     actor.tokenizer.chat_template = "{{ enable_thinking }}"
     whole(stage, think="high")
-    assert actor.requests[-1].template_options == {"enable_thinking": True}
+    assert template_options(actor) == {"enable_thinking": True}
     actor.tokenizer.chat_template = "{{ reasoning_effort }}"
     whole(stage, think="high")
-    assert actor.requests[-1].template_options == {"reasoning_effort": "high"}
+    assert template_options(actor) == {"reasoning_effort": "high"}
 
 
 def test_a_model_has_the_tag_latest_too(http: httpx.Client) -> None:

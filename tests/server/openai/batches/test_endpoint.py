@@ -125,7 +125,7 @@ def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:
         ):
             with pytest.raises(openai.NotFoundError):
                 call()
-        assert other.batches.list().data == other.files.list().data == []
+        assert other.batches.list().data == [] and other.files.list().data == []
 
 
 def test_the_limit_on_all_files_is_one_on_uploads(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from paceline.server.openai.responses.conversations import ConversationItems, Conversations, NoConversation
 from paceline.server.openai.responses.store import Segment
-from tests.server.fake_service import REPLY, FakeService
+from tests.server.fake_service import FakeService
 from tests.server.harness import refused
 from tests.server.openai.responses.harness import respond, response_of
 
@@ -26,8 +26,8 @@ def test_a_conversation_is_made_changed_and_deleted(client: openai.OpenAI) -> No
     assert client.conversations.update(made.id, metadata={"c": "d"}).metadata == {"c": "d"}
     added = client.conversations.items.create(made.id, items=[message("two"), message("three")])
     assert len(added.data) == 2
-    listed = list(client.conversations.items.list(made.id, order="asc"))
-    assert [item.content[0].text for item in listed] == ["one", "two", "three"]  # type: ignore[union-attr]
+    listed: list[Any] = list(client.conversations.items.list(made.id, order="asc"))
+    assert [item.content[0].text for item in listed] == ["one", "two", "three"]
     second = listed[1]
     assert client.conversations.items.retrieve(str(second.id), conversation_id=made.id) == second
     assert client.conversations.items.delete(str(second.id), conversation_id=made.id).id == made.id
@@ -38,14 +38,15 @@ def test_a_conversation_is_made_changed_and_deleted(client: openai.OpenAI) -> No
 
 
 def test_a_response_continues_a_conversation_and_adds_to_it(
-    client: openai.OpenAI, http: httpx.Client, service: FakeService
+    client: openai.OpenAI, http: httpx.Client, service: FakeService, says: Any
 ) -> None:
+    says("Yes.")
     made = client.conversations.create(items=[message("one")])
     first = response_of(respond(http, "two", conversation=made.id))
     assert first.conversation is not None and first.conversation.id == made.id
     assert client.responses.create(model="fake/model", input="three", conversation={"id": made.id}, store=False)
     request: Any = service.requests[-1]
-    assert [said["content"][0]["text"] for said in request.messages] == ["one", "two", REPLY, "three"]
+    assert [said["content"][0]["text"] for said in request.messages] == ["one", "two", "Yes.", "three"]
     assert len(list(client.conversations.items.list(made.id))) == 5
     client.conversations.delete(made.id)
     refused(respond(http, "four", conversation=made.id), 404, "conversation")
