@@ -28,6 +28,8 @@ def check(settings: Settings) -> None:
         raise SettingsError(f"--media-dir: there is no folder {settings.media_dir}.")
     if settings.cache_dir is not None and settings.prefix_cache:
         _check_writable(settings.cache_dir)
+    if settings.files_dir is not None:
+        _check_writable(settings.files_dir, "files")
     folder = find(settings.model or str(DEFAULT_FOLDER))
     if folder is not None:
         check_checkpoint(folder, settings)
@@ -64,7 +66,7 @@ def listen(settings: Settings) -> socket.socket:
         raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
 
 
-def _check_writable(folder: Path) -> None:
+def _check_writable(folder: Path, kind: str = "cache") -> None:
     """The folder, or where it would be made."""
     there = folder
     while not there.exists() and there != there.parent:
@@ -76,5 +78,5 @@ def _check_writable(folder: Path) -> None:
         problem = f"{there} cannot be written to"
     if problem is not None:
         raise SettingsError(
-            f"The cache folder {folder} cannot be used: {problem}. Choose a folder that this user can write to."
+            f"The {kind} folder {folder} cannot be used: {problem}. Choose a folder that this user can write to."
         )

@@ -315,6 +315,12 @@ class Settings(BaseModel):
     cache_disk_gb: float = setting("GB", 20.0, "Most that the folder may hold.", gt=0, allow_inf_nan=False)
     vision_cache_mb: int = setting("MB", 256, "Memory for features of images seen before; 0: none.", ge=0)
 
+    files_dir: Folder = setting(
+        "FOLDER", None, "Folder for /v1/files and /v1/batches. Default: there are neither.", panel="Files and batches"
+    )
+    files_gb: float = setting("GB", 10.0, "Most that files may have together.", gt=0, allow_inf_nan=False)
+    files_days: float = setting("DAYS", 30.0, "How long files and batches are kept.", gt=0, le=3650)
+
     specprefill: SparsePrefill = setting(
         "MODE",
         "off",
@@ -430,6 +436,9 @@ class Settings(BaseModel):
             )
         if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
+        for name in ("files_gb", "files_days"):
+            if self.files_dir is None and name in self.model_fields_set:
+                raise SettingsError(f"{name} limits a folder: set files_dir too, or leave it out")
         if self.specprefill_draft_model is None:
             if self.specprefill == "auto":
                 raise SettingsError(

@@ -49,6 +49,7 @@ def test_settings_and_a_folder_that_are_right_pass(llama: Path, tmp_path: Path) 
             chat_template=template,
             media_dir=tmp_path,
             cache_dir=tmp_path / "a" / "b",
+            files_dir=tmp_path / "a" / "c",
             specprefill_draft_model=str(llama),
         )
     )
@@ -76,6 +77,9 @@ def test_folders_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     file.write_text("")
     assert refusal(media_dir=tmp_path / "none") == f"--media-dir: there is no folder {tmp_path / 'none'}."
     assert f"{file / 'cache'} cannot be used: {file} is a file. Choose" in refusal(cache_dir=file / "cache")
+    assert f"The files folder {file / 'files'} cannot be used: {file} is a file. Choose" in refusal(
+        files_dir=file / "files"
+    )
     preflight.check(Settings(cache_dir=file, prefix_cache=False))
 
 

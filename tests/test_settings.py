@@ -65,6 +65,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "blas": "none",
         "cache_memory_gb": 1.5,
         "cache_dir": "/cache",
+        "files_dir": "/files",
         "api_key": ["a", "b"],
         "api_key_file": "/keys",
         "admin_key": ["c"],
@@ -268,6 +269,13 @@ def test_a_limit_of_the_disk_needs_a_folder(tmp_path: Path) -> None:
 def test_the_folder_and_its_limit_may_come_from_two_sources() -> None:
     settings = Settings.load({"cache_disk_gb": "5"}, None, {"PACELINE_CACHE_DIR": "/cache"})
     assert (settings.cache_dir, settings.cache_disk_gb) == (Path("/cache"), 5.0)
+
+
+@pytest.mark.parametrize("field", ["files_gb", "files_days"])
+def test_a_limit_of_files_needs_a_folder(field: str) -> None:
+    assert complaint({field: "5"}) == f"{field} limits a folder: set files_dir too, or leave it out"
+    assert getattr(Settings.load({field: "5", "files_dir": "/files"}, None, {}), field) == 5.0
+    assert complaint({field: "0", "files_dir": "/files"}).startswith(f"{flag_name(field)}: input should be ")
 
 
 DRAFT = {"specprefill_draft_model": "small"}

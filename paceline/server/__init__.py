@@ -3,7 +3,7 @@
 Layers, each of which imports only those below it:
 
     app                                                  the application and the process
-    openai | anthropic | status, cache, not_implemented  endpoints, which never import each other
+    openai | anthropic | ollama, status, not_implemented endpoints, which never import each other
     common                                               what more than one API uses
     state                                                what every route is given
     backend, metrics                                     the service as HTTP sees it; what Prometheus reads

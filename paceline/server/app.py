@@ -29,7 +29,11 @@ from paceline.server.http.openapi import Application
 from paceline.server.http.paths import Versioned, names_below_version
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
+from paceline.server.ollama import answer as ollama_answer
+from paceline.server.ollama import embeddings as ollama_embeddings
+from paceline.server.ollama import models as ollama_models
 from paceline.server.openai import chat, completions, embeddings, models
+from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
 from paceline.settings import Settings
@@ -43,9 +47,13 @@ ENDPOINTS = (
     responses,
     messages,
     embeddings,
+    batches,
     status,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
+    ollama_answer,
+    ollama_embeddings,
+    ollama_models,
     not_implemented,
 )
 UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")

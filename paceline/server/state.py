@@ -52,8 +52,14 @@ class AppState:
         """A request may leave the model out; one that names another model is not ours to answer."""
         if name is None or self.settings.any_model_name:
             return
-        if name not in (*self.model_names, self.backend.model_name):
+        known = (*self.model_names, self.backend.model_name)
+        if name not in known and untagged(name) not in map(untagged, known):
             raise ModelNotFound(name, self.model_names)
+
+
+def untagged(name: str) -> str:
+    """Ollama's clients add the tag where there is none."""
+    return name.removesuffix(":latest")
 
 
 class Tokenizer(Protocol):

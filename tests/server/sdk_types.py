@@ -51,6 +51,8 @@ def check(path: str, status: int, content_type: str, text: str, *, beta: bool = 
         return
     kind = f"{path}?beta" if beta and path == ANTHROPIC else path
     if content_type.startswith("text/event-stream"):
+        if path.startswith("/v1/responses/"):  # a stream that is read again
+            kind = "/v1/responses"
         for event in sent(text):
             if "error" in event and event.get("type", "error") == "error":
                 _check_error(path, event)

@@ -17,7 +17,7 @@ from tests.server.fake_service import FakeService
 
 LAYERS = (
     ("app",),
-    ("openai", "anthropic", "status", "cache", "not_implemented"),
+    ("openai", "anthropic", "ollama", "status", "cache", "not_implemented"),
     ("common",),
     ("state",),
     ("backend", "metrics"),

@@ -46,6 +46,7 @@ async def start_stream(
     failed: Callable[[Exception], bytes],
     end: bytes = b"",
     keep_alive: KeepAlive = NEVER,
+    media_type: str = "text/event-stream",
 ) -> Response:
     """Wait for the first event before a header is sent: what fails until then becomes an HTTP status. But a client is
     not left without a byte for longer than `keep_alive` says.
@@ -65,7 +66,7 @@ async def start_stream(
         await _cancelled(first)
         await events.aclose()
         raise
-    return EventStream(first, events, failed, end, keep_alive)
+    return EventStream(first, events, failed, end, keep_alive, media_type)
 
 
 async def _done(task: asyncio.Task[bytes], seconds: float | None) -> None:
@@ -80,8 +81,6 @@ async def _cancelled(task: asyncio.Task[Any]) -> None:
 class EventStream(Response):
     """Sends the events as they come. A client that goes away ends them at once."""
 
-    media_type = "text/event-stream"
-
     def __init__(
         self,
         first: asyncio.Task[bytes],
@@ -89,8 +88,9 @@ class EventStream(Response):
         failed: Callable[[Exception], bytes],
         end: bytes,
         keep_alive: KeepAlive,
+        media_type: str,
     ) -> None:
-        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
+        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"}, media_type=media_type)
         del self.headers["content-length"]
         self.first = first
         self.rest = rest

@@ -8,29 +8,21 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.requests import EmbedRequest
-from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.common.embed import Vector, check_count, checked_size, cut, embed
 from paceline.server.common.fields import NOTHING, Many, Priority, RequestBody, read_request
-from paceline.server.http.identity import current
 from paceline.server.http.openapi import TEXT, body_schema, list_of, returns
 from paceline.server.http.response import encode_json, unless_disconnected
 from paceline.server.openai.envelope import Envelope
 from paceline.server.openai.schema import PROMPT, one_or_many, prompts
 from paceline.server.state import AppState
-from paceline.types import RequestId
-
-MAX_INPUTS = 2048  # OpenAI's
-Vector = NDArray[np.float32]
 
 # What other servers take beside OpenAI's fields, each with the values that ask for nothing.
 UNSUPPORTED_IN_EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
@@ -105,7 +97,7 @@ def routes(state: AppState) -> APIRouter:
     async def create_embeddings(request: Request) -> Response:
         body, _ = await read_request(state, request, EmbeddingBody, UNSUPPORTED_IN_EMBEDDINGS)
         check_count("input", len(body.input))
-        size = _checked_size(state, body.dimensions)
+        size = checked_size(state, body.dimensions)
         request_id = Envelope("embd", state.model_name).id
         embedding = embed(state, request_id, [("input", given) for given in body.input], body.user, body.priority or 0)
         vectors, usage = await unless_disconnected(request.receive, embedding)
@@ -138,71 +130,15 @@ def routes(state: AppState) -> APIRouter:
     return router
 
 
-async def embed(
-    state: AppState,
-    request_id: RequestId,
-    inputs: Sequence[tuple[str, str | list[int]]],
-    user: str | None,
-    priority: int,
-) -> tuple[list[Vector], dict[str, Any]]:
-    """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
-
-    Each input comes with the name of its field.
-    """
-    context = current()
-    context.add_ids(request_id)
-    tenant = context.tenant(user)
-    requests = [
-        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
-        for place, (field, given) in enumerate(inputs)
-    ]
-    stream = state.backend.stream_embed
-    streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
-    vectors: dict[int, Vector] = {}
-    counter = UsageCounter()
-    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
-        async for place, delta in deltas:
-            counter.add(place, delta)
-            if delta.vector is not None:
-                vectors[place] = delta.vector
-    usage = counter.usage()
-    return [vectors[place] for place in range(len(inputs))], {
-        "prompt_tokens": usage["prompt_tokens"],
-        "total_tokens": usage["total_tokens"],
-    }
-
-
-def check_count(field: str, count: int) -> None:
-    if count > MAX_INPUTS:
-        raise InvalidRequest.at(field, f"holds {count} texts, and at most {MAX_INPUTS} are allowed.")
-
-
-def _checked_size(state: AppState, dimensions: int | None) -> int | None:
-    most = state.backend.embedding_size
-    if dimensions is not None and most is not None and not 1 <= dimensions <= most:
-        raise InvalidRequest.at(
-            "dimensions", f"is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}."
-        )
-    return dimensions
-
-
 def _response(
     model: str, vectors: Sequence[Vector], usage: Mapping[str, int], size: int | None, form: str | None
 ) -> bytes:
     items = ",".join(
-        encode_json({"object": "embedding", "index": place, "embedding": _written(_cut(vector, size), form)})
+        encode_json({"object": "embedding", "index": place, "embedding": _written(cut(vector, size), form)})
         for place, vector in enumerate(vectors)
     )
     rest = encode_json({"model": model, "usage": usage})
     return f'{{"object":"list","data":[{items}],{rest[1:]}'.encode()
-
-
-def _cut(vector: Vector, size: int | None) -> Vector:
-    """The first numbers, of length 1 again."""
-    if size is None or size == len(vector):
-        return vector
-    cut = vector[:size].astype(np.float64)
-    return (cut / (np.linalg.norm(cut) or 1.0)).astype(np.float32)
 
 
 def _written(vector: Vector, form: str | None) -> str | list[float]:

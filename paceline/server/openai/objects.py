@@ -143,7 +143,7 @@ class ResponseObject(BaseModel):
     object: Literal["response"]
     created_at: int
     completed_at: int | None
-    status: Literal["in_progress", "completed", "incomplete", "cancelled", "failed"]
+    status: Literal["queued", "in_progress", "completed", "incomplete", "cancelled", "failed"]
     error: ResponseError | None
     incomplete_details: CutShort | None
     instructions: str | None

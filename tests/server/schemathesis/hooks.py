@@ -23,6 +23,8 @@ def map_body(context, body):
         body["model"] = "tiny"
     path = context.operation.path
     names = LENGTHS.get(path, ())
+    if path in ("/api/chat", "/api/generate") and isinstance(body.get("options") or {}, dict):
+        body["options"] = {**(body.get("options") or {}), "num_predict": FEW}
     for name in (*names, "n"):
         if type(body.get(name)) is int and body[name] > 0:
             body[name] = 1 + body[name] % FEW

@@ -24,10 +24,12 @@ from paceline.server.http.response import named_events, start_stream, unless_dis
 from paceline.server.openai.envelope import failed
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
+from paceline.server.openai.responses.background import Background, starting_at
+from paceline.server.openai.responses.conversations import ConversationItems, Conversations, add_routes
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.openai.responses.output import Event, Output
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
-from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse
+from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse, page
 from paceline.server.openai.responses.tools import Tools, tools_of
 from paceline.server.state import AppState
 from paceline.types import RequestId
@@ -45,6 +47,11 @@ class ResponsesApi:
     store: ResponseStore = field(default_factory=ResponseStore)
     running: dict[str, ResponseRun] = field(default_factory=dict)
     logged_tools: set[str] = field(default_factory=set)  # tools whose absence is in the log
+    conversations: Conversations = field(default_factory=Conversations)
+    background: Background = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.background = Background(self.state.gate)
 
     def log_skipped_tools(self, types: frozenset[str]) -> None:
         if new := sorted(types - self.logged_tools):
@@ -56,11 +63,16 @@ class ResponsesApi:
         body, fields = await read_request(self.state, request, ResponsesBody, UNSUPPORTED_IN_RESPONSES)
         schema.check_nesting(fields)
         previous = None
+        talk = self.conversations.named(fields.get("conversation"))
+        if talk is not None and body.previous_response_id is not None:
+            raise InvalidRequest.at("conversation", "cannot be given together with previous_response_id.")
+        if body.background and body.store is False:
+            raise InvalidRequest.at("background", "needs store: its response is read later.")
         if body.previous_response_id is not None:
             previous = self.store.get(body.previous_response_id)
             if previous is None:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
-        return ResponseRun(self, body, fields, previous)
+        return ResponseRun(self, body, fields, previous, talk)
 
     def find(self, response_id: str) -> ResponseRun | StoredResponse:
         """What clients may ask for: it is stored, or will be when it has run."""
@@ -79,6 +91,12 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     )
     async def create_response(request: Request) -> Response:
         run = await api.read(request)
+        if run.body.background:
+            log = api.background.start(run, streamed=bool(run.body.stream))
+            api.running[run.id] = run
+            if run.body.stream:
+                return await start_stream(request.receive, log.read(), failed=failed, keep_alive=state.keep_alive)
+            return JSONResponse(run.snapshot("queued"))
         if run.body.stream:
             # The events tell their own errors, and the last of them is the end.
             return await start_stream(request.receive, run.events(), failed=failed, keep_alive=state.keep_alive)
@@ -100,15 +118,22 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         raise NotServed("Conversations are not compacted here: ask the model for a summary, and go on from that.")
 
     @router.get("/v1/responses/{response_id}", responses=returns(ResponseObject))
-    async def retrieve_response(response_id: str, stream: bool = False) -> Response:
-        if stream:
-            raise InvalidRequest("A response cannot be streamed after it was made; leave stream out.", field="stream")
+    async def retrieve_response(
+        request: Request,
+        response_id: str,
+        stream: bool = False,
+        starting_after: Annotated[int | None, Query(ge=0)] = None,
+    ) -> Response:
         found = api.find(response_id)
+        if stream:
+            events = api.background.log(response_id).read(starting_at(starting_after))
+            return await start_stream(request.receive, events, failed=failed, keep_alive=state.keep_alive)
         return JSONResponse(found.snapshot("in_progress") if isinstance(found, ResponseRun) else dict(found.response))
 
     @router.delete("/v1/responses/{response_id}", responses=returns(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
         found = api.find(response_id)
+        api.background.forget(response_id)
         if isinstance(found, ResponseRun):
             found.stored = False
             found.cancel()
@@ -137,27 +162,20 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         items = api.find(response_id).input
         return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
 
+    add_routes(router, api.conversations, api.store.item)
     return router
-
-
-def page(items: list[Item], limit: int, after: str | None) -> dict[str, Any]:
-    start = 0
-    if after is not None:
-        places = [place for place, item in enumerate(items) if item["id"] == after]
-        if not places:
-            raise InvalidRequest.at("after", f"names the item {after!r}, which is not in this list.")
-        start = places[0] + 1
-    data = items[start : start + limit]
-    ids = [item["id"] for item in data] or [""]
-    more = start + limit < len(items)
-    return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}
 
 
 class ResponseRun:
     """One request to create a response, while it runs."""
 
     def __init__(
-        self, api: ResponsesApi, body: ResponsesBody, fields: Mapping[str, Any], previous: StoredResponse | None
+        self,
+        api: ResponsesApi,
+        body: ResponsesBody,
+        fields: Mapping[str, Any],
+        previous: StoredResponse | None,
+        talk: ConversationItems | None = None,
     ) -> None:
         self.api = api
         self.body = body
@@ -166,7 +184,8 @@ class ResponseRun:
         self.stored = body.store is not False
         self.cancelled = False
         self.status, self.error = "in_progress", ""
-        self.history = () if previous is None else previous.segments
+        self.talk = talk
+        self.history = previous.segments if previous is not None else talk.segments if talk is not None else ()
         state = api.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
         api.log_skipped_tools(self.tools.skipped_types)
@@ -212,6 +231,11 @@ class ResponseRun:
         """From another connection. The sequence leaves at its next step."""
         self.cancelled = True
         self.api.state.backend.abort(self.id)
+
+    def fail(self, message: str) -> None:
+        """Nobody waits for its error: it is kept with the response."""
+        self.status, self.error = "failed", message
+        self._keep()
 
     def input_tokens(self) -> int:
         """The tokens of the prompt that this request would make."""
@@ -301,9 +325,12 @@ class ResponseRun:
         return ChatRun(self.api.state, replace(self.request, messages=talk.messages), self.tools.box)
 
     def _keep(self) -> None:
+        made = Segment(self.output.items)
+        if self.talk is not None and self.status != "failed":
+            self.api.conversations.add(self.talk, self.given, made)
         if not self.stored:
             return
-        kept = StoredResponse(self.snapshot(self.status), (*self.history, self.given, Segment(self.output.items)))
+        kept = StoredResponse(self.snapshot(self.status), (*self.history, self.given, made))
         if not self.api.store.put(kept):
             logger.warning("responses: %s is too large to be kept", self.id)
 
@@ -321,7 +348,8 @@ class ResponseRun:
             "created_at": self.created,
             "completed_at": int(time.time()) if status == "completed" else None,
             "status": status,
-            "background": False,
+            "background": bool(body.background),
+            "conversation": None if self.talk is None else {"id": self.talk.id},
             "error": error,
             "incomplete_details": cut,
             "instructions": body.instructions,
@@ -344,7 +372,7 @@ class ResponseRun:
             "top_logprobs": body.top_logprobs or 0,
             "top_p": self.request.sampling.top_p,
             "truncation": body.truncation or "disabled",
-            "usage": None if status == "in_progress" else self._usage(),
+            "usage": None if status in ("queued", "in_progress") else self._usage(),
             "user": body.user,
         }
 

@@ -62,6 +62,8 @@ class ResponsesBody(SamplingFields):
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
+    background: bool | None = None
+    conversation: Any = None  # an id, or an object with one
     include: Many[str] | None = None
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None  # of tools that the server runs, of which there are none
@@ -82,8 +84,6 @@ class ResponsesBody(SamplingFields):
 
 
 UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
-    "background": NOTHING,
-    "conversation": (None,),
     "prompt": (None,),
     "context_management": (None, []),
     "moderation": (None,),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.errors import InvalidRequest
 from paceline.server.http.errors import NotFound
 from paceline.server.http.response import encode_json
 
@@ -114,3 +115,16 @@ class ResponseStore:
             for item in segment.items:
                 if self._items.get(item["id"]) is item:
                     del self._items[item["id"]]
+
+
+def page(items: Sequence[Item], limit: int, after: str | None) -> dict[str, Any]:
+    start = 0
+    if after is not None:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise InvalidRequest.at("after", f"names the item {after!r}, which is not in this list.")
+        start = places[0] + 1
+    data = list(items[start : start + limit])
+    ids = [item["id"] for item in data] or [""]
+    more = start + limit < len(items)
+    return {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": more}

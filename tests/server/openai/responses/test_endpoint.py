@@ -345,7 +345,7 @@ def test_a_request_that_cannot_be_made_cannot_be_counted(http: httpx.Client) -> 
 
     refused(count(), 400, "input")
     refused(count(input="x", previous_response_id="resp_x"), 404, "previous_response_id")
-    refused(count(input="x", background=True), 400, "background")
+    refused(count(input="x", conversation="conv_x"), 404, "conversation")
 
 
 def test_compacting_is_not_served_and_says_so(http: httpx.Client) -> None:

@@ -14,8 +14,9 @@ from tests.server.openai.responses.harness import WEATHER, respond
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"background": True}, "background"),
-        ({"conversation": "conv_1"}, "conversation"),
+        ({"background": True, "store": False}, "background"),
+        ({"background": "yes"}, "background"),
+        ({"conversation": 1}, "conversation"),
         ({"prompt": {"id": "x"}}, "prompt"),
         ({"service_tier": "flex"}, "service_tier"),
         ({"n": 2}, "n"),

@@ -1,0 +1,76 @@
+"""Texts to vectors, for every API alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.errors import InvalidRequest
+from paceline.requests import EmbedRequest
+from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.http.identity import current
+from paceline.server.state import AppState
+from paceline.types import RequestId
+
+MAX_INPUTS = 2048  # OpenAI's
+Vector = NDArray[np.float32]
+
+
+async def embed(
+    state: AppState,
+    request_id: RequestId,
+    inputs: Sequence[tuple[str, str | list[int]]],
+    user: str | None,
+    priority: int,
+) -> tuple[list[Vector], dict[str, Any]]:
+    """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
+
+    Each input comes with the name of its field.
+    """
+    context = current()
+    context.add_ids(request_id)
+    tenant = context.tenant(user)
+    requests = [
+        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
+        for place, (field, given) in enumerate(inputs)
+    ]
+    stream = state.backend.stream_embed
+    streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
+    vectors: dict[int, Vector] = {}
+    counter = UsageCounter()
+    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
+        async for place, delta in deltas:
+            counter.add(place, delta)
+            if delta.vector is not None:
+                vectors[place] = delta.vector
+    usage = counter.usage()
+    return [vectors[place] for place in range(len(inputs))], {
+        "prompt_tokens": usage["prompt_tokens"],
+        "total_tokens": usage["total_tokens"],
+    }
+
+
+def check_count(field: str, count: int) -> None:
+    if count > MAX_INPUTS:
+        raise InvalidRequest.at(field, f"holds {count} texts, and at most {MAX_INPUTS} are allowed.")
+
+
+def checked_size(state: AppState, dimensions: int | None) -> int | None:
+    most = state.backend.embedding_size
+    if dimensions is not None and most is not None and not 1 <= dimensions <= most:
+        raise InvalidRequest.at(
+            "dimensions", f"is {dimensions}; this model's embeddings have {most}, so it must lie between 1 and {most}."
+        )
+    return dimensions
+
+
+def cut(vector: Vector, size: int | None) -> Vector:
+    """The first numbers, of length 1 again."""
+    if size is None or size == len(vector):
+        return vector
+    first = vector[:size].astype(np.float64)
+    return (first / (np.linalg.norm(first) or 1.0)).astype(np.float32)

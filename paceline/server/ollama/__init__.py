@@ -1,0 +1,1 @@
+"""Ollama's API, below /api: a translation, for apps that speak nothing else."""

@@ -1,0 +1,168 @@
+"""/api/tags, /api/show, /api/ps and /api/version: the one model that is served. What manages models is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from paceline import __version__
+from paceline.errors import InvalidRequest
+from paceline.server.http.errors import NotServed
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.ollama.answer import now
+from paceline.server.ollama.schema import LINES, NamedBody, read, returns_lines
+from paceline.server.state import AppState
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+API_VERSION = "0.12.6"  # the version of Ollama whose API this is: apps ask before they use what is new
+NEVER = "9999-12-31T23:59:59Z"  # when the model is unloaded
+
+# By the path below /api: why it cannot be done.
+MANAGED: Mapping[str, str] = {
+    "push": "Models are not pushed from here",
+    "create": "Models are not made here; a server is started with the model that it serves: paceline serve MODEL",
+    "copy": "Models are not copied here; a served model gets another name with --served-model-name",
+    "delete": "Models are not deleted here; the server serves the one that it was started with",
+    "blobs": "Parts of models are not stored here; a server is started with a model: paceline serve MODEL",
+}
+
+
+class Version(BaseModel):
+    version: str  # Ollama's, whose API this is
+    paceline: str
+
+
+class TagList(BaseModel):
+    models: list[dict[str, Any]]
+
+
+class Shown(BaseModel):
+    template: str
+    details: dict[str, Any]
+    model_info: dict[str, Any]
+    capabilities: list[str]
+
+
+class Status(BaseModel):
+    status: str
+
+
+def routes(state: AppState) -> APIRouter:
+    router = APIRouter()
+    started = now()
+
+    @router.head("/api/version", include_in_schema=False)
+    @router.get("/api/version", responses=returns(Version))
+    async def version() -> Response:
+        return JSONResponse({"version": API_VERSION, "paceline": __version__})
+
+    @router.head("/api/tags", include_in_schema=False)
+    @router.get("/api/tags", responses=returns(TagList))
+    async def tags() -> Response:
+        state.check_ready()
+        return JSONResponse({"models": [{**_card(state), "modified_at": started}]})
+
+    @router.get("/api/ps", responses=returns(TagList))
+    async def ps() -> Response:
+        state.check_ready()
+        card = _card(state)
+        more = {"expires_at": NEVER, "size_vram": card["size"], "context_length": state.backend.context_length}
+        return JSONResponse({"models": [{**card, **more}]})
+
+    @router.post("/api/show", openapi_extra=body_schema(NamedBody), responses=returns(Shown))
+    async def show(request: Request) -> Response:
+        await _named(state, request)
+        return JSONResponse({**_described(state), "modified_at": started})
+
+    @router.post("/api/pull", openapi_extra=body_schema(NamedBody), responses=returns_lines(Status))
+    async def pull(request: Request) -> Response:
+        """Of the served model there is nothing to fetch; another is a 404."""
+        fields = await _named(state, request)
+        if fields.get("stream") is False:
+            return JSONResponse({"status": "success"})
+        return Response(b'{"status":"success"}\n', media_type=LINES)
+
+    for name, reason in MANAGED.items():
+        for path in (f"/api/{name}", f"/api/{name}/{{rest:path}}"):
+            _refuse(router, path, reason)
+    return router
+
+
+def _refuse(router: APIRouter, path: str, reason: str) -> None:
+    @router.api_route(path, methods=METHODS, include_in_schema=False)
+    async def refuse(request: Request) -> Response:
+        raise NotServed(f"{reason} ({request.method} {request.url.path}).")
+
+
+async def _named(state: AppState, request: Request) -> dict[str, Any]:
+    """The body, if it is about the served model."""
+    body, fields = await read(state, request, NamedBody, {})
+    name = body.model or body.name
+    if not name:
+        raise InvalidRequest.at("model", "is missing: say which model is meant.")
+    state.check_model(name)
+    return fields
+
+
+def _card(state: AppState) -> dict[str, Any]:
+    name = state.model_name
+    model = state.backend.stats().model
+    # Of its name, not of its weights: to read those would take minutes, and apps only tell models apart by it.
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {
+        "name": name,
+        "model": name,
+        "size": 0 if model is None else model.weights_bytes,
+        "digest": digest,
+        "details": _details(state),
+    }
+
+
+def _details(state: AppState) -> dict[str, Any]:
+    model = state.backend.stats().model
+    family = "" if model is None else model.family
+    return {
+        "parent_model": "",
+        "format": "mlx",
+        "family": family,
+        "families": [family],
+        "parameter_size": "",
+        "quantization_level": (model.quantization if model is not None else None) or "none",
+    }
+
+
+def _described(state: AppState) -> dict[str, Any]:
+    backend = state.backend
+    details = _details(state)
+    family = details["family"]
+    info: dict[str, Any] = {"general.architecture": family, f"{family}.context_length": backend.context_length}
+    if backend.embedding_size is not None:
+        info[f"{family}.embedding_length"] = backend.embedding_size
+    return {
+        "license": "",
+        "modelfile": f"# served by Paceline {__version__}\nFROM {state.model_name}\n",
+        "parameters": "",
+        "template": backend.tokenizer.chat_template or "{{ .Prompt }}",
+        "details": details,
+        "model_info": info,
+        "capabilities": capabilities(state),
+    }
+
+
+def capabilities(state: AppState) -> list[str]:
+    backend = state.backend
+    format = backend.answer_format
+    template = backend.tokenizer.chat_template or ""
+    has = {
+        "completion": True,
+        "vision": backend.takes_images,
+        "tools": backend.takes_chat and "tools" in template,
+        "thinking": format.reasoning != "none",
+        "embedding": backend.embedding_size is not None,
+    }
+    return [name for name, given in has.items() if given]

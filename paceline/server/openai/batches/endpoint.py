@@ -1,0 +1,239 @@
+"""/v1/files and /v1/batches, where the server has a folder for them (`--files-dir`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO, Literal
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from pydantic import BaseModel, Field
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from paceline.errors import InvalidRequest
+from paceline.server.common.fields import Lenient, refuse_unsupported
+from paceline.server.http.body import read_body
+from paceline.server.http.errors import NotFound
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, returns
+from paceline.server.openai.batches.internal import InternalCalls
+from paceline.server.openai.batches.job import ENDPOINTS, Job
+from paceline.server.openai.batches.runner import Batches
+from paceline.server.openai.batches.store import FileStore
+from paceline.server.state import AppState
+
+PIECE = 1 << 20
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": object_of({"file": {**TEXT, "format": "binary"}, "purpose": TEXT})}
+        },
+    }
+}
+
+CONTENT: Answers = {200: {"content": {"application/octet-stream": {"schema": TEXT}}}}
+UNSUPPORTED_IN_BATCHES = {"output_expires_after": (None,)}
+
+
+class FileObject(BaseModel):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    expires_at: int
+    filename: str
+    purpose: str
+    status: str
+
+
+class FileList(BaseModel):
+    object: Literal["list"]
+    data: list[FileObject]
+    has_more: bool
+
+
+class DeletedFile(BaseModel):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+class BatchObject(BaseModel):
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    input_file_id: str
+    status: str
+
+
+class BatchList(BaseModel):
+    object: Literal["list"]
+    data: list[BatchObject]
+    has_more: bool
+
+
+class BatchBody(Lenient):
+    input_file_id: str
+    endpoint: str
+    completion_window: str
+    metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
+
+
+class BatchNotFound(NotFound):
+    def __init__(self, id: str) -> None:
+        super().__init__(f"The batch {id!r} is not here: it never was, is too old, or is not yours.")
+
+
+def routes(state: AppState) -> APIRouter:
+    folder = state.settings.files_dir
+    if folder is None:
+        return APIRouter()  # server/not_implemented says what is missing
+    files = FileStore(folder / "files", int(state.settings.files_gb * 1e9), state.settings.files_days)
+    batches = Batches(state, folder / "batches", files)
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(batches.run(InternalCalls(app, state.requests)))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    router = APIRouter(lifespan=running)
+    _add_files(router, files, batches)
+    _add_batches(router, files, batches)
+    return router
+
+
+def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
+    @router.post("/v1/files", openapi_extra=UPLOAD, responses=returns(FileObject))
+    async def upload_file(request: Request) -> Response:
+        form = await _form(request)
+        try:
+            stored = await _uploaded(form, files)
+        finally:
+            await form.close()
+        return JSONResponse(stored.described())
+
+    @router.get("/v1/files", responses=returns(FileList))
+    async def list_files(
+        purpose: str | None = None,
+        limit: Limit = 10_000,
+        order: Literal["asc", "desc"] = "desc",
+        after: str | None = None,
+    ) -> Response:
+        found = [file.described() for file in files.of(current().owner) if purpose in (None, file.purpose)]
+        return JSONResponse(page(found if order == "desc" else found[::-1], limit, after))
+
+    @router.get("/v1/files/{file_id}", responses=returns(FileObject))
+    async def retrieve_file(file_id: str) -> Response:
+        return JSONResponse(files.find(file_id, current().owner).described())
+
+    @router.get("/v1/files/{file_id}/content", responses=CONTENT)
+    async def file_content(file_id: str) -> Response:
+        file = files.find(file_id, current().owner)
+        return FileResponse(files.path(file.id), media_type="application/octet-stream", filename=file.filename)
+
+    @router.delete("/v1/files/{file_id}", responses=returns(DeletedFile))
+    async def delete_file(file_id: str) -> Response:
+        file = files.find(file_id, current().owner)
+        if batches.uses(file.id):
+            raise InvalidRequest(f"The file {file.id} is the input of a batch that runs: cancel the batch first.")
+        await asyncio.to_thread(files.delete, file.id)
+        return JSONResponse({"id": file.id, "object": "file", "deleted": True})
+
+
+def _add_batches(router: APIRouter, files: FileStore, batches: Batches) -> None:
+    def find(id: str) -> Job:
+        job = batches.jobs.get(id)
+        if job is None or job.owner != current().owner:
+            raise BatchNotFound(id)
+        return job
+
+    @router.post("/v1/batches", openapi_extra=body_schema(BatchBody), responses=returns(BatchObject))
+    async def create_batch(request: Request) -> Response:
+        body, fields = await read_body(request, BatchBody)
+        refuse_unsupported(fields, UNSUPPORTED_IN_BATCHES)
+        if body.endpoint not in ENDPOINTS:
+            raise InvalidRequest.at("endpoint", f"is {body.endpoint!r}; it must be one of {', '.join(ENDPOINTS)}.")
+        if body.completion_window != "24h":
+            raise InvalidRequest.at("completion_window", f'is {body.completion_window!r}; it must be "24h".')
+        files.find(body.input_file_id, current().owner, "input_file_id")
+        files.check_room(0)
+        job = Job(current().owner, body.endpoint, body.input_file_id, body.metadata)
+        await batches.add(job)
+        return JSONResponse(job.described())
+
+    @router.get("/v1/batches", responses=returns(BatchList))
+    async def list_batches(limit: Limit = 20, after: str | None = None) -> Response:
+        mine = [job.described() for job in reversed(batches.jobs.values()) if job.owner == current().owner]
+        return JSONResponse(page(mine, limit, after))
+
+    @router.get("/v1/batches/{batch_id}", responses=returns(BatchObject))
+    async def retrieve_batch(batch_id: str) -> Response:
+        return JSONResponse(find(batch_id).described())
+
+    @router.post("/v1/batches/{batch_id}/cancel", responses=returns(BatchObject))
+    async def cancel_batch(batch_id: str) -> Response:
+        job = find(batch_id)
+        if job.ended and job.status != "cancelled":
+            raise InvalidRequest(f"The batch {batch_id} is {job.status}: nothing is left to cancel.")
+        await batches.cancel(job)
+        return JSONResponse(job.described())
+
+
+async def _form(request: Request) -> FormData:
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise InvalidRequest("A file is sent as multipart/form-data, with the fields file and purpose.", field="file")
+    try:
+        return await request.form(max_files=1, max_fields=16)
+    except HTTPException as error:
+        raise InvalidRequest(f"The form cannot be read: {error.detail}", field="file") from None
+
+
+async def _uploaded(form: FormData, files: FileStore) -> Any:
+    upload, purpose = form.get("file"), form.get("purpose")
+    if not isinstance(upload, UploadFile):
+        raise InvalidRequest.at("file", "is missing.")
+    if purpose != "batch":
+        raise InvalidRequest.at("purpose", f"is {purpose!r}; here files are for batches only, so it must be batch.")
+    seconds = _expiry(form)
+    files.check_room(upload.size or 0)
+    name = upload.filename or "upload"
+    return await asyncio.to_thread(files.put, current().owner, name, "batch", _pieces(upload.file), seconds)
+
+
+def _expiry(form: FormData) -> int | None:
+    anchor, seconds = form.get("expires_after[anchor]"), form.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at" or not isinstance(seconds, str) or not seconds.isascii() or not seconds.isdigit():
+        raise InvalidRequest.at("expires_after", 'must have the anchor "created_at" and a number of seconds.')
+    if not 3600 <= int(seconds[:10]) <= 2_592_000:
+        raise InvalidRequest.at("expires_after", ": seconds must lie between 3600 and 2592000.")
+    return int(seconds[:10])
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece
+
+
+def page(items: Sequence[dict[str, Any]], limit: int, after: str | None) -> dict[str, Any]:
+    start = 0
+    if after is not None:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise InvalidRequest.at("after", f"names {after!r}, which is not in this list.")
+        start = places[0] + 1
+    data = list(items[start : start + limit])
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    more = start + limit < len(items)
+    return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more}

@@ -1,0 +1,274 @@
+"""Runs batches below the interactive traffic, one after another, and carries on after a restart.
+
+A batch's requests have the lowest priority, and under the fair policy all batches together are one user. Besides, no
+request of a batch starts while any other waits, and beside other requests only a few run: so a batch takes what the
+others leave, under every policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from paceline.errors import PacelineError
+from paceline.server.http.response import encode_long
+from paceline.server.openai.batches.internal import InternalCalls
+from paceline.server.openai.batches.job import (
+    Job,
+    Line,
+    finished_ids,
+    numbered_lines,
+    problems_of,
+    read_line,
+    result_line,
+)
+from paceline.server.openai.batches.store import DAY, FileStore
+from paceline.server.state import AppState
+
+LOWEST = 1000  # the last that a priority can say
+POLL_SECONDS = 0.1  # between two looks at the engine
+RETRY_SECONDS = 1.0  # after the engine refused a request for now
+CLEAN_SECONDS = 3600.0
+FOR_NOW = (429, 503)
+UNSTARTED = {
+    "cancelled": {"code": "batch_cancelled", "message": "The batch was cancelled before this request was answered."},
+    "expired": {"code": "batch_expired", "message": "The batch expired before this request was answered."},
+}
+
+logger = logging.getLogger("paceline.server")
+
+
+class Batches:
+    """The jobs in a folder. Used on the event loop only; what touches the disk runs in threads."""
+
+    def __init__(self, state: AppState, folder: Path, files: FileStore) -> None:
+        self.state = state
+        self.files = files
+        self.folder = folder
+        self.jobs: dict[str, Job] = {}
+        self._new = asyncio.Event()
+        self._stopped: dict[str, asyncio.Event] = {}  # by job: it was cancelled
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        loaded = [job for path in folder.glob("batch_*.json") if (job := Job.load(path)) is not None]
+        for job in sorted(loaded, key=lambda job: (job.created_at, job.id)):
+            self.jobs[job.id] = job
+
+    # -- what clients do
+
+    async def add(self, job: Job) -> None:
+        await self._save(job)
+        self.jobs[job.id] = job
+        self._new.set()
+
+    async def cancel(self, job: Job) -> None:
+        if not job.ended and job.status != "cancelling":
+            job.become("cancelling")
+            await self._save(job)
+            self._stop_event(job).set()
+            self._new.set()
+
+    def uses(self, file_id: str) -> bool:
+        return any(job.input_file_id == file_id and not job.ended for job in self.jobs.values())
+
+    # -- running
+
+    async def run(self, calls: InternalCalls) -> None:
+        """Until cancelled. What is unfinished then goes on at the next start."""
+        cleaning = asyncio.create_task(self._clean_now_and_then())
+        try:
+            while True:
+                await self._until(lambda: self.state.backend.ready and not self.state.gate.closed)
+                job = next((job for job in self.jobs.values() if not job.ended), None)
+                if job is None:
+                    self._new.clear()
+                    await self._new.wait()
+                    continue
+                try:
+                    await self._run(job, calls)
+                except Exception as error:
+                    logger.exception("the batch %s failed", job.id)
+                    message = str(error) if isinstance(error, PacelineError | OSError) else "The server's log says why."
+                    job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
+                    job.become("failed")
+                    await self._save(job)
+                    for kind in ("output", "error"):
+                        self._part(job, kind).unlink(missing_ok=True)
+                finally:
+                    self._stopped.pop(job.id, None)
+        finally:
+            cleaning.cancel()
+            await asyncio.gather(cleaning, return_exceptions=True)
+
+    async def _run(self, job: Job, calls: InternalCalls) -> None:
+        source = self.files.path(job.input_file_id)
+        if job.status == "validating":
+            job.total, job.problems = await asyncio.to_thread(problems_of, source, job.endpoint)
+            if job.problems:
+                job.become("failed")
+                await self._save(job)
+                return
+            if job.status == "validating":  # not cancelled meanwhile
+                job.become("in_progress")
+            await self._save(job)
+        if job.in_progress_at is None:
+            job.become("cancelled")
+            await self._save(job)
+            return
+        done = await asyncio.to_thread(finished_ids, self._part(job, "output"))
+        bad = await asyncio.to_thread(finished_ids, self._part(job, "error"))
+        job.completed, job.failed = len(done), len(bad)
+        with self._part(job, "output").open("ab") as output, self._part(job, "error").open("ab") as errors:
+            await self._answer(job, calls, source, done | bad, output, errors)
+        await self._finish(job)
+
+    async def _answer(
+        self, job: Job, calls: InternalCalls, source: Path, done: set[str], output: IO[bytes], errors: IO[bytes]
+    ) -> None:
+        lines = numbered_lines(source)
+        stopped = asyncio.create_task(self._ended(job))
+        running: set[asyncio.Task[None]] = set()
+
+        async def answer(line: Line) -> None:
+            result, good = await self._result(job, calls, line)
+            written = await asyncio.to_thread(_written, result)
+            _append(output if good else errors, written)  # here: whoever cancels this finds it done, or not begun
+            job.completed += good
+            job.failed += not good
+            done.add(line.custom_id)
+
+        try:
+            while not stopped.done():
+                line = await asyncio.to_thread(_next_line, lines, job.endpoint, done)
+                if line is None:
+                    break
+                while not stopped.done() and not self._has_room(len(running)):
+                    await asyncio.wait({stopped, *running}, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    running = _unfinished(running)
+                if not stopped.done():
+                    running.add(asyncio.create_task(answer(line)))
+                await asyncio.sleep(0)
+            while running and not stopped.done():
+                await asyncio.wait({stopped, *running}, return_when=asyncio.FIRST_COMPLETED)
+                running = _unfinished(running)
+        finally:
+            for task in (stopped, *running):
+                task.cancel()
+            await asyncio.gather(stopped, *running, return_exceptions=True)
+
+    async def _result(self, job: Job, calls: InternalCalls, line: Line) -> tuple[dict[str, Any], bool]:
+        if line.body.get("stream") or line.body.get("background"):
+            error = {"code": "invalid_request", "message": "A request of a batch cannot ask for stream or background."}
+            return result_line(line, error=error), False
+        while True:
+            body = {**line.body, "priority": LOWEST}
+            reply = await calls.post(job.endpoint, body, f"batches/{job.owner or 'all'}")
+            if reply.status not in FOR_NOW:
+                break
+            await asyncio.sleep(RETRY_SECONDS)
+            await self._until(lambda: self._has_room(0))
+        response = {"status_code": reply.status, "request_id": reply.request_id, "body": reply.body}
+        return result_line(line, response=response), reply.status == 200
+
+    def _has_room(self, mine: int) -> bool:
+        """Whether one more request of a batch may start beside `mine` of them."""
+        backend = self.state.backend
+        if self.state.gate.closed or not backend.ready or backend.failure is not None:
+            return False
+        stats = backend.stats()
+        if stats.num_requests_waiting:
+            return False
+        alone = stats.num_requests_running <= mine
+        share = 2 if alone else 8
+        return mine < max(1, self.state.settings.max_num_seqs // share)
+
+    async def _ended(self, job: Job) -> None:
+        """Returns when the job is cancelled, or has expired."""
+        seconds = max(job.expires_at - self.files.clock(), 0)
+        if job.status == "cancelling":
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop_event(job).wait()
+        except TimeoutError:
+            return
+
+    async def _finish(self, job: Job) -> None:
+        """What was not answered is an error, and both files become the client's."""
+        cancelled, expired = job.status == "cancelling", self.files.clock() >= job.expires_at
+        answered = job.completed + job.failed
+        if answered < job.total and (cancelled or expired):
+            reason = "cancelled" if cancelled else "expired"
+            await asyncio.to_thread(self._write_unanswered, job, reason)
+        if not cancelled:
+            job.become("finalizing")
+        for kind in ("output", "error"):
+            part = self._part(job, kind)
+            if part.stat().st_size:
+                id, name = f"file-{uuid.uuid4().hex}", f"{job.id}_{kind}.jsonl"
+                await asyncio.to_thread(self.files.adopt, part, job.owner, name, "batch_output", id=id)
+                setattr(job, f"{kind}_file_id", id)
+            else:
+                part.unlink()
+        job.become("cancelled" if cancelled else "expired" if answered < job.total else "completed")
+        await self._save(job)
+
+    def _write_unanswered(self, job: Job, reason: str) -> None:
+        done = finished_ids(self._part(job, "output")) | finished_ids(self._part(job, "error"))
+        lines = numbered_lines(self.files.path(job.input_file_id))
+        with self._part(job, "error").open("ab") as errors:
+            while (line := _next_line(lines, job.endpoint, done)) is not None:
+                _append(errors, _written(result_line(line, error=UNSTARTED[reason])))
+
+    # -- small things
+
+    def _stop_event(self, job: Job) -> asyncio.Event:
+        return self._stopped.setdefault(job.id, asyncio.Event())
+
+    def _part(self, job: Job, kind: str) -> Path:
+        return self.folder / f"{job.id}.{kind}"
+
+    async def _save(self, job: Job) -> None:
+        await asyncio.to_thread(job.save, self.folder)
+
+    async def _until(self, true: Any) -> None:
+        while not true():
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _clean_now_and_then(self) -> None:
+        while True:
+            await asyncio.to_thread(self.files.clean)
+            oldest = self.files.clock() - self.files.days * DAY
+            for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
+                del self.jobs[job.id]
+                (self.folder / f"{job.id}.json").unlink(missing_ok=True)
+            await asyncio.sleep(CLEAN_SECONDS)
+
+
+def _unfinished(running: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Those that still run. Raises what one of the others raised."""
+    for task in running:
+        if task.done():
+            task.result()
+    return {task for task in running if not task.done()}
+
+
+def _next_line(lines: Iterator[tuple[int, bytes]], endpoint: str, done: set[str]) -> Line | None:
+    """The next request without a result. The input was checked before."""
+    for _, text in lines:
+        line = read_line(text, endpoint)
+        if line.custom_id not in done:
+            return line
+    return None
+
+
+def _written(result: dict[str, Any]) -> bytes:
+    return encode_long(result) + b"\n"
+
+
+def _append(file: IO[bytes], written: bytes) -> None:
+    file.write(written)
+    file.flush()

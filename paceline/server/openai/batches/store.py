@@ -1,0 +1,154 @@
+"""Files of clients in a local folder: content and a description beside it, the same after a restart.
+
+`NAME.json` is written after `NAME.bin`, by renaming: what has no description was never whole, and is removed at the
+next start. Every call blocks its thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import InvalidRequest
+from paceline.server.http.errors import NotFound
+
+DAY = 86400
+
+
+class FileNotStored(NotFound):
+    def __init__(self, file_id: str, field: str | None = None) -> None:
+        super().__init__(
+            f"The file {file_id!r} is not stored here: it never was, was deleted, has expired, or is not yours.",
+            field=field,
+        )
+
+
+class StorageFull(InvalidRequest):
+    code = "storage_full"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    id: str
+    owner: str | None  # the name of the key that may have it
+    filename: str
+    purpose: str
+    bytes: int
+    created_at: int
+    expires_at: int
+
+    def described(self) -> dict[str, Any]:
+        """As OpenAI's clients read it."""
+        fields = {name: value for name, value in asdict(self).items() if name != "owner"}
+        return {**fields, "object": "file", "status": "processed", "status_details": None}
+
+
+class FileStore:
+    """Thread-safe. `clock` is in seconds, as time.time."""
+
+    def __init__(self, folder: Path, limit_bytes: int, days: float, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self.days = days
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._files: dict[str, StoredFile] = {}
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in folder.glob("*.json"):
+            described = read_json(path)
+            if described is not None and (folder / f"{path.stem}.bin").exists():
+                self._files[path.stem] = StoredFile(**described)
+        for path in folder.iterdir():
+            if path.suffix in (".json", ".bin", ".part") and path.stem not in self._files:
+                path.unlink(missing_ok=True)
+        self.clean()
+
+    @property
+    def used_bytes(self) -> int:
+        with self._lock:
+            return sum(file.bytes for file in self._files.values())
+
+    def check_room(self, more: int) -> None:
+        if self.used_bytes + more > self.limit_bytes:
+            raise StorageFull(
+                f"Files here may have {self.limit_bytes / 1e9:g} GB together, and {more} bytes more are too many: "
+                "delete some, or start the server with a larger --files-gb.",
+                field="file",
+            )
+
+    def put(
+        self, owner: str | None, filename: str, purpose: str, pieces: Iterator[bytes], seconds: int | None = None
+    ) -> StoredFile:
+        """Keep a file for so many seconds, or as long as the server keeps any."""
+        id = f"file-{uuid.uuid4().hex}"
+        part = self.folder / f"{id}.part"
+        with part.open("wb") as written:
+            for piece in pieces:
+                written.write(piece)
+        return self.adopt(part, owner, filename, purpose, id=id, seconds=seconds)
+
+    def adopt(
+        self, path: Path, owner: str | None, filename: str, purpose: str, *, id: str, seconds: int | None = None
+    ) -> StoredFile:
+        """Take a file that was written elsewhere on the same disk."""
+        now = int(self.clock())
+        longest = int(self.days * DAY)
+        kept = longest if seconds is None else min(seconds, longest)
+        file = StoredFile(id, owner, filename[:256], purpose, path.stat().st_size, now, now + kept)
+        os.replace(path, self.path(id))
+        write_json(self.folder / f"{id}.json", asdict(file))
+        with self._lock:
+            self._files[id] = file
+        return file
+
+    def path(self, id: str) -> Path:
+        return self.folder / f"{id}.bin"
+
+    def find(self, id: str, owner: str | None, field: str | None = None) -> StoredFile:
+        with self._lock:
+            file = self._files.get(id)
+        if file is None or file.owner != owner or file.expires_at <= self.clock():
+            raise FileNotStored(id, field)
+        return file
+
+    def of(self, owner: str | None) -> list[StoredFile]:
+        """The owner's, the latest first."""
+        with self._lock:
+            files = [file for file in self._files.values() if file.owner == owner and file.expires_at > self.clock()]
+        return sorted(files, key=lambda file: (file.created_at, file.id), reverse=True)
+
+    def delete(self, id: str) -> None:
+        with self._lock:
+            self._files.pop(id, None)
+        (self.folder / f"{id}.json").unlink(missing_ok=True)
+        self.path(id).unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what has expired."""
+        with self._lock:
+            gone = [file.id for file in self._files.values() if file.expires_at <= self.clock()]
+        for id in gone:
+            self.delete(id)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Whole or not at all."""
+    part = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(part, path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None: it cannot be read."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None

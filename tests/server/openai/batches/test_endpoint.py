@@ -1,0 +1,133 @@
+"""/v1/files and /v1/batches with OpenAI's own client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from tests.server.fake_service import REPLY, FakeService
+from tests.server.openai.batches.harness import asking, results, serving, start, wait
+
+
+def test_a_file_is_stored_listed_read_and_deleted(sdk: openai.OpenAI) -> None:
+    file = sdk.files.create(file=("in.jsonl", b"one\n"), purpose="batch")
+    assert (file.object, file.bytes, file.filename, file.purpose) == ("file", 4, "in.jsonl", "batch")
+    other = sdk.files.create(
+        file=("b.jsonl", b"two"), purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600}
+    )
+    assert other.expires_at == other.created_at + 3600
+    assert {file.id, other.id} <= {each.id for each in sdk.files.list(purpose="batch")}
+    assert len(sdk.files.list(limit=1).data) == 1
+    assert sdk.files.retrieve(file.id) == file
+    assert sdk.files.content(file.id).content == b"one\n"
+    assert sdk.files.delete(file.id).deleted
+    with pytest.raises(openai.NotFoundError, match="not stored"):
+        sdk.files.retrieve(file.id)
+
+
+def test_what_no_batch_needs_is_refused(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="purpose"):
+        sdk.files.create(file=("a.txt", b"x"), purpose="assistants")
+    address = str(sdk.base_url)
+    assert httpx.post(f"{address}files", json={}).json()["error"]["param"] == "file"
+    assert httpx.post(f"{address}files", data={"purpose": "batch"}, files={}).status_code == 400
+    fields = {"purpose": "batch", "expires_after[anchor]": "created_at", "expires_after[seconds]": "9"}
+    refused = httpx.post(f"{address}files", data=fields, files={"file": ("a", b"x")})
+    assert refused.json()["error"]["param"] == "expires_after"
+
+
+def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker: FakeService) -> None:
+    bad = {"custom_id": "bad", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": "x"}}
+    streamed = {**asking("x", stream=True)[0], "custom_id": "streamed"}
+    batch = wait(sdk, start(sdk, [*asking("one", "two", "!fail 1"), bad, streamed], metadata={"a": "b"}))
+    assert batch.status == "completed" and batch.metadata == {"a": "b"}
+    assert batch.request_counts is not None and batch.request_counts.to_dict() == {
+        "total": 5,
+        "completed": 2,
+        "failed": 3,
+    }
+    good = results(sdk, batch.output_file_id)
+    assert set(good) == {"r0", "r1"}
+    reply = good["r0"]["response"]
+    assert reply["status_code"] == 200 and reply["request_id"].startswith("req_") and good["r0"]["error"] is None
+    assert reply["body"]["choices"][0]["message"]["content"] == REPLY
+    errors = results(sdk, batch.error_file_id)
+    assert (errors["r2"]["response"]["status_code"], errors["bad"]["response"]["status_code"]) == (500, 400)
+    assert errors["bad"]["response"]["body"]["error"]["param"] == "messages"
+    assert errors["streamed"]["error"]["code"] == "invalid_request" and errors["streamed"]["response"] is None
+    assert {(request.priority, request.tenant) for request in worker.requests[-3:]} == {(1000, "batches/all")}
+    assert batch.id in [each.id for each in sdk.batches.list()]
+
+
+def test_every_endpoint_has_batches(sdk: openai.OpenAI) -> None:
+    for endpoint, body in (
+        ("/v1/completions", {"prompt": "x"}),
+        ("/v1/embeddings", {"input": "x"}),
+        ("/v1/responses", {"input": "x"}),
+    ):
+        lines = [{"custom_id": "a", "method": "POST", "url": endpoint, "body": body}]
+        batch = wait(sdk, start(sdk, lines, endpoint))
+        assert results(sdk, batch.output_file_id)["a"]["response"]["status_code"] == 200
+
+
+def test_a_batch_with_a_bad_line_fails_and_says_which(sdk: openai.OpenAI) -> None:
+    batch = wait(sdk, start(sdk, [*asking("one"), "{"]))
+    assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
+    assert [(error.line, error.code) for error in batch.errors.data] == [(2, "invalid_json_line")]
+    with pytest.raises(openai.BadRequestError, match="nothing is left"):
+        sdk.batches.cancel(batch.id)
+
+
+def test_what_a_batch_needs_is_checked(sdk: openai.OpenAI) -> None:
+    file = sdk.files.create(file=("in.jsonl", b"x"), purpose="batch")
+    for fields, param in (
+        ({"endpoint": "/v1/moderations"}, "endpoint"),
+        ({"completion_window": "1h"}, "completion_window"),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": 3600}}, "output_expires_after"),
+    ):
+        body = {"input_file_id": file.id, "endpoint": "/v1/embeddings", "completion_window": "24h", **fields}
+        with pytest.raises(openai.BadRequestError) as caught:
+            sdk.post("/batches", body=body, cast_to=object)
+        assert caught.value.param == param
+    with pytest.raises(openai.NotFoundError, match="file-none"):
+        sdk.batches.create(input_file_id="file-none", endpoint="/v1/embeddings", completion_window="24h")
+    with pytest.raises(openai.NotFoundError, match="batch_none"):
+        sdk.batches.retrieve("batch_none")
+
+
+def test_a_batch_is_cancelled_and_says_what_was_not_answered(sdk: openai.OpenAI, worker: FakeService) -> None:
+    worker.hanging.clear()
+    started = start(sdk, asking("one", "!hang 1", "!hang 1"))
+    assert worker.hanging.wait(60)
+    with pytest.raises(openai.BadRequestError, match="cancel the batch first"):
+        sdk.files.delete(started.input_file_id)
+    assert sdk.batches.cancel(started.id).status in ("cancelling", "cancelled")
+    batch = wait(sdk, started)
+    assert batch.status == "cancelled" and batch.cancelled_at is not None
+    assert set(results(sdk, batch.output_file_id)) <= {"r0"}
+    errors = results(sdk, batch.error_file_id)
+    assert {"r1", "r2"} <= set(errors) and errors["r1"]["error"]["code"] == "batch_cancelled"
+    assert worker.idle.wait(60)
+
+
+def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:
+    with serving(tmp_path, api_key="secret,other") as client:
+        batch = wait(client, start(client, asking("one")))
+        other = client.with_options(api_key="other")
+        for call in (
+            lambda: other.batches.retrieve(batch.id),
+            lambda: other.batches.cancel(batch.id),
+            lambda: other.files.retrieve(batch.input_file_id),
+            lambda: other.files.content(str(batch.output_file_id)),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                call()
+        assert other.batches.list().data == [] and other.files.list().data == []
+
+
+def test_the_limit_on_all_files_is_one_on_uploads(tmp_path: Path) -> None:
+    with serving(tmp_path, files_gb=1e-8) as client, pytest.raises(openai.BadRequestError, match="--files-gb"):
+        client.files.create(file=("in.jsonl", b"x" * 100), purpose="batch")

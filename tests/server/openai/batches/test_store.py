@@ -1,0 +1,85 @@
+"""Files in a folder: found again after a restart, gone when they expire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paceline.server.openai.batches.store import DAY, FileNotStored, FileStore, StorageFull
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def opened(folder: Path, clock: Clock | None = None, limit: int = 1000, days: float = 30) -> FileStore:
+    return FileStore(folder, limit, days, clock or Clock())
+
+
+def put(store: FileStore, content: bytes = b"abc", owner: str | None = None, seconds: int | None = None) -> str:
+    return store.put(owner, "in.jsonl", "batch", iter([content]), seconds).id
+
+
+def test_a_file_is_there_after_a_restart(tmp_path: Path) -> None:
+    id = put(opened(tmp_path))
+    again = opened(tmp_path)
+    assert again.find(id, None).described() == {
+        "id": id,
+        "object": "file",
+        "filename": "in.jsonl",
+        "purpose": "batch",
+        "bytes": 3,
+        "created_at": 1_000_000,
+        "expires_at": 1_000_000 + 30 * DAY,
+        "status": "processed",
+        "status_details": None,
+    }
+    assert again.path(id).read_bytes() == b"abc"
+
+
+def test_half_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    id = put(opened(tmp_path))
+    (tmp_path / "file-1.part").write_bytes(b"half")
+    (tmp_path / "file-2.bin").write_bytes(b"without a description")
+    (tmp_path / "file-3.json").write_text("{")
+    opened(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((f"{id}.bin", f"{id}.json"))
+
+
+def test_a_file_is_its_owners(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    mine, theirs = put(store, owner="key-1"), put(store, owner="key-2")
+    assert [file.id for file in store.of("key-1")] == [mine]
+    assert store.find(theirs, "key-2").owner == "key-2"
+    with pytest.raises(FileNotStored):
+        store.find(theirs, "key-1")
+
+
+def test_files_expire_and_are_cleaned_up(tmp_path: Path) -> None:
+    clock = Clock()
+    store = opened(tmp_path, clock)
+    short, long = put(store, seconds=3600), put(store, seconds=10**9)
+    clock.now += 3600
+    with pytest.raises(FileNotStored):
+        store.find(short, None)
+    assert [file.id for file in store.of(None)] == [long]
+    store.clean()
+    assert not store.path(short).exists() and store.path(long).exists()
+    clock.now += 30 * DAY
+    opened(tmp_path, clock)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_is_a_limit_on_bytes(tmp_path: Path) -> None:
+    store = opened(tmp_path, limit=5)
+    id = put(store)
+    store.check_room(2)
+    with pytest.raises(StorageFull, match="--files-gb"):
+        store.check_room(3)
+    store.delete(id)
+    store.check_room(5)
