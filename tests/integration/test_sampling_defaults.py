@@ -139,7 +139,16 @@ async def test_python_users_have_the_defaults_too(model: Path) -> None:
         assert len(answer.choices[0].token_ids) <= 4
 
 
-def test_a_plain_request_to_the_embedded_model_gets_the_answer_that_the_docs_show(tmp_path: Path) -> None:
+def test_a_plain_request_to_the_embedded_model_gets_the_answer_that_the_docs_show() -> None:
+    settings = Settings()
+    with serve(Service(settings), settings) as address, TypedClient(base_url=address, timeout=120) as http:
+        question, shown = SAMPLES[1]
+        answer = post_chat(http, question, max_tokens=100).json()["choices"][0]["message"]["content"]
+        assert answer.strip() == shown
+
+
+@pytest.mark.slow
+def test_a_vllm_command_line_serves_the_embedded_model_as_the_docs_show_it(tmp_path: Path) -> None:
     """From a real process, with a vLLM command line: paceline-mini says that it is greedy."""
     flags = ["--port", "0", "--max-model-len", "1k", "--enable-auto-tool-choice", "--trust-remote-code"]
     flags += ["--served-model-name", "mini", "claude-sonnet-4-5", "--enable-prefix-caching", "--disable-log-requests"]
