@@ -371,7 +371,7 @@ def test_a_refusal_is_remembered_too_and_leaves_the_turns(
         found = prefixes(built, TALK)
     assert found[0] == "<|im_start|>system\nBe brief.<|im_end|>\n"
     assert len(found) == 4
-    assert len(rendered) == 2 + 2
+    assert len(rendered) == 2  # to find boundaries, the first time
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, IndexError])

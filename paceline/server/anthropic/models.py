@@ -33,11 +33,11 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter(route_class=ForAnthropic)
     started = datetime.fromtimestamp(int(time.time()), UTC).isoformat().replace("+00:00", "Z")
 
-    def model_card() -> dict[str, Any]:
+    def model_card(name: str) -> dict[str, Any]:
         return {
             "type": "model",
-            "id": state.model_name,
-            "display_name": state.model_name,
+            "id": name,
+            "display_name": name,
             "created_at": started,
             "lifecycle": "active",
             "max_input_tokens": state.backend.context_length,
@@ -50,16 +50,20 @@ def routes(state: AppState) -> APIRouter:
     ) -> Response:
         try:
             state.check_ready()
-            cards = [model_card()]
-            for name, given in (("after_id", after_id), ("before_id", before_id)):
-                if given is not None:
-                    if given != state.model_name:
-                        raise InvalidRequest.at(name, f"names the model {given!r}, which is not in the list.")
-                    cards = []  # nothing is in front of it or behind it
+            names = list(state.model_names)
+            for field, given in (("after_id", after_id), ("before_id", before_id)):
+                if given is not None and given not in names:
+                    raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
+            if after_id is not None:
+                names = names[names.index(after_id) + 1 :]
+            if before_id is not None:
+                names = names[: names.index(before_id)] if before_id in names else []
         except PacelineError as error:
             return error_response(error, MESSAGES)
-        ids = [card["id"] for card in cards] or [None]
-        return JSONResponse({"data": cards[:limit], "has_more": False, "first_id": ids[0], "last_id": ids[-1]})
+        shown = names[:limit]
+        first, last = (shown[0], shown[-1]) if shown else (None, None)
+        cards = [model_card(name) for name in shown]
+        return JSONResponse({"data": cards, "has_more": len(names) > limit, "first_id": first, "last_id": last})
 
     @router.get("/v1/models/{name:path}", include_in_schema=False)
     async def retrieve_model(name: str) -> Response:
@@ -68,6 +72,6 @@ def routes(state: AppState) -> APIRouter:
             state.check_model(name)
         except PacelineError as error:
             return error_response(error, MESSAGES)
-        return JSONResponse(model_card())
+        return JSONResponse(model_card(name))
 
     return router

@@ -65,12 +65,12 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/tags", responses=returns(TagList))
     async def tags() -> Response:
         state.check_ready()
-        return JSONResponse({"models": [{**_card(state), "modified_at": started}]})
+        return JSONResponse({"models": [{**_card(state, name), "modified_at": started} for name in state.model_names]})
 
     @router.get("/api/ps", responses=returns(TagList))
     async def ps() -> Response:
         state.check_ready()
-        card = _card(state)
+        card = _card(state, state.model_name)
         more = {"expires_at": NEVER, "size_vram": card["size"], "context_length": state.backend.context_length}
         return JSONResponse({"models": [{**card, **more}]})
 
@@ -109,8 +109,7 @@ async def _named(state: AppState, request: Request) -> dict[str, Any]:
     return fields
 
 
-def _card(state: AppState) -> dict[str, Any]:
-    name = state.model_name
+def _card(state: AppState, name: str) -> dict[str, Any]:
     model = state.backend.stats().model
     # Of its name, not of its weights: to read those would take minutes, and apps only tell models apart by it.
     digest = hashlib.sha256(name.encode()).hexdigest()

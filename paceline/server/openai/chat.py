@@ -106,18 +106,20 @@ class Chat:
         include_usage = bool(options and options.include_usage)
         running_usage = bool(options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
+        told = not tells_of_prompt(self.body)  # or the first chunk tells of the prompt
+        held: list[dict[str, Any]] = []
         async with aclosing(self.run.deltas()) as deltas:
             async for delta in deltas:
                 usage = self.run.counter.usage() if running_usage else None
-                chunks = self._chunks(delta)
-                if self.prompt is None and delta.prompt is not None:
-                    self.prompt = delta.prompt
-                    if tells_of_prompt(self.body):  # that may be long
-                        facts = await asyncio.to_thread(self._prompt_facts, self.prompt)
-                        yield await asyncio.to_thread(
-                            encode.long, chunks[:1] or [_chunk(delta.index, {})], usage, facts
-                        )
-                        chunks = chunks[1:]
+                chunks = held + self._chunks(delta)
+                if not told and delta.prompt is None:
+                    held = chunks
+                    continue
+                if not told:
+                    told, held = True, []
+                    facts = await asyncio.to_thread(self._prompt_facts, delta.prompt)
+                    yield await asyncio.to_thread(encode.long, chunks[:1], usage, facts)  # that may be long
+                    chunks = chunks[1:]
                 event = b"".join(encode([chunk], usage) for chunk in chunks)
                 if event:
                     yield event

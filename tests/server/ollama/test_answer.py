@@ -107,9 +107,10 @@ def test_a_format_is_a_grammar(http: httpx.Client, service: FakeService) -> None
 
 def test_a_stream_that_fails_ends_with_a_line_that_says_why(http: httpx.Client) -> None:
     *parts, end = lines(post(http, "!fail 3"))
-    assert len(parts) == 3 and end == {"error": "the sampler broke"}
-    refused(post(http, "!fail 0"), 500, "the sampler broke")
-    refused(post(http, "!refuse-queue_full 0"), 429, "not now")
+    assert len(parts) == 1 + 3 and end == {"error": "the sampler broke"}  # after a line that it is accepted
+    assert lines(post(http, "!fail 0"))[1:] == [{"error": "the sampler broke"}]
+    refused(post(http, "!fail 0", stream=False), 500, "the sampler broke")
+    refused(post(http, "!refuse-queue_full 0", stream=False), 429, "not now")
 
 
 def test_an_answer_is_cancelled_by_its_request_id(http: httpx.Client, service: FakeService) -> None:
