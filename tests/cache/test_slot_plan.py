@@ -28,6 +28,7 @@ from paceline.cache.slot_plan import (
     Change,
     Group,
     Grouping,
+    Placement,
     SlotPlan,
     capacity,
 )
@@ -303,3 +304,13 @@ def test_slots_that_only_padding_needed_are_given_back() -> None:
     assert plan.groups[0].capacity == 4096
     assert plan.trim([3040]) == [Change(0, None, 3072)]
     assert plan.groups[0].capacity == 3072 and plan.trim([3040]) == []
+
+
+def test_a_row_takes_the_place_of_padding_or_is_inserted_with_padding_behind_it() -> None:
+    values = ["a", "", "c"]
+    Placement(1, 0, added=0).put(values, "b", "")
+    assert values == ["a", "b", "c"]
+    Placement(3, 0, added=2).put(values, "d", "")
+    assert values == ["a", "b", "c", "d", ""]
+    Placement(0, None).put(values, "z", "")
+    assert values == ["z", "a", "b", "c", "d", ""]
