@@ -92,7 +92,7 @@ def test_a_greedy_sequence_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str
     assert hot.tokens != heard.tokens
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", RULES)
 def test_a_seeded_sequence_gives_the_same_tokens_alone_and_in_batch_whenever_it_joins(
@@ -181,6 +181,7 @@ def test_no_sequence_ends_before_its_own_min_tokens(tiny: Tiny, family: str) -> 
         assert heard[least].tokens[:2] == natural[:2]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_log_probabilities_are_the_same_alone_and_in_batch(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -48,6 +48,7 @@ def chat(mini: httpx.Client, messages: list[Any], **fields: Any) -> Any:
     return response
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_chat_calls_first_and_then_answers_in_the_format(mini: httpx.Client, speculation: Any) -> None:
     said = ChatCompletion.model_validate(chat(mini, [QUESTION], speculation=speculation).json()).choices[0]
@@ -64,6 +65,7 @@ def test_chat_calls_first_and_then_answers_in_the_format(mini: httpx.Client, spe
     assert text == said.message.content
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
 @pytest.mark.parametrize("format", [None, {"type": "json_object"}])
 def test_a_forced_call_wins_over_the_format(mini: httpx.Client, choice: Any, format: Any) -> None:

@@ -198,7 +198,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_draft_tokens_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
     seqs = drawn(SETTINGS[name], 0, two)
