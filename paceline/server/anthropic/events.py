@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,7 +18,8 @@ from paceline.conversation.parsing.events import (
     Reasoning,
 )
 from paceline.server.anthropic.errors import message_error
-from paceline.server.http.response import encode_json, named_events
+from paceline.server.common.tools import call_arguments
+from paceline.server.http.response import named_events
 
 StreamEvent = dict[str, Any]
 SIGNATURE = "paceline"  # clients want one, and give it back; nothing depends on it
@@ -86,7 +86,7 @@ class Blocks:
             case "thinking":
                 return {"type": "thinking", "thinking": self._shown(block.text), "signature": self._signature(block)}
             case "tool_use":
-                input = _object(block.text) if block.ended else None
+                input = call_arguments(block.text) if block.ended else None
                 if input is None:
                     return {"type": "text", "text": block.text if block.ended else block.raw}
                 return {"type": "tool_use", "id": block.id, "name": block.name, "input": input}
@@ -164,16 +164,6 @@ class Blocks:
 
 def tool_use_id(id: str) -> str:
     return f"toolu_{id.removeprefix('call_')}"
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """A call's arguments; None where JSON can say them and we cannot: infinity, half a character, too deep."""
-    try:
-        value = json.loads(text)
-        encode_json(value).encode()
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 # -- the stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from paceline.conversation.grammar import GrammarSpec, Tool, calls_or_text_spec,
 from paceline.conversation.grammar.call_forms import BARE_FORM, JSON_FORMS
 from paceline.conversation.parsing.formats import NONE, OutputFormat
 from paceline.errors import InvalidRequest
+from paceline.server.http.response import encode_json
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 MOST_TOOLS = 512
@@ -33,6 +35,16 @@ class Toolbox:
     @property
     def forced(self) -> bool:
         return self.named or self.choice == "required"
+
+
+def call_arguments(text: str) -> dict[str, Any] | None:
+    """A call's arguments; None where JSON can say them and we cannot: infinity, half a character, too deep."""
+    try:
+        value = json.loads(text)
+        encode_json(value).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def function_tools(tools: Any, place: str = "tools") -> tuple[Mapping[str, Any], ...]:

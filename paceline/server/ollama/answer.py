@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -26,7 +25,7 @@ from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.deltas import UsageCounter, follow
-from paceline.server.common.tools import Toolbox, function_tools
+from paceline.server.common.tools import Toolbox, call_arguments, function_tools
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema
 from paceline.server.http.response import KeepAlive, encode_json, start_stream, unless_disconnected
@@ -264,23 +263,13 @@ class Calls:
                     self._open[index][1].append(text)
                 case CallEnd(index):
                     start, pieces = self._open.pop(index)
-                    arguments = _object("".join(pieces))
+                    arguments = call_arguments("".join(pieces))
                     if arguments is None:
                         said += "".join(pieces)
                     else:
                         function = {"index": index, "name": start.name, "arguments": arguments}
                         calls.append({"id": start.id, "function": function})
         return said, thoughts, calls
-
-
-def _object(text: str) -> Fields | None:
-    """A call's arguments; None where JSON can say them and we cannot: infinity, half a character, too deep."""
-    try:
-        value = json.loads(text)
-        encode_json(value).encode()
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _head(model: str) -> Fields:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -23,6 +23,7 @@ from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import ENDPOINTS, Job
 from paceline.server.openai.batches.runner import Batches
 from paceline.server.openai.batches.store import FileStore
+from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
 PIECE = 1 << 20
@@ -224,16 +225,3 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
     file.seek(0)
     while piece := file.read(PIECE):
         yield piece
-
-
-def page(items: Sequence[dict[str, Any]], limit: int, after: str | None) -> dict[str, Any]:
-    start = 0
-    if after is not None:
-        places = [place for place, item in enumerate(items) if item["id"] == after]
-        if not places:
-            raise InvalidRequest.at("after", f"names {after!r}, which is not in this list.")
-        start = places[0] + 1
-    data = list(items[start : start + limit])
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    more = start + limit < len(items)
-    return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more}

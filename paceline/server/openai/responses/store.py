@@ -122,7 +122,7 @@ def page(items: Sequence[Item], limit: int, after: str | None) -> dict[str, Any]
     if after is not None:
         places = [place for place, item in enumerate(items) if item["id"] == after]
         if not places:
-            raise InvalidRequest.at("after", f"names the item {after!r}, which is not in this list.")
+            raise InvalidRequest.at("after", f"names {after!r}, which is not in this list.")
         start = places[0] + 1
     data = list(items[start : start + limit])
     ids = [item["id"] for item in data] or [""]
