@@ -100,7 +100,22 @@ def _let_threads_end() -> None:
 
 def _kernel_folder() -> Path:
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "paceline" / "kernels" / importlib.metadata.version("mlx")
+    return Path(caches) / "paceline" / "kernels" / f"{importlib.metadata.version('mlx')}-{_compute_capability()}"
+
+
+def _compute_capability() -> str:
+    """Of the first GPU: object code for one kind does not run on another, and a home folder may be shared."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        results = [cuda.cuInit(0), cuda.cuDeviceGet(ctypes.byref(device), 0)]
+        results += [
+            cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+            for value, attribute in ((major, 75), (minor, 76))
+        ]
+        return "unknown" if any(results) else f"sm_{major.value}{minor.value}"
+    except OSError:
+        return "unknown"
 
 
 def _prepare(blas: str | None) -> BlasReport:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mlx.core as mx
+
+from paceline.models.cuda_kernel import CudaKernel
 
 HEAD_DIMS = (64, 96, 128, 256)
 MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
@@ -150,8 +152,8 @@ def _on_device(numbers: tuple[float, ...], dtype: mx.Dtype) -> mx.array:
 
 
 @cache
-def _kernel(tiles: Tiles, dim: int) -> Any:
-    return mx.fast.cuda_kernel(
+def _kernel(tiles: Tiles, dim: int) -> CudaKernel:
+    return CudaKernel(
         name="paceline_attention",
         input_names=["queries", "keys", "values", "ends", "sinks", "scales", "sizes"],
         output_names=["out", "partial", "weights"],
@@ -163,8 +165,8 @@ def _kernel(tiles: Tiles, dim: int) -> Any:
 
 
 @cache
-def _combine() -> Any:
-    return mx.fast.cuda_kernel(
+def _combine() -> CudaKernel:
+    return CudaKernel(
         name="paceline_attention_combine",
         input_names=["partial", "weights", "ends", "sinks", "sizes"],
         output_names=["out"],

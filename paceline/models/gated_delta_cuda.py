@@ -17,6 +17,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from paceline.models.cuda_kernel import CudaKernel
+
 THREADS = 256
 SPLIT = 4  # blocks per head, so that one row fills the GPU
 WIDEST = 9  # tokens of one step: MOST_DRAFTED and one more
@@ -30,9 +32,9 @@ def fits(module: Any) -> bool:
 
 
 @cache
-def _kernel() -> Any:
+def _kernel() -> CudaKernel:
     inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept sizes"
-    return mx.fast.cuda_kernel(
+    return CudaKernel(
         name="paceline_gated_delta_step",
         input_names=inputs.split(),
         output_names=["out", "window_out", "state_out"],

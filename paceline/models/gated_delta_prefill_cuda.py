@@ -21,6 +21,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from paceline.models.cuda_kernel import CudaKernel
+
 CHUNK = 32
 THREADS = 256  # of the first kernel
 PARTS = 4  # blocks per head of the second, so that one row fills the GPU
@@ -54,8 +56,8 @@ def _terms(dtype: mx.Dtype) -> int:
 
 
 @cache
-def _within(shared: int) -> Any:
-    return mx.fast.cuda_kernel(
+def _within(shared: int) -> CudaKernel:
+    return CudaKernel(
         name="paceline_gated_delta_prefill_within",
         input_names=["mixed", "window", "weight", "a", "b", "a_log", "dt_bias", "valid", "sizes"],
         output_names=["keys", "values", "solved", "gates", "window_out"],
@@ -66,8 +68,8 @@ def _within(shared: int) -> Any:
 
 
 @cache
-def _across(shared: int) -> Any:
-    return mx.fast.cuda_kernel(
+def _across(shared: int) -> CudaKernel:
+    return CudaKernel(
         name="paceline_gated_delta_prefill_across",
         input_names=["keys", "values", "solved", "gates", "state_in", "valid", "sizes"],
         output_names=["out", "state_out"],

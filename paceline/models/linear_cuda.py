@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+
+from paceline.models.cuda_kernel import CudaKernel
 
 THREADS = 256
 MOST_ROWS = 40
@@ -41,8 +42,8 @@ def fits(module: nn.Module) -> bool:
 
 
 @cache
-def _kernel() -> Any:
-    return mx.fast.cuda_kernel(
+def _kernel() -> CudaKernel:
+    return CudaKernel(
         name="paceline_few_rows", input_names=["x", "weight", "sizes"], output_names=["out"], source=SOURCE
     )
 
