@@ -30,7 +30,7 @@ from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
-from paceline.models.linear_cuda import MOST_ROWS, RowLinear
+from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
 from paceline.types import Prompt, RequestId, Sampling
@@ -159,12 +159,17 @@ class _WarmUp:
         runner.reset()
 
     def products(self) -> None:
-        """The kernel of few rows has a form for every eight of them."""
-        layers = (part for _, part in self.runner.language.module.named_modules())
-        layer = next((part for part in layers if isinstance(part, RowLinear) and part.fused), None)
-        if layer is not None:
-            for rows in range(8, MOST_ROWS + 1, 8):
-                mx.eval(layer(mx.zeros((rows, layer.weight.shape[1]), layer.weight.dtype)))
+        """The kernel of few rows has a form for every eight of them, and for every number of sibling layers."""
+        forms: dict[int, list[mx.array]] = {}
+        for _, part in self.runner.language.module.named_modules():
+            if isinstance(part, RowLinear) and part.fused:
+                forms.setdefault(1, [part.weight])
+                if part.siblings is not None:
+                    weights = [layer.weight for layer in part.siblings.layers]
+                    forms.setdefault(len(weights), weights)
+        for count, weights in forms.items():
+            for rows in range(8, MOST_ROWS + 1, 8) if count == 1 else [MOST_SHARED]:
+                mx.eval(products(mx.zeros((rows, weights[0].shape[1]), weights[0].dtype), weights))
 
     def together(self, seqs: list[Sequence]) -> None:
         """Prefill them in one pass."""

@@ -135,6 +135,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             dynamic = True
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
             part.rope = MRoPE(rope, sections)
+    for _, part in module.named_modules():
+        linear_cuda.join_siblings(part)
     return dynamic
 
 

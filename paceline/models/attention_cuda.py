@@ -11,13 +11,13 @@ adds up.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import mlx.core as mx
 
-from paceline.models.cuda_kernel import CudaKernel
+from paceline.models.cuda_kernel import CudaKernel, on_device
 
 HEAD_DIMS = (64, 96, 128, 256)
 MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
@@ -78,10 +78,10 @@ def attention(
     blocks = rows * kv_heads * -(-count // tiles.queries)
     shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
     splits, least = divide(blocks, count, capacity, 4 * dim * entries)
-    scales = _on_device((scale,), mx.float32)
+    scales = on_device((scale,), mx.float32)
     numbers = (rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, int(sinks is not None))
     shared: list[mx.array] = [ends, scales if sinks is None else sinks.astype(mx.float32)]
-    sizes = _on_device(numbers, mx.int32)
+    sizes = on_device(numbers, mx.int32)
     threads = 32 * tiles.warps_m * tiles.warps_n
     out, partial, weights = _kernel(tiles, dim)(
         inputs=[queries, keys, values, *shared, scales, sizes],
@@ -122,7 +122,7 @@ def choose(dim: int, count: int) -> Tiles:
         return Tiles(4, 1, 1, 32 if wide else 64, 2)
     if wide:
         return Tiles(4, 1, 1, 64, 1)
-    return Tiles(4, 1, 2, 32 if dim == 128 else 64, 2)  # 64 keys of 128 numbers spill registers
+    return Tiles(4, 1, 2, 64, 1 if dim == 128 else 2)
 
 
 def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[int, int]:
@@ -137,18 +137,6 @@ def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[i
         splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
         least = 128 * min(max(blocks // 64, 1), 8)
     return max(min(splits, MOST_SPLITS, -(-capacity // least), MOST_BYTES // result_bytes), 1), least
-
-
-@lru_cache(maxsize=1024)
-def _on_device(numbers: tuple[float, ...], dtype: mx.Dtype) -> mx.array:
-    """A small array in the GPU's own memory, shared by all layers of a step.
-
-    MLX puts an array from Python into managed memory, and a kernel's first read of that is a page fault.
-    """
-    given = mx.array(numbers, dtype=dtype)  # held until the copy is there, or the copy would take its place
-    copied = given + 0
-    mx.eval(copied)
-    return copied
 
 
 @cache

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,18 @@ class CudaKernel:
             f"__global__ void {self.function(template)}(\n{given}) {{\n"
             f"{''.join(constants)}\n{self.source}\n}}\n\n}} // namespace mlx::core::cu\n"
         )
+
+
+@lru_cache(maxsize=1024)
+def on_device(numbers: tuple[float, ...], dtype: mx.Dtype) -> mx.array:
+    """A small array in the GPU's own memory, shared by all layers of a step.
+
+    MLX puts an array from Python into managed memory, and a kernel's first read of that is a page fault.
+    """
+    given = mx.array(numbers, dtype=dtype)  # held until the copy is there, or the copy would take its place
+    copied = given + 0
+    mx.eval(copied)
+    return copied
 
 
 def keep(

@@ -1,10 +1,9 @@
-// x @ weight.T for a few rows x and a large bf16 weight (linear_cuda.py).
+// x @ weight.T for a few rows x and large bf16 weights, side by side (linear_cuda.py, which puts the choice of a block's
+// `weight`, `out`, `first` and `outputs` before this).
 // A block computes 16 outputs of all rows. Its 8 warps divide the inputs among them and add up at the end. Any 16 inputs
 // may go into a tensor-core step, as long as both operands use the same: a lane reads 8 consecutive ones.
 constexpr int Warps = 8;
-const int rows = sizes[0], inputs = sizes[1], outputs = sizes[2];
 const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
-const int first = blockIdx.y * 16;
 __shared__ float part[Warps][16][8 * Tiles];
 float sum[Tiles][4];
 for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[t][i] = 0.0f;

@@ -1,23 +1,31 @@
-"""A CUDA kernel for products of a few rows with a large bf16 matrix: the shape of decoding with a batch or a draft.
+"""A CUDA kernel for products of a few rows with large bf16 matrices: the shape of decoding with a batch or a draft.
 
 MLX uses a matrix-vector kernel for one row and cuBLAS for more. For 2 to 40 rows cuBLAS takes 1.5 to 3 times as long
 as reading the matrix. Here a warp reads 16 lines of the matrix once and multiplies them with all rows on the tensor
-cores. The plain form is the reference: the start-up check compares the two on the machine.
+cores. Up to four rows, layers that have the same input are computed by one launch: there the host's launches dominate
+a step. The plain form is the reference: the start-up check compares the two on the machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from paceline.models.cuda_kernel import CudaKernel
+from paceline.models.cuda_kernel import CudaKernel, on_device
 
 THREADS = 256
 MOST_ROWS = 40
+MOST_SHARED = 4  # rows of a launch that siblings share: by measurement, 8 gain nothing and 32 lose
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
+SAME_INPUT = (
+    ("q_proj", "k_proj", "v_proj"),
+    ("gate_proj", "up_proj"),
+    ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
+)
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
 
 
@@ -25,12 +33,43 @@ class RowLinear(nn.Linear):  # type: ignore[misc]
     """Adopted by the language model's linear layers at load (same parameters)."""
 
     fused = False  # whether few rows use the kernel: set by the adapter, checked at start-up
+    siblings: Siblings | None = None  # a layer without them is computed alone
 
     def __call__(self, x: mx.array) -> mx.array:
         rows = x.size // x.shape[-1]
-        if self.fused and 2 <= rows <= MOST_ROWS and x.dtype == mx.bfloat16:
-            return product(x, self.weight)
-        return super().__call__(x)
+        if not self.fused or rows > MOST_ROWS or x.dtype != mx.bfloat16:
+            return super().__call__(x)
+        if self.siblings is not None and rows <= MOST_SHARED:
+            return self.siblings.product(self, x)
+        return super().__call__(x) if rows == 1 else products(x, [self.weight])[0]
+
+
+class Siblings:
+    """Layers that one module gives the same input, one after another: one launch computes the products of all."""
+
+    def __init__(self, layers: Sequence[RowLinear]) -> None:
+        self.layers = layers
+        self._input: mx.array | None = None
+        self._made: dict[int, mx.array] = {}  # by the layer's id, until it asks for its own
+
+    def product(self, layer: RowLinear, x: mx.array) -> mx.array:
+        if self._input is not x or id(layer) not in self._made:
+            found = products(x, [one.weight for one in self.layers])
+            self._input, self._made = x, {id(one): out for one, out in zip(self.layers, found, strict=True)}
+        out = self._made.pop(id(layer))
+        if not self._made:
+            self._input = None
+        return out
+
+
+def join_siblings(module: nn.Module) -> None:
+    """Let the adopted layers of a module that have the same input know each other."""
+    for names in SAME_INPUT:
+        layers = [part for name in names if isinstance(part := module.get(name), RowLinear)]
+        if len(layers) == len(names) and len({layer.weight.shape[1] for layer in layers}) == 1:
+            siblings = Siblings(layers)
+            for layer in layers:
+                layer.siblings = siblings
 
 
 def fits(module: nn.Module) -> bool:
@@ -42,20 +81,32 @@ def fits(module: nn.Module) -> bool:
 
 
 @cache
-def _kernel() -> CudaKernel:
+def _kernel(count: int) -> CudaKernel:
+    """For so many weights."""
+    every = range(count)
+    choice = ["const int rows = sizes[0], inputs = sizes[1];"]
+    choice.append("int first = blockIdx.y * 16, outputs = sizes[2];\nconst T* weight = weight0;\nT* out = out0;")
+    choice += [
+        f"if (first >= outputs) {{ first -= outputs; outputs = sizes[{2 + i}]; weight = weight{i}; out = out{i}; }}"
+        for i in every[1:]
+    ]
     return CudaKernel(
-        name="paceline_few_rows", input_names=["x", "weight", "sizes"], output_names=["out"], source=SOURCE
+        name=f"paceline_few_rows_{count}",
+        input_names=["x", *(f"weight{i}" for i in every), "sizes"],
+        output_names=[f"out{i}" for i in every],
+        source="\n".join([*choice, SOURCE]),
     )
 
 
-def product(x: mx.array, weight: mx.array) -> mx.array:
-    """x @ weight.T for two to forty rows, summed in float32."""
-    rows, (outputs, inputs) = x.size // x.shape[-1], weight.shape
-    return _kernel()(
-        inputs=[x, weight, mx.array([rows, inputs, outputs], dtype=mx.int32)],
+def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
+    """x @ weight.T for one to forty rows and each of the weights, summed in float32."""
+    rows, inputs = x.size // x.shape[-1], x.shape[-1]
+    outputs = [weight.shape[0] for weight in weights]
+    return _kernel(len(weights))(
+        inputs=[x, *weights, on_device((rows, inputs, *outputs), mx.int32)],
         template=[("T", x.dtype), ("Tiles", (rows + 7) // 8)],
-        grid=(THREADS, outputs // 16, 1),
+        grid=(THREADS, sum(outputs) // 16, 1),
         threadgroup=(THREADS, 1, 1),
-        output_shapes=[(*x.shape[:-1], outputs)],
-        output_dtypes=[x.dtype],
-    )[0]
+        output_shapes=[(*x.shape[:-1], count) for count in outputs],
+        output_dtypes=[x.dtype] * len(weights),
+    )

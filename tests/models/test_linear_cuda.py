@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -11,7 +12,7 @@ import pytest
 
 from paceline.models import linear_cuda
 from paceline.models.adapter import switch_kernels, wrap_layers
-from paceline.models.linear_cuda import MOST_OUTPUTS, MOST_ROWS, RowLinear, fits
+from paceline.models.linear_cuda import MOST_OUTPUTS, MOST_ROWS, MOST_SHARED, RowLinear, fits, products
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
@@ -75,11 +76,11 @@ def test_adopted_layers_keep_their_parameters_and_are_switched_together() -> Non
 def test_only_few_rows_of_bfloat16_go_through_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
 
-    def product(x: mx.array, weight: mx.array) -> mx.array:
+    def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
         counts.append(x.size // x.shape[-1])
-        return x @ weight.T
+        return [x @ weight.T for weight in weights]
 
-    monkeypatch.setattr(linear_cuda, "product", product)
+    monkeypatch.setattr(linear_cuda, "products", products)
     plain, ours = linear(64, 32), adopted(linear(64, 32), fused=True)
     for shape in [(1, 64), (1, 1, 64), (2, 1, 64), (5, 8, 64), (MOST_ROWS, 64), (MOST_ROWS + 1, 64), (7, 9, 64)]:
         assert mx.array_equal(ours(normal(*shape)), plain(normal(*shape)))
@@ -89,6 +90,77 @@ def test_only_few_rows_of_bfloat16_go_through_the_kernel(monkeypatch: pytest.Mon
     ours.fused = False
     assert mx.array_equal(ours(normal(4, 64)), plain(normal(4, 64)))
     assert len(counts) == 3
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    def __init__(self, *, same: bool = True) -> None:
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj = linear(64, 48), linear(64, 16), linear(64, 32)
+        self.gate_proj, self.up_proj = linear(64, 32), linear(64 if same else 96, 32)
+        self.o_proj = linear(64, 32)
+
+
+def joined(monkeypatch: pytest.MonkeyPatch, **sizes: bool) -> tuple[Any, list[int]]:
+    """A block whose kernels are on, and how many products each launch was asked for."""
+    launches: list[int] = []
+
+    def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
+        launches.append(len(weights))
+        return [x @ weight.T for weight in weights]
+
+    monkeypatch.setattr(linear_cuda, "products", products)
+    block = Block(**sizes)
+    wrap_layers(block, {"model_type": "llama"})
+    switch_kernels(block, True)
+    return block, launches
+
+
+@pytest.mark.usefixtures("claims_cuda")
+@pytest.mark.parametrize("rows", [1, MOST_SHARED])
+def test_layers_with_the_same_input_share_a_launch(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    block, launches = joined(monkeypatch)
+    plain = Block()
+    for turn in range(3):
+        x = normal(rows, 64) + turn
+        for name in ("q_proj", "k_proj", "v_proj", "up_proj", "gate_proj"):
+            assert mx.array_equal(block[name](x), plain[name](x)), name
+    assert launches == [3, 2] * 3
+    assert block.q_proj.siblings._input is None and not block.q_proj.siblings._made, "nothing is held afterwards"
+
+
+@pytest.mark.usefixtures("claims_cuda")
+def test_a_layer_that_is_called_with_another_input_or_again_gets_its_own_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block, launches = joined(monkeypatch)
+    plain = Block()
+    first, second = normal(4, 64), normal(3, 64)
+    for name, x in [("q_proj", first), ("q_proj", first), ("k_proj", second), ("v_proj", first), ("v_proj", second)]:
+        assert mx.array_equal(block[name](x), plain[name](x))
+    assert launches == [3] * 5
+
+
+@pytest.mark.usefixtures("claims_cuda")
+def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.MonkeyPatch) -> None:
+    block, launches = joined(monkeypatch, same=False)
+    assert block.o_proj.siblings is None and block.gate_proj.siblings is None
+    block.o_proj(normal(4, 64))
+    block.o_proj(normal(1, 64))
+    assert launches == [1], "MLX has a kernel of its own for one row"
+    block.q_proj(normal(MOST_ROWS + 1, 64))
+    assert launches == [1]
+    block.q_proj(normal(MOST_SHARED + 1, 64))
+    assert launches == [1, 1], "with more rows a launch of its own is as good"
+
+
+@on_cuda
+def test_products_side_by_side_are_those_of_each_alone() -> None:
+    weights = [linear(512, outputs).weight for outputs in (1040, 16, 256, 32)]
+    for rows in range(1, MOST_ROWS + 1):
+        x = normal(rows, 512)
+        for count in range(1, 5):
+            for found, weight in zip(products(x, weights[:count]), weights, strict=False):
+                assert mx.array_equal(found, products(x, [weight])[0])
 
 
 @on_cuda
