@@ -72,7 +72,7 @@ def attacks() -> dict[str, Attack]:
 ATTACKS = attacks()
 
 
-@pytest.mark.thin(2, first=1)
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("attack", cases(ATTACKS))
 def test_a_prompt_far_too_long_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)
