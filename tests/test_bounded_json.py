@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import bounded_json
+from tests.lengths import examples
 
 TEXT = st.text(st.sampled_from('ab"\\/\n\t[]{},:é\u2028😀'), max_size=60)
 VALUES = st.recursive(
@@ -36,7 +37,7 @@ def outcome(parse: Any, body: bytes) -> Any:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(value=VALUES, escaped=st.booleans(), indent=st.sampled_from((None, 1)))
 def test_a_long_body_means_what_pythons_parser_says(value: Any, escaped: bool, indent: int | None) -> None:
     body = json.dumps(value, ensure_ascii=escaped, indent=indent).encode()
@@ -47,7 +48,7 @@ def test_a_long_body_means_what_pythons_parser_says(value: Any, escaped: bool, i
 
 
 @pytest.mark.usefixtures("small_pieces")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(value=VALUES, place=st.floats(0, 1), put=st.sampled_from((b"", b",", b'"', b"\\", b"x", b"\x01", b"\xff", b"]")))
 def test_a_damaged_body_is_refused_where_pythons_parser_refuses_it(value: Any, place: float, put: bytes) -> None:
     body = json.dumps(value).encode()

@@ -90,6 +90,7 @@ def endless(**fields: Any) -> GenerateRequest:
 # -- the four calls
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", SAMPLINGS)
 async def test_the_four_calls_give_the_same_tokens_for_the_same_request(service: Service, name: str) -> None:
     messages = [{"role": "user", "content": "Who opens the line, and who closes it? " * 8}]  # worth caching
@@ -363,6 +364,7 @@ def test_two_event_loops_may_use_one_service_at_the_same_time(service: Service) 
     assert results[0].choices == results[1].choices == results[2].choices
 
 
+@pytest.mark.slow
 async def test_calls_that_are_cancelled_while_chats_run_harm_no_chat(service: Service) -> None:
     streams = [service.stream_generate(endless(request_id=RequestId(f"chat {place}"))) for place in range(3)]
     reading = [asyncio.create_task(read(stream)) for stream in streams]
@@ -392,6 +394,7 @@ def test_a_loop_that_ends_in_the_middle_of_a_stream_takes_its_sequence_with_it(s
 # -- life
 
 
+@pytest.mark.slow
 @pytest.mark.own_process
 def test_start_stop_start_and_the_memory_is_back(hybrid: Path) -> None:
     """Language model, vision tower, draft head, caches: nothing of them stays."""

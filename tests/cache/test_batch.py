@@ -103,7 +103,7 @@ def test_a_step_that_fails_before_its_commit_changes_nothing(
         world.step(1)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("layout", EVERY_LAYOUT)
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=6, deadline=None)
@@ -131,6 +131,7 @@ TOGETHER = st.lists(st.one_of(JOIN, STEP, TENTATIVE, KEEP), max_size=12)
 BESIDE = [(model, layout) for model in FOLDABLE for layout in EVERY_LAYOUT if model != "states" or "+" not in layout]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("model", "layout"), BESIDE)
 @settings(max_examples=examples(10), deadline=None)
 @given(script=TOGETHER, data=st.data())

@@ -39,7 +39,7 @@ def again(world: World, row: int, cuts: Sequence[int], room: int) -> World:
     return made
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", EVERY_LAYOUT)
 @settings(max_examples=4)

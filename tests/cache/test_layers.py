@@ -17,7 +17,7 @@ from tests.cache.test_batch import SCRIPTS, play
 from tests.cache.world import EVERY_LAYOUT, HEADS, MODELS, SIZE, World, grouping, vectors
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize("layout", EVERY_LAYOUT)
 @pytest.mark.parametrize("model", ["full", "windows", "list"])
 @settings(max_examples=6, deadline=None)

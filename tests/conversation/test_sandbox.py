@@ -61,7 +61,7 @@ def test_a_template_may_raise(sandbox: Sandbox) -> None:
 # -- limits
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "source",
     [

@@ -29,6 +29,7 @@ def refusal(data: bytes, limits: VideoLimits = LIMITS) -> str:
     return str(caught.value)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["mkv", "mp4", "avi"])
 def test_frames_are_spread_over_the_video_and_know_their_times(kind: str) -> None:
     clip = decode(videos.video(30, 10.0, kind), LIMITS, "here")

@@ -34,6 +34,7 @@ def test_a_gpu_gets_buckets_and_a_cpu_exact_shapes(tiny: Tiny, on: Callable[[str
     assert found == replace(AUTO[kind][0], buckets=EXACT if kind == "cpu" else GPU)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("kind", DEVICES)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_settings_decide_if_they_say_something(tiny: Tiny, on: Callable[[str], None], kind: str, name: str) -> None:
@@ -43,6 +44,7 @@ def test_the_settings_decide_if_they_say_something(tiny: Tiny, on: Callable[[str
     assert layout.choose(model, name, "on") == replace(LAYOUTS[name], buckets=GPU)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid"])
 def test_every_family_of_ours_passes_the_check_with_buckets(tiny: Tiny, family: str) -> None:
     assert layout.choose(loaded(tiny(family)), "similar", "on").buckets == GPU

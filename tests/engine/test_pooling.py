@@ -161,7 +161,7 @@ def test_a_vector_does_not_hang_on_the_tokens_of_its_step(llama: Path, monkeypat
     assert talking.finish_reason is not None and is_at_rest(stepper)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(11)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("words", ["the device is gone", "[malloc] Unable to allocate 12 bytes."])
 @pytest.mark.parametrize("lost", range(1, 7))

@@ -18,6 +18,7 @@ from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Image, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
+from tests.lengths import examples
 
 NUMBERS = itertools.count()
 PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
@@ -309,7 +310,7 @@ def test_a_budget_below_the_smallest_bucket_is_one_bucket_for_the_first() -> Non
     assert chunks(planned(queue)) == [(long, 32)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     lengths=st.lists(st.integers(2, 5000), min_size=1, max_size=8),
     budget=st.integers(1, 4096),

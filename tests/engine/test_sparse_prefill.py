@@ -44,6 +44,7 @@ def test_sparse_sequences_do_not_draft_and_others_beside_them_do(hybrid: Path) -
     assert text.tokens == greedy_text(hybrid, prompt(40, 2), 30)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("steps", [0, 1, 3, 6, 7, 9, 12])
 def test_a_sequence_that_is_cancelled_on_the_way_leaves_nothing(hybrid: Path, steps: int) -> None:
     stepper = SparseStepper(hybrid, draft=hybrid, cache=PLENTY, draft_cache=PLENTY, chunk=40)
@@ -109,7 +110,7 @@ def test_whoever_waits_for_a_sequence_that_turns_sparse_goes_on_by_itself(hybrid
     assert third.tokens == greedy_text(hybrid, prompt(), TOKENS)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4, first=2)
 @pytest.mark.parametrize("when", ["begin", "read", "scores", "nan"])
 def test_where_scoring_fails_the_sequence_reads_all_and_nobody_notices(
     hybrid: Path, when: str, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ async def test_every_choice_has_the_reason(served: tuple[Service, SpeculationPol
     assert (await service.chat(request)).prompt.route == expected
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize("asked", [None, *SETTINGS], ids=str)
 async def test_for_images_chat_and_stream_chat_have_the_same_reason(
     served: tuple[Service, SpeculationPolicy], asked: Speculation | None
@@ -201,6 +202,7 @@ async def test_the_text_is_the_same_however_it_was_asked_for(served: tuple[Servi
     assert len(texts) == 1
 
 
+@pytest.mark.thin(2)
 async def test_what_was_drafted_shows_in_the_usage(served: tuple[Service, SpeculationPolicy]) -> None:
     service, router = served
     if router.no_head is None:

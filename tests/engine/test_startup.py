@@ -51,6 +51,7 @@ async def test_a_quantized_model_becomes_dense_on_a_cpu_and_status_log_and_budge
     assert counted == weights > 4 * fewer and counted_fewer == fewer
 
 
+@pytest.mark.slow
 async def test_without_memory_for_dense_weights_a_quantized_model_is_served_as_it_is(
     four_bit: Tiny, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
         assert heard.tokens == greedy_text(folder, prompt(40), TOKENS)
 
 
+@pytest.mark.slow
 def test_every_bucket_is_met_before_the_first_request(tiny: Tiny, caplog: pytest.LogCaptureFixture) -> None:
     folder = tiny("hybrid", **LISTENING)
     stepper = Stepper(folder, "padded+buckets", chunk=128, traces=True)

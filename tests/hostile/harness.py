@@ -344,13 +344,15 @@ def check_refusal(path: str, answer: Answer, fields: Sequence[str]) -> None:
         assert any(each in named for each in fields), (fields, str(answer))
 
 
-def cases(attacks: Mapping[str, Attack]) -> list[Any]:
+def cases(attacks: Mapping[str, Attack], quick: str | None = None) -> list[Any]:
     """For pytest.mark.parametrize: the sharp ones always run, the others are slow; of these one in three, but all in
-    `make soak` and `make fuzz`."""
-    slow = [name for name, attack in attacks.items() if not attack.sharp]
-    tried = set(slow if LONG else slow[::3])
+    `make soak` and `make fuzz`. Where the sharp ones take long, `quick` is the one that `make test` runs instead."""
+    sharp = [name for name, attack in attacks.items() if attack.sharp]
+    others = [name for name, attack in attacks.items() if not attack.sharp]
+    always = [quick] if quick else sharp
+    tried = {*always, *sharp, *(others if LONG else others[::3])}
     return [
-        pytest.param(attack, id=name, marks=() if attack.sharp else pytest.mark.slow)
+        pytest.param(attack, id=name, marks=() if name in always else pytest.mark.slow)
         for name, attack in attacks.items()
-        if attack.sharp or name in tried
+        if name in tried
     ]

@@ -111,7 +111,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-@pytest.mark.parametrize("attack", cases(ATTACKS))
+@pytest.mark.parametrize("attack", cases(ATTACKS, quick="grey"))
 def test_an_image_that_grows_keeps_to_the_memory_limit_and_holds_up_nobody(server: Server, attack: Attack) -> None:
     attack.run(server)
 

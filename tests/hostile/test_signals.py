@@ -43,7 +43,7 @@ def test_a_server_that_is_still_loading_ends_without_a_traceback(stage: str, sig
     assert code == 0, words[-2000:]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @SIGNALS
 def test_a_server_does_not_wait_for_weights_that_never_come(sig: signal.Signals) -> None:
     with launched(program=ENDLESS) as loading:

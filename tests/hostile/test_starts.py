@@ -73,7 +73,7 @@ MOMENTS: dict[str, Callable[[Path, set[threading.Thread]], bool]] = {
 }
 
 
-@pytest.mark.thin(len(MOMENTS), first=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_start_that_is_cancelled_leaves_no_thread_no_lock_and_no_limit(
     hybrid: Path, tmp_path: Path, moment: str

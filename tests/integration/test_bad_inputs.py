@@ -211,6 +211,7 @@ def test_a_schema_that_grows_by_references(server: Attacked) -> None:
     assert post_chat(server.http, max_tokens=5, guided_json=schema).status_code in (200, 400)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "pattern", ["(a+)+b", "(a|a)*b", "(.*a){25}", "((a{1,100}){1,100}){1,100}", "(x+x+)+y", "a" * 100_000, "(" * 5000]
 )
@@ -229,6 +230,7 @@ def test_a_grammar_that_is_none_or_has_no_end(server: Attacked, grammar: str) ->
 # -- templates
 
 
+@pytest.mark.slow
 def test_a_template_of_a_billion_laughs(hybrid: Path, tmp_path: Path) -> None:
     file = tmp_path / "laughs.jinja"
     doubled = "{% for _ in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}"
@@ -302,7 +304,7 @@ def test_a_body_that_is_half_sent(server: Attacked) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
 def test_a_client_that_leaves_in_the_middle_of_prefill(server: Attacked, path: str, stream: bool) -> None:
@@ -345,7 +347,7 @@ INJECTED = [
 ]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", INJECTED)
 def test_a_tool_whose_name_is_code(server: Attacked, name: Any) -> None:
     field = "tools[0].function.name"

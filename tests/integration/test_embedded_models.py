@@ -167,7 +167,7 @@ def ask(stepper: Stepper, name: str, messages: Sequence[Message]) -> tuple[Heard
     return heard, prompt
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", ["off", 3])
 def test_a_conversation_goes_on_where_it_was(depth: Speculation) -> None:
     stepper = Stepper(MINI, "similar", 32, speculation=depth, cache=PLENTY)

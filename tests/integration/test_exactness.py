@@ -25,7 +25,7 @@ def prompt(length: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(np.random.default_rng([length, seed]).integers(0, 480, length).tolist())
 
 
-@pytest.mark.thin(4, first=1)
+@pytest.mark.thin(7, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_four_sequences_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
@@ -51,7 +51,7 @@ def test_sixteen_sequences_that_join_late_and_leave_early_equal_each_alone(tiny:
         assert row.tokens == greedy_text(folder, prompt(1 + 11 * i), 4 + 3 * i % 17)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4, first=2)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
 def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -64,7 +64,7 @@ def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, family: str) -> None
         assert heard.tokens == expected, f"chunk {chunk}"
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("layout", BUCKETED)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_prompts_that_share_passes_equal_each_alone(tiny: Tiny, family: str, layout: str) -> None:
@@ -81,7 +81,7 @@ def test_prompts_that_share_passes_equal_each_alone(tiny: Tiny, family: str, lay
         assert heard[place].tokens == greedy_text(folder, prompt(length), 4 + 5 * place % 13)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str, layout: str) -> None:
@@ -93,7 +93,7 @@ def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny,
     assert [h.tokens for h in heard] == [greedy_text(folder, p, 12) for p in prompts]
 
 
-@pytest.mark.thin(6, first=1)
+@pytest.mark.thin(10, first=7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["window", "window_llama"])
 def test_a_window_that_slides_while_decoding_stays_exact(tiny: Tiny, family: str, layout: str) -> None:
@@ -111,6 +111,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["hybrid", "window"])
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -151,7 +152,7 @@ def test_any_script_of_joins_and_leaves_changes_nobodys_tokens(
 ROPES = ["yarn", "llama3", "linear", "dynamic", "longrope"]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
 @pytest.mark.parametrize("kind", ROPES)
 def test_a_scaled_rope_past_its_window_equals_mlx_lm(tiny: Tiny, kind: str, layout: str) -> None:

@@ -177,7 +177,7 @@ def seeds() -> Iterator[int]:
     yield from range(1000)
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("place", PLACES)

@@ -84,12 +84,14 @@ def test_neighbours_without_a_grammar_do_not_notice(tiny: Tiny, speculation: Spe
     assert tokens == told(tiny("hybrid"), "off")[0]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 3])
 def test_a_row_whose_tokens_inherit_does_not_move_its_neighbours(tiny: Tiny, speculation: Speculation) -> None:
     tokens, _ = told(tiny("hybrid"), speculation, neighbours=3, kind=Inheriting)
     assert tokens == told(tiny("hybrid"), "off")[0]
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("traces", [False, True])
 def test_padding_beside_it_changes_nothing(tiny: Tiny, traces: bool) -> None:
     folder = tiny("hybrid")

@@ -70,7 +70,7 @@ def random_text(length: int) -> tuple[int, ...]:
     return tuple(np.random.default_rng(length).integers(0, 480, length).tolist())
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_a_sequence_with_images_gives_mlx_vlms_tokens(tiny: Tiny, family: str, name: str) -> None:
@@ -108,7 +108,7 @@ def test_sequences_with_four_images_ride_beside_sequences_of_text(tiny: Tiny, fa
     assert len(answers) == 4  # four pictures, four answers
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(5, first=3)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_sequence_with_two_images_rides_beside_a_long_sequence_of_text(hybrid: Path, layout: str) -> None:
     """So far apart in length that "similar" keeps them in groups of their own."""
@@ -120,7 +120,7 @@ def test_a_sequence_with_two_images_rides_beside_a_long_sequence_of_text(hybrid:
     assert pictured.tokens == expected(hybrid, TWO).tokens
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6, first=3)
 @pytest.mark.parametrize("chunk", [1, 5, 9, 16, 33, 100])
 def test_a_chunk_may_end_anywhere_in_an_image(hybrid: Path, chunk: int) -> None:
     stepper = Stepper(hybrid, "padded", chunk=chunk)
@@ -131,7 +131,7 @@ def test_a_chunk_may_end_anywhere_in_an_image(hybrid: Path, chunk: int) -> None:
     assert heard.tokens == expected(hybrid, TWO).tokens
 
 
-@pytest.mark.thin(2, first=1)
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 def test_sequences_with_images_join_late_and_leave_early(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -86,7 +86,7 @@ def test_a_fault_that_is_told_of_late_and_passes_changes_nobodys_tokens(
         check_rest(stepper)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("speculation", ["off", 2])
 @pytest.mark.parametrize("culprit", LENGTHS)
 def test_a_prompt_whose_error_surfaces_in_others_work_ends_alone(

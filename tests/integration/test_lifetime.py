@@ -127,7 +127,7 @@ def loses_a_step(stepper: Stepper) -> None:
     stepper.finish()
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("ends", [finishes, is_aborted, fails_in_its_prompt, fails_in_its_step, loses_a_step])
 @pytest.mark.parametrize("cache", [None, 1 << 30])
 def test_sequences_are_freed_by_counting_references_alone(

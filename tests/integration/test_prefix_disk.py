@@ -91,7 +91,7 @@ def test_no_script_that_goes_on_after_a_restart_changes_a_token(
                 spoil(Path(kept), damage, seed)
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(14, first=8)
 @pytest.mark.parametrize(("family", "mode"), [*MODES[:6], MODES[-1]])
 @pytest.mark.parametrize("memory", [PLENTY, TINY])
 def test_what_was_known_is_known_after_a_restart(

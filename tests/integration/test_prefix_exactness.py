@@ -77,7 +77,7 @@ def single(mode: tuple[Speculation, ...]) -> tuple[Speculation | None, ...]:
 # -- any script
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 @scripts(5)
 @given(
@@ -107,6 +107,7 @@ def test_no_script_of_conversations_changes_a_token(
 # -- checkpoints inside a pass
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "mode"), [("hybrid", ("off",)), ("hybrid", (3,)), ("window", ("off",))])
 def test_checkpoints_split_no_pass_and_are_where_they_were_asked_for(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...], monkeypatch: pytest.MonkeyPatch
@@ -139,7 +140,7 @@ def expected(folder: Path, prompt: Sequence[int], tokens: int = 8) -> list[int]:
     return greedy_text(folder, prompt, tokens)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tuple[Speculation, ...]) -> None:
     folder = tiny(family, **FAMILIES[family])
@@ -163,7 +164,7 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
     check_rest(stepper.reuse)
 
 
-@pytest.mark.thin(4, first=1)
+@pytest.mark.thin(10, first=5)
 @pytest.mark.parametrize(("family", "mode"), MODES)
 def test_sequences_that_come_together_compute_what_they_share_once(
     tiny: Tiny, family: str, mode: tuple[Speculation, ...]
@@ -198,6 +199,7 @@ def test_salts_and_uncached_prompts_share_nothing(tiny: Tiny, family: str) -> No
     assert all(each.tokens == expected(folder, prompt) for each in (private, mine, yours, still, again))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_a_sequence_whose_source_is_cancelled_goes_on_alone(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **FAMILIES[family])

@@ -302,6 +302,7 @@ def refused(result: Result, words: str) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 async def test_writing_to_a_slow_disk_holds_nobody_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

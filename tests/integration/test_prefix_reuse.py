@@ -119,7 +119,7 @@ async def test_each_turn_of_a_chat_reuses_the_turns_before(client: Client, syste
         chat += [reply(service, turn), question(service, turn)]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4, first=1)
 @pytest.mark.parametrize("sampling", [LONG, Sampling(temperature=1, seed=3, max_tokens=20)])
 async def test_what_was_generated_is_part_of_what_the_next_turn_reuses(
     client: Client, system: Message, sampling: Sampling
@@ -267,6 +267,7 @@ async def test_requests_in_flight_compute_the_prefix_that_they_share_once(client
         assert answer.choices == await client.uncached(chat)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("way", ["abort", "leave"])
 async def test_a_request_that_is_cancelled_does_not_hold_up_the_one_that_waits_for_it(client: Client, way: str) -> None:
     service = client.service

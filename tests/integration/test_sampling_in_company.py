@@ -92,7 +92,7 @@ def test_a_greedy_sequence_beside_a_hot_one_is_unchanged(tiny: Tiny, family: str
     assert hot.tokens != heard.tokens
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6, first=3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", RULES)
 def test_a_seeded_sequence_gives_the_same_tokens_alone_and_in_batch_whenever_it_joins(
@@ -106,7 +106,7 @@ def test_a_seeded_sequence_gives_the_same_tokens_alone_and_in_batch_whenever_it_
         assert in_company(folder, prompt(12), sampling, after=after, layout=layout) == tokens
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(8, first=6)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rules", PENALTIES)
 def test_a_penalised_sequence_gives_the_same_tokens_alone_and_in_batch(tiny: Tiny, family: str, rules: str) -> None:
@@ -120,6 +120,7 @@ def test_a_penalised_sequence_gives_the_same_tokens_alone_and_in_batch(tiny: Tin
     assert in_company(folder, prompt(12), sampling, after=5) == tokens
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_thinking_budget_changes_its_own_sequence_and_only_where_it_is_spent(tiny: Tiny, family: str) -> None:
     folder = tiny(family)
@@ -145,6 +146,7 @@ def test_another_seed_gives_another_text(tiny: Tiny, family: str) -> None:
     assert alone(tiny(family), prompt(12), Sampling(seed=-1, **rules)) == texts[2]  # seeds count modulo 2**64
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_choices_of_one_prompt_ride_together(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -51,7 +51,7 @@ def simulate(seed: int, policy: PolicyName) -> Simulator:
     return run
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=turns(50, 25, 6), phases=[Phase.generate])  # a smaller seed is not a simpler script
 @given(seed=st.integers(0, 2**32))

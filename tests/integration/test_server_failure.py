@@ -69,6 +69,7 @@ def until_there_are(http: httpx.Client, running: int, waiting: int) -> None:
     until(holds)
 
 
+@pytest.mark.slow
 def test_an_engine_that_gave_up_is_unhealthy_and_ends_the_process_with_a_message(hybrid: Path) -> None:
     body = {"messages": user("Go on"), "ignore_eos": True}
     with started(hybrid, drain_seconds=600) as (server, http), concurrent.futures.ThreadPoolExecutor(12) as pool:

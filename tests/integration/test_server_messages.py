@@ -59,7 +59,7 @@ def test_a_stream_adds_up_to_the_whole_answer(claude: anthropic.Anthropic) -> No
     assert final.usage.output_tokens == whole.usage.output_tokens
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "file"}])
 @pytest.mark.parametrize("thinking", [None, {"type": "disabled"}])
 def test_a_forced_call_has_valid_input_and_its_result_is_answered(

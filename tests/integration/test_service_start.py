@@ -82,7 +82,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(
     assert await answers(settings)  # the folder's lock is free
 
 
-@pytest.mark.thin(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["disk", "parser", "budget"])
 async def test_a_start_that_fails_half_way_leaves_nothing_behind(
     hybrid: Path, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch

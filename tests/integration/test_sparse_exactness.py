@@ -43,7 +43,7 @@ def compare(heard: Heard, folder: Path, tokens: list[int], places: list[int]) ->
     assert kept(heard) == len(places) < len(tokens)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(6, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("chunk", [17, 500])
 def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
@@ -57,7 +57,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
     assert stepper.sparse.counts.outcomes["sparse"] == 1
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(15, first=12)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded", "similar", *BUCKETED])
 def test_beside_full_sequences_and_other_sparse_sequences_in_one_batch(
@@ -101,7 +101,7 @@ def test_with_a_cached_prefix_in_front_only_the_rest_is_chosen_from(
     assert neighbour.tokens == greedy_text(folder, prompt(40, 3), 30)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(3, first=1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_kept_is_full_prefill_token_for_token(family: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(family)
@@ -114,6 +114,7 @@ def test_all_kept_is_full_prefill_token_for_token(family: str, request: pytest.F
     assert stepper.sparse.counts.scored == 0, "there is nothing to find out"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_token_at_its_own_place_by_the_sparse_way_is_full_prefill_too(
     family: str, request: pytest.FixtureRequest

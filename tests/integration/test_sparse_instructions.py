@@ -43,7 +43,7 @@ def stepper(folder: Path) -> Callable[..., SparseStepper]:
     return make
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(6, first=2)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_they_are_read_whole_once_and_cached_for_the_next(
     folder: Path, stepper: Callable[..., SparseStepper], speculation: object
@@ -63,7 +63,7 @@ def test_they_are_read_whole_once_and_cached_for_the_next(
     assert usage is not None and (usage.accepted_tokens > 0 or speculation == "off" or folder.name[:6] != "hybrid")
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(3, first=1)
 def test_whoever_asks_for_it_has_all_of_the_prompt_read_sparsely(
     folder: Path, stepper: Callable[..., SparseStepper]
 ) -> None:
@@ -111,7 +111,7 @@ def test_sequences_that_come_together_compute_them_once(folder: Path, stepper: C
     assert third.tokens == greedy_text(folder, ids(3, 60), TOKENS)
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(18, first=10)
 @pytest.mark.parametrize("steps", range(8, 17))
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_a_sequence_that_is_preempted_while_it_reads_them_goes_on(

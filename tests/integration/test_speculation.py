@@ -56,7 +56,7 @@ CROWDS += [("hybrid_moe", 2, 16)]
 
 
 # Every layout for the dense model, one for the mixture.
-@pytest.mark.thin(6, first=1)
+@pytest.mark.thin(12, first=5)
 @pytest.mark.parametrize(("family", "depth", "count"), CROWDS)
 def test_sequences_that_join_late_and_leave_early_give_mlx_lms_tokens(
     tiny: Tiny, family: str, depth: Speculation, count: int
@@ -82,7 +82,7 @@ def test_sequences_that_join_late_and_leave_early_give_mlx_lms_tokens(
     assert sum(stepper.drafts[1:]) > 0
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_four_sequences_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
@@ -128,7 +128,7 @@ def test_sequences_of_different_draft_lengths_ride_in_one_step(tiny: Tiny, famil
     assert [max(rounds[str(place)])[0] for place in (2, 3, 5, 6)] == [1, 5, 2, MOST_DRAFTED]
 
 
-@pytest.mark.thin(3, first=1)
+@pytest.mark.thin(5, first=1)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_draft_length_that_changes_at_every_step_changes_no_token(small: Path, layout: str) -> None:
     stepper = Watched(small, layout, chunk=30, speculation="auto")
@@ -143,7 +143,7 @@ def test_a_draft_length_that_changes_at_every_step_changes_no_token(small: Path,
     assert sum(count > 0 for count in depths.steps) >= 4
 
 
-@pytest.mark.thin(2, first=1)
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same(tiny: Tiny, family: str) -> None:
     """That a guess is right shows that the head has read the prompt: no token would tell."""
@@ -221,7 +221,7 @@ def test_any_script_of_joins_leaves_and_draft_lengths_changes_nobodys_tokens(
 # -- pictures
 
 
-@pytest.mark.thin(3, first=2)
+@pytest.mark.thin(6, first=2)
 @pytest.mark.parametrize(
     ("family", "layout", "depth"),
     [
@@ -292,7 +292,7 @@ def test_a_chunk_may_end_anywhere_in_an_image_and_the_same_is_accepted(tiny: Tin
 # -- what is accepted
 
 
-@pytest.mark.thin(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), PLACES)
 def test_a_sequence_beside_others_accepts_what_it_accepts_alone(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **LISTENING)
@@ -388,6 +388,7 @@ def test_a_sequence_that_takes_its_place_before_others_leaves_them_their_draft_t
         assert stepper.runner.rounds[str(length)] == rounds_alone(folder, Prompt(prompt(length)), TOKENS, 3)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_usage_counts_every_draft_token_once(small: Path, depth: Speculation) -> None:
     stepper = Watched(small, "similar", speculation=depth)

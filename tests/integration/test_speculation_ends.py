@@ -46,7 +46,7 @@ def both(folder: Path, length: int, wanted: Sequence[Sampling], depth: Speculati
     return drafted
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_sequence_ends_at_its_max_tokens_wherever_a_speculative_step_would_go_on(
@@ -61,7 +61,7 @@ def test_a_sequence_ends_at_its_max_tokens_wherever_a_speculative_step_would_go_
         assert usage(each).accepted_tokens < tokens
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_stop_token_in_the_middle_of_a_speculative_step_is_the_last_that_is_delivered(
@@ -79,7 +79,7 @@ def test_a_stop_token_in_the_middle_of_a_speculative_step_is_the_last_that_is_de
         assert usage(each).completion_tokens == end
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4, first=2)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_stop_string_in_the_middle_of_a_speculative_step_cuts_the_text(tiny: Tiny, family: str, depth: int) -> None:
@@ -112,6 +112,7 @@ def test_no_sequence_ends_before_its_min_tokens_at_any_place_of_a_speculative_st
             assert usage(each).completion_tokens >= sampling.min_tokens
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("depth", [2, 5])
 def test_a_draft_token_past_a_stop_is_no_part_of_the_completion(small: Path, depth: int) -> None:
     """It was right, and nobody got it: it was thrown away like a wrong one."""

@@ -77,7 +77,7 @@ def test_traced_speculative_steps_of_a_draft_length_that_changes_at_every_step_c
     assert stepper.runner.forward.traced_calls > 5
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("depth", ["off", 2])
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, layout: str, depth: Speculation) -> None:
@@ -92,7 +92,7 @@ def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, la
         assert heard.tokens == greedy_text(small, prompt(1), TOKENS)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", BUCKETED)
 @pytest.mark.parametrize("depth", [2, 4])
 def test_with_buckets_all_is_traced_and_changes_no_token(small: Path, layout: str, depth: Speculation) -> None:
@@ -126,7 +126,7 @@ def test_with_buckets_all_is_traced_and_changes_no_token(small: Path, layout: st
 LONG = 72
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(10, first=6)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_speculative_step_that_is_submitted_before_the_last_was_read_changes_no_token(

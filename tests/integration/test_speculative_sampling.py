@@ -198,7 +198,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.thin(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_draft_tokens_that_are_kept_or_replaced_are_distributed_as_plain_samples(name: str) -> None:
     seqs = drawn(SETTINGS[name], 0, two)
@@ -372,7 +372,7 @@ def alone(folder: Path, sampling: Sampling, text: Sequence[int] = prompt(9)) -> 
     return heard
 
 
-@pytest.mark.thin(9)
+@pytest.mark.thin(11)
 @pytest.mark.parametrize(
     ("family", "name"), [*(("hybrid", name) for name in FIELDS), ("hybrid_moe", "temperature"), ("hybrid_moe", "all")]
 )
@@ -398,6 +398,7 @@ def test_a_seed_gives_the_same_text_at_every_draft_length_alone_and_in_batch(
     assert sum(usage(each).accepted_tokens for each in heard) > 5
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("temperature", [0.0, 1.2])
 def test_a_thinking_budget_is_spent_at_the_same_token_at_every_draft_length(tiny: Tiny, temperature: float) -> None:
     folder = tiny("hybrid", **SMALL)

@@ -68,7 +68,7 @@ def text_of(folder: Path, heard: Heard) -> str:
     return tokenizer.decode(tokens, skip_special_tokens=False)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("speculation", "every"), [("off", 1), (2, 4)])
 def test_random_schemas_among_free_sequences(folder: Path, speculation: Speculation, every: int) -> None:
     """300 of them; a quarter of them again in rounds, where every position has its mask."""

@@ -124,7 +124,7 @@ def test_a_sequence_with_videos_gives_mlx_vlms_tokens(tiny: Tiny, family: str, p
     assert heard.tokens == expected(folder, place)[1]
 
 
-@pytest.mark.thin(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "similar", "padded", "padded+buckets"])
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_sequences_with_videos_ride_beside_sequences_of_text(hybrid: Path, layout: str, chunk: int) -> None:

@@ -245,13 +245,13 @@ def assert_batched_equals_mlx_lm(folder: Path) -> None:
     assert [row.tokens for row in heard] == [greedy_text(reference, prompt, 16) for prompt in prompts()]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "window", "hybrid", "hybrid_moe"])
 def test_a_bfloat16_checkpoint_gives_mlx_lms_tokens(tiny: Tiny, family: str) -> None:
     assert_batched_equals_mlx_lm(tiny(family, dtype="bfloat16"))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "hybrid", "hybrid_moe"])
 def test_a_checkpoint_that_mlx_lm_quantized_gives_mlx_lms_tokens(tiny: Tiny, tmp_path: Path, family: str) -> None:
     import mlx_lm

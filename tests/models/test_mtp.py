@@ -211,6 +211,7 @@ def test_the_head_has_no_embedding_and_no_output_head_of_its_own(tiny: Tiny, fam
     assert model.nbytes == head.nbytes + tower + sum(array.nbytes for _, array in theirs)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_loading_a_head_holds_its_own_weights_and_no_copy_of_others(tmp_path: Path, family: str) -> None:
     def grown(**options: Any) -> int:
@@ -317,6 +318,7 @@ def test_a_head_that_was_converted_is_taken_as_it_is(tiny: Tiny, tmp_path: Path,
     serves_and_drafts(folder)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kept", ["in full", "quantized"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_head_of_a_quantized_model_is_quantized_like_it(tiny: Tiny, tmp_path: Path, family: str, kept: str) -> None:
@@ -406,6 +408,7 @@ def only_the_outside(tensors: dict[str, mx.array]) -> None:
         del tensors[name]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("family", "change", "why"),
     [

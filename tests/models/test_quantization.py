@@ -114,6 +114,7 @@ def test_a_model_that_is_not_quantized_has_no_quantization(llama: Path) -> None:
 # -- a checkpoint
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", ["llama", "hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("within", [None, PLENTY])
 def test_a_quantized_checkpoint_gives_the_same_tokens_in_a_batch_as_alone(

@@ -155,6 +155,7 @@ async def cleared_from(service: FakeService, client: str, origin: str | None = N
         return await http.post("/v1/cache/clear", headers=headers)
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize(
     "client", ["192.0.2.7", "10.0.0.1", "2001:db8::1", "::ffff:192.0.2.7", "localhost.evil.example", ""]
 )
@@ -183,6 +184,7 @@ async def test_a_web_page_from_elsewhere_may_not_clear_the_cache_from_a_local_br
     assert service.clears == 0
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("client", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("origin", [None, "http://localhost:3000", "http://127.0.0.1:8000", "http://[::1]:8000"])
 async def test_local_clients_and_local_pages_may_clear_the_cache(client: str, origin: str | None) -> None:

@@ -72,6 +72,7 @@ def test_smoothing_is_a_mean_of_neighbours() -> None:
     assert np.abs(np.array(smooth(mx.array(x.astype(np.float32)))) - wanted).max() < 1e-6
 
 
+@pytest.mark.thin(2, first=1)
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
 def test_a_window_changes_what_the_draft_reads_and_not_what_it_scores_with(tiny: Tiny, family: str) -> None:
     language = loaded(tiny(family, layers=8)).language  # the last layer's window changes nothing

@@ -148,6 +148,7 @@ def test_an_answer_ends_by_itself_now_and_then(tiny: Tiny) -> None:
     assert all(len(ends & set(answer[:5])) == 0 for answer in answers)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("kind", ["linear", "dynamic", "yarn", "llama3", "longrope"])
 def test_a_scaled_rope_changes_what_is_said(tiny: Tiny, kind: str) -> None:
     plain, scaled = tiny("llama"), tiny("llama", **synthetic.scaled_rope(kind, window=64))

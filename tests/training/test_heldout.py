@@ -16,6 +16,7 @@ from training.data_long import Corpus
 COMBINED = ("scene", "json", "persona", "picture", "picture_position", "picture_word")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", COMBINED)
 def test_combinations_are_on_one_side_only(kind: str, data: Path) -> None:
     trained = {DRAWS[kind](Random(seed), "train").combination for seed in range(400)}

@@ -61,7 +61,7 @@ def test_thought_text_and_calls_are_told_apart(case: Format) -> None:
     assert answer.reasoning == ("Hm.\n\nSo." if thought else "")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @EVERY_FORMAT
 def test_wherever_the_text_is_cut_in_two_the_answer_is_the_same(case: Format) -> None:
     thought = THOUGHTS[case.reasoning].format("a\nb") if case.reasoning != "none" else ""

@@ -190,6 +190,7 @@ def ask(url: str, data: Any, **headers: str) -> tuple[int, dict[str, Any]]:
         return error.code, json.load(error)
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("size", [DEFAULT_LIMIT + 1, DEFAULT_LIMIT + MB, 4 * DEFAULT_LIMIT])
 @pytest.mark.parametrize("chunked", [False, True])
 def test_urllib_reads_the_413_of_a_process(process: Address, size: int, chunked: bool) -> None:
