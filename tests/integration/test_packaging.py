@@ -48,7 +48,7 @@ def test_a_wheel_is_the_package_alone_and_a_source_archive_has_all_it_is_tested_
 @cache
 def imported() -> dict[str, Path]:
     """The top-level modules that the package imports, each with a file that does."""
-    found = {}
+    found: dict[str, Path] = {}
     for path in (ROOT / "paceline").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
