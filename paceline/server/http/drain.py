@@ -138,6 +138,14 @@ class DrainingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.gate.closed = True
-        if not await self.gate.emptied(self.drain_seconds if self.failed is None else 0):
+        seconds = self.drain_seconds if self.failed is None else 0
+        if self.gate.inside and seconds:
+            logger.info(
+                "shutting down: %d requests may finish within %g seconds; a second signal ends them at once",
+                self.gate.inside,
+                seconds,
+            )
+        if not await self.gate.emptied(seconds):
+            logger.warning("shutting down: %d unfinished requests end with an error", self.gate.inside)
             await self.stop()  # ends what still runs, so that its clients read an error, not a cut connection
         await super().shutdown(sockets)

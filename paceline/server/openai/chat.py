@@ -18,6 +18,7 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
+from paceline.server.openai.more_sampling import uses_cache
 from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
@@ -77,7 +78,7 @@ class Chat:
             n=choices(body),
             template_options={**options, **(body.chat_template_kwargs or {})},
             request_id=self.envelope.id,
-            cache=body.cache is not False and body.cache_prompt is not False,
+            cache=uses_cache(body),
             cache_salt=body.cache_salt or "",
             grammar=response_grammar(fields),
             tenant=current().tenant(body.user),

@@ -19,6 +19,7 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
+from paceline.server.openai.more_sampling import uses_cache
 from paceline.server.openai.objects import TextCompletion
 from paceline.server.openai.prompt_fields import prompt_facts, tells_of_prompt
 from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
@@ -76,7 +77,7 @@ class Completions:
                 sampling,
                 self.n,
                 RequestId(f"{self.envelope.id}-{place}"),
-                cache=body.cache is not False and body.cache_prompt is not False,
+                cache=uses_cache(body),
                 cache_salt=body.cache_salt or "",
                 grammar=grammar,
                 tenant=context.tenant(body.user),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from paceline.errors import InvalidRequest
 from paceline.server.openai.schema import SamplingFields
 
+T = TypeVar("T")
+
 
 def more_sampling(body: SamplingFields) -> dict[str, Any]:
     """By the engine's names; None where nothing is asked for."""
-    budget = body.thinking_token_budget if body.thinking_token_budget is not None else body.thinking_budget
+    budget = agreed(thinking_token_budget=body.thinking_token_budget, thinking_budget=body.thinking_budget)
     sigma = body.top_n_sigma
     breakers = body.dry_sequence_breakers
+    if body.allowed_token_ids is not None and not body.allowed_token_ids:
+        raise InvalidRequest.at("allowed_token_ids", "is empty: it would allow nothing. Leave it out to allow all.")
     return {
         "repetition_penalty": repetition_penalty(body),
         "typical_p": body.typical_p,
@@ -31,12 +35,22 @@ def more_sampling(body: SamplingFields) -> dict[str, Any]:
     }
 
 
+def agreed(**names: T | None) -> T | None:
+    """The value of a field that has several names. Raises InvalidRequest where two of them disagree."""
+    given = [(name, value) for name, value in names.items() if value is not None]
+    for name, value in given[1:]:
+        if value != given[0][1]:
+            raise InvalidRequest(f"{name} is another name of {given[0][0]}; give one.", field=name)
+    return given[0][1] if given else None
+
+
+def uses_cache(body: SamplingFields) -> bool:
+    return agreed(cache=body.cache, cache_prompt=body.cache_prompt) is not False
+
+
 def repetition_penalty(body: SamplingFields) -> float | None:
     """Ours looks back over prompt and answer; llama.cpp's window is taken where it says the same."""
-    given, alias = body.repetition_penalty, body.repeat_penalty
-    if given is not None and alias is not None and given != alias:
-        raise InvalidRequest("repeat_penalty is another name of repetition_penalty; give one.", field="repeat_penalty")
-    penalty = given if given is not None else alias
+    penalty = agreed(repetition_penalty=body.repetition_penalty, repeat_penalty=body.repeat_penalty)
     if body.repeat_last_n not in (None, -1) and penalty not in (None, 1):
         raise InvalidRequest.at("repeat_last_n", "must be -1: the penalty is over all of the prompt and the answer.")
     return penalty

@@ -85,6 +85,7 @@ def test_sigterm_lets_running_requests_finish_and_refuses_new_ones() -> None:
         assert status == 0 and output.endswith("stopped: True\n"), errors
         assert '"POST /v1/chat/completions HTTP/1.1" 503' in errors  # the access log,
         assert "/ready" not in errors and "!hang" not in errors  # without probes and messages
+        assert f"shutting down: 1 requests may finish within {WAIT:g} seconds" in errors
 
 
 def test_what_outlasts_the_drain_reads_an_error_and_the_server_still_exits_with_0() -> None:
@@ -93,7 +94,8 @@ def test_what_outlasts_the_drain_reads_an_error_and_the_server_still_exits_with_
             server.terminate()
             rest = b"".join(chunks)
         assert b'"error"' in rest and rest.endswith(b"data: [DONE]\n\n")
-        assert server.end()[0] == 0
+        status, _, errors = server.end()
+        assert status == 0 and "1 unfinished requests end with an error" in errors
 
 
 def test_a_second_signal_ends_the_process_at_once() -> None:

@@ -9,7 +9,7 @@ from paceline.server.openai.more_sampling import token_limit
 from paceline.server.openai.schema import CompletionBody
 from paceline.types import Sampling
 from tests.server.fake_service import FakeService
-from tests.server.harness import post_chat, post_completion
+from tests.server.harness import post_chat, post_completion, refused
 from tests.server.openai.test_sampling import sampling
 
 SAME = {
@@ -56,3 +56,20 @@ def test_they_arrive_at_the_engine_over_http(http: httpx.Client, service: FakeSe
         request = service.requests[-1]
         assert request.sampling == Sampling(**SAME, repetition_penalty=1.1, max_tokens=4)  # type: ignore[arg-type]
         assert request.cache is False
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"repetition_penalty": 1.1, "repeat_penalty": 1.2}, "repeat_penalty"),
+        ({"thinking_token_budget": 3, "thinking_budget": 5}, "thinking_budget"),
+        ({"cache": True, "cache_prompt": False}, "cache_prompt"),
+    ],
+)
+def test_two_names_of_a_field_that_disagree_are_refused(http: httpx.Client, given: dict[str, Any], param: str) -> None:
+    for post in (post_chat, post_completion):
+        refused(post(http, **given), 400, param)
+
+
+def test_an_empty_list_of_allowed_tokens_is_refused(http: httpx.Client) -> None:
+    refused(post_chat(http, allowed_token_ids=[]), 400, "allowed_token_ids")

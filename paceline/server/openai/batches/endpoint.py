@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, SettingsError
 from paceline.server.common.fields import Lenient, refuse_unsupported
 from paceline.server.http.body import read_body
 from paceline.server.http.errors import NotFound
@@ -94,8 +94,14 @@ def routes(state: AppState) -> APIRouter:
     folder = state.settings.files_dir
     if folder is None:
         return APIRouter()  # server/not_implemented says what is missing
-    files = FileStore(folder / "files", int(state.settings.files_gb * 1e9), state.settings.files_days)
-    batches = Batches(state, folder / "batches", files)
+    try:
+        files = FileStore(folder / "files", int(state.settings.files_gb * 1e9), state.settings.files_days)
+        batches = Batches(state, folder / "batches", files)
+    except OSError as error:
+        raise SettingsError(
+            f"The files folder {folder} cannot be used: {error.strerror or error}. "
+            "Choose a folder that this user can write to."
+        ) from error
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +25,7 @@ from paceline.server.openai.batches.job import (
     read_line,
     result_line,
 )
-from paceline.server.openai.batches.store import DAY, FileStore
+from paceline.server.openai.batches.store import DAY, FileStore, new_id
 from paceline.server.state import AppState
 
 LOWEST = 1000  # the last that a priority can say
@@ -208,7 +207,7 @@ class Batches:
         for kind in ("output", "error"):
             part = self._part(job, kind)
             if part.stat().st_size:
-                id, name = f"file-{uuid.uuid4().hex}", f"{job.id}_{kind}.jsonl"
+                id, name = new_id(), f"{job.id}_{kind}.jsonl"
                 await asyncio.to_thread(self.files.adopt, part, job.owner, name, "batch_output", id=id)
                 setattr(job, f"{kind}_file_id", id)
             else:

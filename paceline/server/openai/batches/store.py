@@ -20,6 +20,11 @@ from paceline.errors import InvalidRequest
 from paceline.server.http.errors import NotFound
 
 DAY = 86400
+PREFIX = "file-"
+
+
+def new_id() -> str:
+    return f"{PREFIX}{uuid.uuid4().hex}"
 
 
 class FileNotStored(NotFound):
@@ -44,6 +49,15 @@ class StoredFile:
     created_at: int
     expires_at: int
 
+    @classmethod
+    def load(cls, path: Path) -> StoredFile | None:
+        """None: it cannot be read, or describes no file."""
+        described = read_json(path)
+        try:
+            return None if described is None else cls(**described)
+        except TypeError:
+            return None
+
     def described(self) -> dict[str, Any]:
         """As OpenAI's clients read it."""
         fields = {name: value for name, value in asdict(self).items() if name != "owner"}
@@ -61,11 +75,11 @@ class FileStore:
         self._lock = threading.Lock()
         self._files: dict[str, StoredFile] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in folder.glob("*.json"):
-            described = read_json(path)
-            if described is not None and (folder / f"{path.stem}.bin").exists():
-                self._files[path.stem] = StoredFile(**described)
-        for path in folder.iterdir():
+        for path in folder.glob(f"{PREFIX}*.json"):
+            file = StoredFile.load(path)
+            if file is not None and (folder / f"{path.stem}.bin").exists():
+                self._files[path.stem] = file
+        for path in folder.glob(f"{PREFIX}*"):  # others may be somebody else's: the folder need not have been empty
             if path.suffix in (".json", ".bin", ".part") and path.stem not in self._files:
                 path.unlink(missing_ok=True)
         self.clean()
@@ -87,7 +101,7 @@ class FileStore:
         self, owner: str | None, filename: str, purpose: str, pieces: Iterator[bytes], seconds: int | None = None
     ) -> StoredFile:
         """Keep a file for so many seconds, or as long as the server keeps any."""
-        id = f"file-{uuid.uuid4().hex}"
+        id = new_id()
         part = self.folder / f"{id}.part"
         with part.open("wb") as written:
             for piece in pieces:

@@ -22,6 +22,7 @@ from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.openai.envelope import failed
+from paceline.server.openai.more_sampling import uses_cache
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.background import Background, starting_at
@@ -212,7 +213,7 @@ class ResponseRun:
             sampling=schema.sampling(body, fields, state),
             template_options=schema.template_settings(body, state),
             request_id=self.id,
-            cache=body.cache is not False and body.cache_prompt is not False,
+            cache=uses_cache(body),
             cache_salt=body.cache_salt or "",
             grammar=schema.grammar(body, fields),
             tenant=current().tenant(body.user),

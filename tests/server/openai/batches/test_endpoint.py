@@ -8,6 +8,9 @@ import httpx
 import openai
 import pytest
 
+from paceline.errors import SettingsError
+from paceline.server.app import create_app
+from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
 
@@ -131,3 +134,9 @@ def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:
 def test_the_limit_on_all_files_is_one_on_uploads(tmp_path: Path) -> None:
     with serving(tmp_path, files_gb=1e-8) as client, pytest.raises(openai.BadRequestError, match="--files-gb"):
         client.files.create(file=("in.jsonl", b"x" * 100), purpose="batch")
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="^The files folder .* cannot be used: Not a directory"):
+        create_app(FakeService(), Settings(files_dir=tmp_path / "file" / "x"))

@@ -51,6 +51,20 @@ def test_half_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted((f"{id}.bin", f"{id}.json"))
 
 
+def test_files_that_are_not_the_servers_are_left_alone(tmp_path: Path) -> None:
+    names = ("notes.json", "model.bin", "movie.part", "file.json", "file.bin")
+    for name in names:
+        (tmp_path / name).write_text('{"mine": true}')
+    store = opened(tmp_path)
+    assert store.of(None) == [] and sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_a_description_of_something_else_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file-1.json").write_text('{"mine": true}')
+    (tmp_path / "file-1.bin").write_bytes(b"abc")
+    assert opened(tmp_path).of(None) == []
+
+
 def test_a_file_is_its_owners(tmp_path: Path) -> None:
     store = opened(tmp_path)
     mine, theirs = put(store, owner="key-1"), put(store, owner="key-2")
