@@ -169,7 +169,8 @@ class Chat:
         return chunks
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
-        return chat_logprobs(self.state.backend.tokenizer, entries)
+        as_ids = bool(self.body.return_tokens_as_token_ids)
+        return chat_logprobs(self.state.backend.tokenizer, entries, as_ids=as_ids)
 
     def _prompt_facts(self, prompt: PromptInfo | None) -> dict[str, Any]:
         return {} if prompt is None else prompt_facts(self.state.backend.tokenizer, prompt, self.body)

@@ -191,7 +191,8 @@ class ChoiceFormatter:
         self.lists = None
         if body.logprobs is not None:
             skipped = body.skip_special_tokens is not False
-            self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped)
+            as_ids = bool(body.return_tokens_as_token_ids)
+            self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped, as_ids=as_ids)
 
     def first(self, delta: Delta) -> dict[str, Any]:
         facts = prompt_facts(self.tokenizer, self.prompt, self.body)

@@ -105,7 +105,9 @@ class SamplingFields(RequestBody):
     include_stop_str_in_output: bool | None = None
     truncate_prompt_tokens: int | None = None  # only the last ones are taken; -1: as many as there is room for
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None  # logprobs name a token "token_id:5", not by its text
     prompt_logprobs: int | None = None
+    logprob_token_ids: Annotated[Many[int], Field(max_length=1024)] | None = None
     thinking_token_budget: Annotated[int, Field(ge=-1)] | None = None  # reasoning tokens
     thinking_budget: Annotated[int, Field(ge=-1)] | None = None  # Qwen's name of it
     # llama.cpp's

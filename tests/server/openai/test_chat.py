@@ -253,7 +253,6 @@ def test_unknown_and_harmless_fields_are_tolerated(http: httpx.Client) -> None:
         ("samplers", ["top_k"]),
         ("dynatemp_range", 0.5),
         ("n_probs", 3),
-        ("logprob_token_ids", [1]),
         ("reasoning_format", "none"),
     ],
 )
