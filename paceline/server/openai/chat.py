@@ -104,7 +104,7 @@ class Chat:
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
-        running_usage = bool(options and options.continuous_usage_stats)
+        running_usage = bool(include_usage and options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
         told = not tells_of_prompt(self.body)  # or the first chunk tells of the prompt
         held: list[dict[str, Any]] = []

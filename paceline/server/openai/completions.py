@@ -111,7 +111,7 @@ class Completions:
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
-        running_usage = bool(options and options.continuous_usage_stats)
+        running_usage = bool(include_usage and options and options.continuous_usage_stats)
         encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
         async with aclosing(self._chunks()) as chunks:
             async for chunk in chunks:

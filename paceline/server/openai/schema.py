@@ -65,7 +65,7 @@ def _are_token_ids(value: Any) -> bool:
 
 class StreamOptions(Lenient):
     include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
+    continuous_usage_stats: bool | None = None  # vLLM's: with include_usage, usage so far on every chunk
 
 
 class Prediction(Lenient):
