@@ -50,6 +50,7 @@ class Sampling:
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
     logprobs: int | None = None  # None: off; k: the chosen token's and the k most likely ones'
+    logprob_token_ids: tuple[int, ...] = ()  # with logprobs: of these tokens, instead of the k most likely ones
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
@@ -122,7 +123,7 @@ class Prompt:
 class TokenLogprob:
     token_id: int
     logprob: float
-    top: tuple[tuple[int, float], ...] = ()  # most likely first
+    top: tuple[tuple[int, float], ...] = ()  # most likely first; or the chosen token, and those asked for by id
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from paceline.types import Sampling
 
 MOST_TOKENS = 1 << 30
 MOST_STRINGS = 64  # of bad words, and of DRY's breakers
+MOST_LOGPROB_IDS = 128  # vLLM's
 LONGEST_STRING = 128  # characters of one
 
 
@@ -83,12 +84,25 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)
+    _logprob_ids(s, limits)
     _sparse(s, limits)
 
 
 def validate_choices(n: int, limits: Limits) -> None:
     if not 1 <= n <= limits.max_choices:
         raise InvalidRequest(f"n is {n}; it must lie between 1 and {limits.max_choices}.", field="n")
+
+
+def _logprob_ids(s: Sampling, limits: Limits) -> None:
+    field = "logprob_token_ids"
+    if s.logprob_token_ids and s.logprobs is None:
+        raise InvalidRequest.at(field, "needs logprobs.")
+    if s.logprob_token_ids and s.max_tokens == 0:
+        raise InvalidRequest.at(field, "has no effect with max_tokens: 0, which generates nothing.")
+    if len(s.logprob_token_ids) > MOST_LOGPROB_IDS:
+        raise InvalidRequest.at(field, f"has {len(s.logprob_token_ids)} ids; at most {MOST_LOGPROB_IDS} are taken.")
+    for token in s.logprob_token_ids:
+        _token(field, token, limits)
 
 
 def _sparse(s: Sampling, limits: Limits) -> None:

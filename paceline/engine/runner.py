@@ -201,16 +201,22 @@ class Runner(PromptRunner):
             tokens = [[token] for token in tokens]
         counts = step.kept or [1] * len(tokens)
         scores = None if sampled.logprobs is None else _scores(sampled)
+        named: Any = None if sampled.id_logprobs is None else sampled.id_logprobs.tolist()
         result = []
         for place, (seq, count) in enumerate(zip(step.rows, counts, strict=True)):
             if seq is None:
                 continue
-            asked = seq.sampling.logprobs
+            asked, ids = seq.sampling.logprobs, seq.sampling.logprob_token_ids
             for column, token in enumerate(tokens[place][:count]):
                 kept = None
                 if scores is not None and asked is not None:
                     score = scores[place][column]
-                    kept = TokenLogprob(token, score.logprob, score.top[:asked])
+                    top = score.top[:asked]
+                    if ids:
+                        values = named[place][column] if step.kept else named[place]
+                        others = {id: value for id, value in zip(ids, values, strict=False) if id != token}
+                        top = ((token, score.logprob), *others.items())
+                    kept = TokenLogprob(token, score.logprob, top)
                 result.append(Token(seq, token, kept, drafted=column < count - 1))
         return result
 

@@ -37,12 +37,13 @@ class Sampled:
     logprobs: mx.array | None = None  # of the chosen tokens
     top_ids: mx.array | None = None  # (..., k) most likely first
     top_logprobs: mx.array | None = None
+    id_logprobs: mx.array | None = None  # (..., k) of `Sampling.logprob_token_ids`, in each row's order
     kept: mx.array | None = None  # (rows,)
     last: mx.array | None = None  # (rows,)
 
     def arrays(self) -> list[mx.array]:
-        parts = (self.tokens, self.logprobs, self.top_ids, self.top_logprobs, self.kept, self.last)
-        return [part for part in parts if part is not None]
+        scores = (self.logprobs, self.top_ids, self.top_logprobs, self.id_logprobs)
+        return [part for part in (self.tokens, *scores, self.kept, self.last) if part is not None]
 
 
 class Sampler:
@@ -65,6 +66,7 @@ class Sampler:
         self._processors: list[Processor] = []
         self._drawn = _Drawn([], vocab_size)
         self._top: int | None = None
+        self._ids: mx.array | None = None  # (rows, most of any row): the tokens whose logprobs each sequence names
         self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
 
     def arrange(self, rows: Collection[Sequence | None]) -> None:
@@ -76,6 +78,7 @@ class Sampler:
         self._drawn = _Drawn([(row, seq) for row, seq in seqs if seq.sampling.temperature >= COLDEST], self.vocab_size)
         asked = [seq.sampling.logprobs for _, seq in seqs if seq.sampling.logprobs is not None]
         self._top = max(asked) if asked else None
+        self._ids = _padded([[] if seq is None else list(seq.sampling.logprob_token_ids) for seq in rows])
         self._ends = _padded([[] if seq is None else sorted(seq.stop_ids) for seq in rows])
         self.rows = list(rows)
 
@@ -95,9 +98,7 @@ class Sampler:
         for processor in self._processors:
             processor.count(tokens)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
-        if self._top is None:
-            return Sampled(chosen)
-        return Sampled(chosen, *token_logprobs(logits, tokens, self._top))
+        return self._scored(Sampled(chosen), logits, tokens)
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
         """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
@@ -135,11 +136,21 @@ class Sampler:
             processor.count_kept(tokens, kept)
         chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
+        return self._scored(Sampled(chosen, kept=kept, last=last), logits, tokens)
+
+    def _scored(self, sampled: Sampled, logits: mx.array, tokens: mx.array) -> Sampled:
+        """With the logprobs that the sequences ask for."""
         if self._top is None:
-            return Sampled(chosen, kept=kept, last=last)
+            return sampled
         flat = token_logprobs(logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1), self._top)
-        scored = Sampled(chosen, *(part.reshape(*tokens.shape, *part.shape[1:]) for part in flat))
-        return replace(scored, kept=kept, last=last)
+        names = ("logprobs", "top_ids", "top_logprobs")
+        parts = {name: part.reshape(*tokens.shape, *part.shape[1:]) for name, part in zip(names, flat, strict=False)}
+        if self._ids is not None:
+            ids = self._ids.reshape(len(self.rows), *[1] * (tokens.ndim - 1), -1)
+            ids = mx.broadcast_to(mx.maximum(ids, 0), (*tokens.shape, ids.shape[-1]))
+            totals = mx.logsumexp(logits, axis=-1, keepdims=True)
+            parts["id_logprobs"] = mx.take_along_axis(logits, ids, axis=-1) - totals
+        return replace(sampled, **parts)
 
     def _verified(
         self, logits: mx.array, place: int, draft_tokens: list[mx.array], allowed: mx.array | None

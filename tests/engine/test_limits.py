@@ -42,6 +42,7 @@ ALLOWED: dict[str, list[Any]] = {
     "stop_token_ids": [(), (0, 49), tuple(range(50))],
     "ignore_eos": [True, False],
     "logprobs": [None, 0, 5],
+    "logprob_token_ids": [()],
     "prompt_logprobs": [None, 0, 5],
     "speculation": [None, "off", "auto", 1, 6],
     "specprefill": [None, True, False],
@@ -74,6 +75,7 @@ REFUSED: dict[str, list[Any]] = {
     "stop_token_ids": [(50,), (-1,), (3, 10**12)],
     "logprobs": [-1, 6, 10**9],
     "prompt_logprobs": [-1, 6],
+    "logprob_token_ids": [(1,)],  # without logprobs
     "speculation": [0, -1, 7, 10**9],
 }
 
@@ -93,6 +95,13 @@ def test_a_value_out_of_its_range_is_refused_by_name(field: str, value: Any) -> 
         validate(Sampling(**{field: value}), LIMITS)
     assert caught.value.field == field
     assert field in str(caught.value) or field == "stop" and "stop string" in str(caught.value)
+
+
+@pytest.mark.parametrize("ids, more", [((50,), {}), ((-1,), {}), ((1,) * 129, {}), ((1,), {"max_tokens": 0})], ids=str)
+def test_token_ids_to_score_are_limited(ids: tuple[int, ...], more: dict[str, Any]) -> None:
+    validate(Sampling(logprobs=0, logprob_token_ids=(0, 49)), LIMITS)
+    with pytest.raises(InvalidRequest, match="logprob_token_ids"):
+        validate(Sampling(logprobs=0, prompt_logprobs=0, logprob_token_ids=ids, **more), LIMITS)
 
 
 def test_the_defaults_are_in_range() -> None:

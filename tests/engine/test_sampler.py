@@ -377,6 +377,21 @@ def test_log_probabilities_are_made_only_where_somebody_asks() -> None:
     assert everything.top_ids is not None and everything.top_ids.shape == (2, 9)
 
 
+def test_log_probabilities_of_tokens_by_id_are_each_rows_own() -> None:
+    logits = random_logits(3, 30)
+    rules: list[dict[str, Any]] = [
+        {"logprob_token_ids": (29, 0, 7)},
+        {},
+        {"logprob_token_ids": (3,), "temperature": 1.0, "logit_bias": {3: 9.0}},
+    ]
+    sampled = Steps([seq(Sampling(**{"temperature": 0, "logprobs": 0, **rule})) for rule in rules], 30).sampled(logits)
+    assert sampled.id_logprobs is not None and sampled.top_ids is None
+    for i, rule in enumerate(rules):
+        ids = list(rule.get("logprob_token_ids", ()))
+        found = np.array(sampled.id_logprobs[i])[: len(ids)]
+        np.testing.assert_allclose(found, np.log(softmax(logits[i]))[ids], atol=1e-5)
+
+
 def test_half_precision_logits_are_scored_in_single() -> None:
     logits = mx.array(random_logits(1, 30)).astype(mx.bfloat16)
     steps = Steps([greedy(logprobs=30)], 30)

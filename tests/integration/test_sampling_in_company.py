@@ -20,7 +20,7 @@ TOKENS = 10
 COMPANY = [
     Sampling(temperature=2, max_tokens=6),
     Sampling(temperature=0, max_tokens=14, presence_penalty=1.5),
-    Sampling(temperature=1, top_p=0.8, top_k=40, max_tokens=8, logprobs=3),
+    Sampling(temperature=1, top_p=0.8, top_k=40, max_tokens=8, logprobs=3, logprob_token_ids=(7, 5, 6)),
     Sampling(temperature=0.5, min_p=0.1, repetition_penalty=1.2, max_tokens=9, logit_bias={5: 4.0}),
     Sampling(temperature=1, typical_p=0.7, xtc_probability=0.5, top_n_sigma=2.0, dry_multiplier=1.0, max_tokens=8),
 ]
@@ -206,3 +206,26 @@ def test_log_probabilities_are_the_same_alone_and_in_batch(tiny: Tiny, family: s
         np.testing.assert_allclose([p for _, p in one.top], [p for _, p in other.top], atol=1e-4)
         assert one.logprob == pytest.approx(one.top[0][1])
         assert len(one.top) == 4
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probabilities_of_tokens_by_id_are_the_same_alone_and_in_batch(tiny: Tiny, family: str) -> None:
+    folder = tiny(family)
+    ids = (11, 2, 30)
+
+    def tops(stepper: Stepper, **rules: Any) -> list[tuple[tuple[int, float], ...]]:
+        heard = stepper.submit("mine", prompt(12), Sampling(temperature=0, max_tokens=8, ignore_eos=True, **rules))
+        stepper.finish()
+        return [score.top for delta in heard.deltas for score in delta.logprobs]
+
+    company = Stepper(folder)
+    for index, other in enumerate(COMPANY):
+        company.submit(str(index), prompt(3 + 20 * index), other)
+    company.step(4)
+    both = [tops(each, logprobs=2, logprob_token_ids=ids) for each in (Stepper(folder), company)]
+    assert len(both[0]) == 8
+    for one, other in zip(*both, strict=True):
+        assert [token for token, _ in one] == [token for token, _ in other]
+        assert [token for token, _ in one[1:]] == [token for token in ids if token != one[0][0]]
+        np.testing.assert_allclose([p for _, p in one], [p for _, p in other], atol=1e-4)

@@ -140,6 +140,22 @@ def test_the_prompts_own_scores_are_those_of_an_echo(http: httpx.Client) -> None
     assert found == pytest.approx(echo[1 : len(ids)], abs=1e-4)
 
 
+def test_tokens_are_scored_by_their_ids(http: httpx.Client) -> None:
+    fields = {
+        "logprob_token_ids": [5, 3, 5],
+        "return_tokens_as_token_ids": True,
+        "allowed_token_ids": [9],
+        "max_tokens": 1,
+    }
+    names = ["token_id:9", "token_id:5", "token_id:3"]
+    [scored] = answered(post_chat(http, logprobs=True, top_logprobs=1, **fields))["logprobs"]["content"]
+    assert [top["token"] for top in scored["top_logprobs"]] == names
+    [top] = answered(post_completion(http, "a", logprobs=1, **fields))["logprobs"]["top_logprobs"]
+    assert list(top) == names
+    refused(post_chat(http, **fields), 400, "logprob_token_ids", "needs logprobs")
+    refused(post_completion(http, "a", logprobs=1, logprob_token_ids=[10**6]), 400, "logprob_token_ids")
+
+
 def test_samplers_of_other_servers_give_a_seed_its_text(http: httpx.Client) -> None:
     rules = {"typical_p": 0.8, "top_n_sigma": 2.0, "xtc_probability": 0.5, "dry_multiplier": 0.8, "seed": 3}
     texts = {

@@ -62,6 +62,8 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "bad_words": (None, []),
     "logits_processors": (None, []),
     "truncate_prompt_tokens": (None,),
+    "truncation_side": (None, "left"),
+    "kv_transfer_params": (None, {}),
     "chat_template": (None,),
     "documents": (None, []),
     "continue_final_message": NOTHING,

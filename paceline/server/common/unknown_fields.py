@@ -24,7 +24,7 @@ HARMLESS = frozenset(
     {
         *("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
         *("prompt_cache_options", "user", "extra_headers", "extra_query", "cache_control", "betas"),
-        *("request_id", "kv_transfer_params", "spaces_between_special_tokens", "detokenize", "output_kind"),
+        *("request_id", "spaces_between_special_tokens", "detokenize", "output_kind"),
         *("guided_decoding_backend", "id_slot", "slot_id", "n_keep", "n_discard", "timings_per_token"),
         *("return_progress", "mirostat_tau", "mirostat_eta", "dynatemp_exponent", "min_keep", "rid", "keep_alive"),
     }
@@ -42,7 +42,9 @@ def note_unknown(state: AppState, path: str, fields: Mapping[str, Any], known: C
     if state.settings.strict_fields:
         raise InvalidRequest(f"The request has an unknown field: {meant[0]}.", field=_shown(unknown[0]))
     more = [f"and {len(unknown) - MOST_NAMED} more"] if len(unknown) > MOST_NAMED else []
-    current().headers[HEADER] = ", ".join([*meant, *more])
+    headers = current().headers
+    before = [headers[HEADER]] if HEADER in headers else []  # of the body, where these are its options'
+    headers[HEADER] = ", ".join([*before, *meant, *more])
     for name, words in zip(unknown, meant, strict=False):
         if LOGGED.is_due(name):
             logger.warning("%s: a field that this server does not know was ignored: %s", path, words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import NOTHING, Lenient, Many, RequestBody, read_request, thinking_options
+from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of
 from paceline.server.state import AppState
 from paceline.types import Sampling
@@ -44,10 +44,6 @@ UNSUPPORTED_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "mirostat_eta": (None, 0.1),
     "penalize_newline": (None, True),
 }
-
-logger = logging.getLogger("paceline.server")
-_logged_options: set[str] = set()  # unknown ones that the log has named
-MOST_LOGGED = 100
 
 Body = TypeVar("Body", bound=RequestBody)
 
@@ -167,12 +163,12 @@ def sampling_of(given: Options | None, state: AppState) -> Sampling:
 
 def checked_options(given: Options | None, state: AppState) -> Options:
     options = given or Options()
-    for name, value in (options.model_extra or {}).items():
-        if name in UNSUPPORTED_OPTIONS:
-            if value not in UNSUPPORTED_OPTIONS[name]:
-                raise Unsupported.at(f"options.{name}", "is not supported by this server; leave it out.")
-        elif name not in RUNNING:
-            _log_unknown(name)
+    extra = options.model_extra or {}
+    for name, harmless in UNSUPPORTED_OPTIONS.items():
+        if extra.get(name) not in (None, *harmless):
+            raise Unsupported.at(f"options.{name}", "is not supported by this server; leave it out.")
+    known = {f"options.{name}" for name in (*Options.model_fields, *UNSUPPORTED_OPTIONS, *RUNNING)}
+    note_unknown(state, "ollama", {f"options.{name}": value for name, value in extra.items()}, known)
     most = state.backend.context_length
     if options.num_ctx is not None and options.num_ctx > most:
         raise InvalidRequest.at(
@@ -198,12 +194,6 @@ def _penalties(options: Options) -> dict[str, float | None]:
             "options.repeat_last_n", f"is {window}: here penalties look at everything; leave it out, or use -1."
         )
     return {**asked}
-
-
-def _log_unknown(name: str) -> None:
-    if name not in _logged_options and len(_logged_options) < MOST_LOGGED:
-        _logged_options.add(name)
-        logger.warning("ollama: the option %r is not known here, and has no effect", name[:80])
 
 
 def grammar_of(format: Any) -> GrammarSpec | None:

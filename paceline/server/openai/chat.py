@@ -105,7 +105,7 @@ class Chat:
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
-        running_usage = bool(options and options.continuous_usage_stats)
+        running_usage = bool(include_usage and options and options.continuous_usage_stats)
         encode = self.envelope.chunks("chat.completion.chunk", nullable_usage=include_usage)
         told = not tells_of_prompt(self.body)  # or the first chunk tells of the prompt
         held: list[dict[str, Any]] = []
@@ -170,7 +170,8 @@ class Chat:
         return chunks
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
-        return chat_logprobs(self.state.backend.tokenizer, entries)
+        as_ids = bool(self.body.return_tokens_as_token_ids)
+        return chat_logprobs(self.state.backend.tokenizer, entries, as_ids=as_ids)
 
     def _prompt_facts(self, prompt: PromptInfo | None) -> dict[str, Any]:
         return {} if prompt is None else prompt_facts(self.state.backend.tokenizer, prompt, self.body)

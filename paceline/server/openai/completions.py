@@ -112,7 +112,7 @@ class Completions:
     async def events(self) -> AsyncGenerator[bytes, None]:
         options = self.body.stream_options
         include_usage = bool(options and options.include_usage)
-        running_usage = bool(options and options.continuous_usage_stats)
+        running_usage = bool(include_usage and options and options.continuous_usage_stats)
         encode = self.envelope.chunks(KIND, nullable_usage=include_usage)
         async with aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
@@ -192,7 +192,8 @@ class ChoiceFormatter:
         self.lists = None
         if body.logprobs is not None:
             skipped = body.skip_special_tokens is not False
-            self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped)
+            as_ids = bool(body.return_tokens_as_token_ids)
+            self.lists = CompletionLogprobs(tokenizer, skip_special_tokens=skipped, as_ids=as_ids)
 
     def first(self, delta: Delta) -> dict[str, Any]:
         facts = prompt_facts(self.tokenizer, self.prompt, self.body)

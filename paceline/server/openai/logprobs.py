@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from paceline.server.state import Tokenizer
@@ -21,10 +22,14 @@ def token_label(tokenizer: Tokenizer, token_id: int) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
-def chat_logprobs(tokenizer: Tokenizer, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
+def id_label(token_id: int) -> str:
+    return f"token_id:{token_id}"
+
+
+def chat_logprobs(tokenizer: Tokenizer, entries: Iterable[TokenLogprob], *, as_ids: bool = False) -> dict[str, Any]:
     def entry(token_id: int, logprob: float) -> dict[str, Any]:
         return {
-            "token": token_label(tokenizer, token_id),
+            "token": id_label(token_id) if as_ids else token_label(tokenizer, token_id),
             "logprob": max(logprob, LEAST),
             "bytes": list(tokenizer.token_bytes(token_id)),
         }
@@ -41,8 +46,9 @@ def chat_logprobs(tokenizer: Tokenizer, entries: Iterable[TokenLogprob]) -> dict
 class CompletionLogprobs:
     """The parallel lists of one choice. Keeps where in the text the next token starts, for streams."""
 
-    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool, as_ids: bool = False) -> None:
         self.tokenizer = tokenizer
+        self.label = id_label if as_ids else partial(token_label, tokenizer)
         self.unprinted = frozenset(tokenizer.eos_ids) if skip_special_tokens else frozenset()
         self.offset = 0
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -66,7 +72,7 @@ class CompletionLogprobs:
         return lists
 
     def _append(self, lists: dict[str, Any], token_id: int, entry: TokenLogprob | None, *, printed: bool) -> None:
-        lists["tokens"].append(token_label(self.tokenizer, token_id))
+        lists["tokens"].append(self.label(token_id))
         lists["text_offset"].append(self.offset)
         if printed:
             self.offset += len(self.decoder.decode(self.tokenizer.token_bytes(token_id)))
@@ -75,10 +81,10 @@ class CompletionLogprobs:
             lists["top_logprobs"].append(None)
             return
         lists["token_logprobs"].append(max(entry.logprob, LEAST))
-        # Most likely first: of two tokens with one label the likelier stays. The chosen one is always there.
+        # Of two tokens with one label the first stays, which is the likelier. The chosen one is always there.
         top: dict[str, float] = {}
         for other, logprob in (*entry.top, (entry.token_id, entry.logprob)):
-            top.setdefault(token_label(self.tokenizer, other), max(logprob, LEAST))
+            top.setdefault(self.label(other), max(logprob, LEAST))
         lists["top_logprobs"].append(top)
 
 

@@ -29,6 +29,7 @@ def more_sampling(body: SamplingFields) -> dict[str, Any]:
         "dry_penalty_last_n": body.dry_penalty_last_n,
         "dry_sequence_breakers": None if breakers is None else tuple(breakers),
         "allowed_token_ids": tuple(body.allowed_token_ids or ()),
+        "logprob_token_ids": tuple(body.logprob_token_ids or ()),
         "bad_words": tuple(body.bad_words or ()),
         "include_stop_str_in_output": body.include_stop_str_in_output,
         "thinking_token_budget": None if budget == -1 else budget,  # vLLM: -1 is no limit

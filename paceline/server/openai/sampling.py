@@ -44,6 +44,7 @@ def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
         raise InvalidRequest.at("best_of", "other than n is not supported by this server yet.")
     prompt_logprobs = body.logprobs if body.echo else None
     if body.prompt_logprobs is not None:
+        _within(body.prompt_logprobs, 0, state.settings.max_logprobs, "prompt_logprobs")
         prompt_logprobs = max(prompt_logprobs or 0, body.prompt_logprobs)
     if max_tokens == 0 and prompt_logprobs is None:
         prompt_logprobs = 0  # the engine does nothing for a prompt unless its scores are wanted

@@ -65,7 +65,7 @@ def _are_token_ids(value: Any) -> bool:
 
 class StreamOptions(Lenient):
     include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None  # vLLM's: usage so far, on every chunk
+    continuous_usage_stats: bool | None = None  # vLLM's: with include_usage, usage so far on every chunk
 
 
 class Prediction(Lenient):
@@ -105,7 +105,9 @@ class SamplingFields(RequestBody):
     include_stop_str_in_output: bool | None = None
     truncate_prompt_tokens: int | None = None  # only the last ones are taken; -1: as many as there is room for
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None  # logprobs name a token "token_id:5", not by its text
     prompt_logprobs: int | None = None
+    logprob_token_ids: Annotated[Many[int], Field(max_length=1024)] | None = None
     thinking_token_budget: Annotated[int, Field(ge=-1)] | None = None  # reasoning tokens
     thinking_budget: Annotated[int, Field(ge=-1)] | None = None  # Qwen's name of it
     # llama.cpp's

@@ -89,7 +89,13 @@ def test_an_unknown_option_is_in_the_log_once(http: httpx.Client, caplog: pytest
     with caplog.at_level(logging.WARNING, "paceline.server"):
         for _ in range(2):
             whole(http, options={"temprature": 0.5})
-    assert [record.getMessage().count("'temprature'") for record in caplog.records] == [1]
+    assert [record.getMessage().count("options.temprature") for record in caplog.records] == [1]
+
+
+def test_an_unknown_option_is_named_in_the_answers_header(http: httpx.Client) -> None:
+    answer = post(http, stream=False, options={"temprature": 0.5, "num_thread": 2}, sufix="x")
+    told = answer.headers["x-paceline-ignored-fields"]
+    assert told == "sufix (did you mean suffix?), options.temprature (did you mean options.temperature?)"
 
 
 def template_options(actor: Scripted) -> Any:

@@ -253,7 +253,8 @@ def test_unknown_and_harmless_fields_are_tolerated(http: httpx.Client) -> None:
         ("samplers", ["top_k"]),
         ("dynatemp_range", 0.5),
         ("n_probs", 3),
-        ("logprob_token_ids", [1]),
+        ("truncation_side", "right"),
+        ("kv_transfer_params", {"do_remote_prefill": True}),
         ("reasoning_format", "none"),
     ],
 )

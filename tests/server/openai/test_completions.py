@@ -9,7 +9,7 @@ from openai.types import Completion
 
 from paceline.types import Sampling
 from tests.server.fake_service import END, REPLY, FakeService
-from tests.server.harness import events, post_completion, refused
+from tests.server.harness import events, post_chat, post_completion, refused
 from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
@@ -55,6 +55,13 @@ def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> Non
     options = {"include_usage": True}
     streamed = events(post_completion(http, ["a", "b"], stream=True, stream_options=options, **fields))
     assert streamed[-1]["usage"] == whole.json()["usage"]
+
+
+@pytest.mark.parametrize("post", [post_chat, post_completion])
+def test_without_include_usage_a_stream_has_none(http: httpx.Client, post: Any) -> None:
+    options = {"include_usage": False, "continuous_usage_stats": True}
+    chunks = events(post(http, stream=True, stream_options=options))
+    assert chunks and not any(chunk.get("usage") for chunk in chunks)
 
 
 def test_cached_tokens_are_summed_over_prompts_and_known_from_the_first_chunk(http: httpx.Client) -> None:

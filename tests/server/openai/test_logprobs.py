@@ -42,6 +42,20 @@ def test_minus_infinity_becomes_a_number_that_json_has() -> None:
     assert entry["logprob"] == entry["top_logprobs"][0]["logprob"] == -9999.0
 
 
+def test_tokens_may_be_named_by_their_ids() -> None:
+    entry = TokenLogprob(97, -1.0, ((97, -1.0), (0xE2, -2.0)))
+    [shown] = chat_logprobs(TOKENIZER, [entry], as_ids=True)["content"]
+    assert [shown["token"], *(top["token"] for top in shown["top_logprobs"])] == [
+        "token_id:97",
+        "token_id:97",
+        "token_id:226",
+    ]
+    lists = CompletionLogprobs(TOKENIZER, skip_special_tokens=True, as_ids=True).output([entry, entry])
+    assert lists["tokens"] == ["token_id:97"] * 2
+    assert lists["top_logprobs"][0] == {"token_id:97": -1.0, "token_id:226": -2.0}
+    assert lists["text_offset"] == [0, 1]  # of the text, not of the names
+
+
 @given(st.text(max_size=30))
 def test_offsets_point_to_the_character_that_a_token_begins_or_continues(text: str) -> None:
     entries = [TokenLogprob(byte, -1.0) for byte in text.encode()]

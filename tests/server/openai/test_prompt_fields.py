@@ -9,7 +9,7 @@ import pytest
 from paceline.settings import Settings
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
-from tests.server.harness import events, post_chat, post_completion, serve, user
+from tests.server.harness import events, post_chat, post_completion, refused, serve, user
 from tests.server.sdk_types import TypedClient
 
 BEGUN = [*user("hi"), {"role": "assistant", "content": "I am"}]
@@ -64,6 +64,13 @@ def test_the_prompts_scores_are_told_by_token(http: httpx.Client) -> None:
         assert first is None and rest
         for scores in rest:
             assert all(set(score) == {"logprob", "rank", "decoded_token"} for score in scores.values())
+
+
+@pytest.mark.parametrize("count", [-1, 21])
+def test_the_number_of_the_prompts_scores_is_limited(http: httpx.Client, count: int) -> None:
+    refused(post_chat(http, prompt_logprobs=count), 400, "prompt_logprobs")
+    refused(post_completion(http, "ab", prompt_logprobs=count), 400, "prompt_logprobs")
+    refused(post_completion(http, "ab", prompt_logprobs=count, echo=True, logprobs=1), 400, "prompt_logprobs")
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,8 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
     "logprobs": NOTHING,
     "echo": NOTHING,
     "prompt_logprobs": (None,),
+    "logprob_token_ids": (None, []),
+    "return_tokens_as_token_ids": NOTHING,
     "return_token_ids": NOTHING,
     "best_of": (None, 1),
 }
