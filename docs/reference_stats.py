@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline import stats
+from paceline.host_memory import REQUEST_PARTS
 from paceline.server.metrics import Metrics
 from paceline.types import MOST_DRAFTED
 
@@ -213,7 +214,8 @@ PLACES: Mapping[str, str] = {
 # Of the memory budget.
 PARTS = (
     *("weights", "sequences", "reserved", "activations", "images", "sequence images", "prefixes", "copies"),
-    *("draft", "draft prefixes"),
+    *("draft", "draft prefixes", "disk"),
+    *REQUEST_PARTS,
 )
 KINDS = {"str": "text", "int": "integer", "float": "number", "bool": "true or false", "None": "null"}
 
