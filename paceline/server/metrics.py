@@ -48,8 +48,12 @@ class Metrics:
         self.inter_token_latency = self._histogram(
             "inter_token_latency_seconds", "Time between two deliveries of one choice.", INTER_TOKEN
         )
-        self.e2e_latency = self._histogram("e2e_request_latency_seconds", "Time from arrival to the end of the request.", E2E)
-        self.queue_time = self._histogram("request_queue_time_seconds", "Time from arrival until the request ran.", QUEUE)
+        self.e2e_latency = self._histogram(
+            "e2e_request_latency_seconds", "Time from arrival to the end of the request.", E2E
+        )
+        self.queue_time = self._histogram(
+            "request_queue_time_seconds", "Time from arrival until the request ran.", QUEUE
+        )
         finished = Counter(
             "paceline_request_success",
             "Choices by finish reason.",
@@ -84,7 +88,9 @@ class StatsCollector(Collector):
         stats = self.stats()
         yield self._gauge("num_requests_running", "Sequences running now.", stats.num_requests_running)
         yield self._gauge("num_requests_waiting", "Sequences waiting now.", stats.num_requests_waiting)
-        yield self._counters("requests_refused", "Requests refused, by cause. They are in no other count.", "cause", self.refused)
+        yield self._counters(
+            "requests_refused", "Requests refused, by cause. They are in no other count.", "cause", self.refused
+        )
         if stats.model is None:
             return
         yield from self._scheduler(stats)
@@ -117,7 +123,9 @@ class StatsCollector(Collector):
         if memory is not None:
             kinds = {"active": memory.active_bytes, "peak": memory.peak_bytes, "cache": memory.cache_bytes}
             yield self._gauges("mlx_memory_bytes", "Memory as MLX reports it, by kind.", "kind", kinds)
-            yield self._gauge("memory_estimate_bytes", "The memory model's estimate of what is held.", memory.estimate_bytes)
+            yield self._gauge(
+                "memory_estimate_bytes", "The memory model's estimate of what is held.", memory.estimate_bytes
+            )
             yield self._gauge(
                 "memory_estimate_error_ratio", "Relative error of the estimate; above 0: too high.", memory.error_ratio
             )
@@ -143,7 +151,9 @@ class StatsCollector(Collector):
         yield self._counter("prefix_cache_queries", "Prompt tokens looked up.", stats.query_tokens)
         yield self._counter("prefix_cache_hits", "Prompt tokens found.", stats.hit_tokens)
         yield self._counter("prefix_cache_restores", "Prefixes restored, from memory or disk.", stats.restores)
-        yield self._counter("prefix_cache_restore_seconds", "The engine's time for restoring prefixes.", stats.restore_seconds)
+        yield self._counter(
+            "prefix_cache_restore_seconds", "The engine's time for restoring prefixes.", stats.restore_seconds
+        )
         yield self._counters("prefix_cache_evictions", "Prefixes evicted.", "tier", stats.evictions)
         sizes = {"memory": stats.memory_bytes}
         limits = {"memory": stats.memory_limit_bytes}
@@ -168,7 +178,9 @@ class StatsCollector(Collector):
         yield self._counter("specprefill_scored_tokens", "Prompt tokens that were scored.", stats.scored_tokens)
         yield self._counter("specprefill_kept_tokens", "Scored tokens that were prefilled.", stats.kept_tokens)
         yield self._counter(
-            "specprefill_restored_draft_tokens", "Prompt tokens that the draft model had cached.", stats.restored_draft_tokens
+            "specprefill_restored_draft_tokens",
+            "Prompt tokens that the draft model had cached.",
+            stats.restored_draft_tokens,
         )
         yield self._counter("specprefill_scoring_seconds", "The engine's time in the draft model.", stats.draft_seconds)
 
