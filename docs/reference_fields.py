@@ -157,8 +157,8 @@ def refused_table() -> str:
         where = "all" if len(endpoints) == len(ENDPOINTS) else ", ".join(endpoints)
         values = [_value(value) for value in next(iter(endpoints.values())) if value is not None]
         lines.append(f"| `{name}` | {where} | {', '.join(values)} | {REASONS[name]} |")
-    for name, values in ollama.UNSUPPORTED_OPTIONS.items():
-        shown = ", ".join(_value(value) for value in values if value is not None)
+    for name, harmless in ollama.UNSUPPORTED_OPTIONS.items():
+        shown = ", ".join(_value(value) for value in harmless if value is not None)
         reason = REASONS.get(name, "not built: penalties apply to every token")
         lines.append(f"| `options.{name}` | Ollama | {shown} | {reason} |")
     return "\n".join(lines)
