@@ -43,13 +43,17 @@ class Metrics:
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of started requests.")
         self.generation_tokens = self._counter("generation_tokens", "Tokens generated.")
         self.time_to_first_token = self._histogram(
-            "time_to_first_token_seconds", "From arrival to the first token.", FIRST_TOKEN
+            "time_to_first_token_seconds", "Time from arrival to the first token.", FIRST_TOKEN
         )
         self.inter_token_latency = self._histogram(
-            "inter_token_latency_seconds", "Between two deliveries of one choice.", INTER_TOKEN
+            "inter_token_latency_seconds", "Time between two deliveries of one choice.", INTER_TOKEN
         )
-        self.e2e_latency = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", E2E)
-        self.queue_time = self._histogram("request_queue_time_seconds", "From arrival until the request ran.", QUEUE)
+        self.e2e_latency = self._histogram(
+            "e2e_request_latency_seconds", "Time from arrival to the end of the request.", E2E
+        )
+        self.queue_time = self._histogram(
+            "request_queue_time_seconds", "Time from arrival until the request ran.", QUEUE
+        )
         finished = Counter(
             "paceline_request_success",
             "Choices by finish reason.",
@@ -82,9 +86,11 @@ class StatsCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         stats = self.stats()
-        yield self._gauge("num_requests_running", "Requests running now.", stats.num_requests_running)
-        yield self._gauge("num_requests_waiting", "Requests waiting now.", stats.num_requests_waiting)
-        yield self._counters("requests_refused", "Requests refused, by cause.", "cause", self.refused)
+        yield self._gauge("num_requests_running", "Sequences running now.", stats.num_requests_running)
+        yield self._gauge("num_requests_waiting", "Sequences waiting now.", stats.num_requests_waiting)
+        yield self._counters(
+            "requests_refused", "Requests refused, by cause. They are in no other count.", "cause", self.refused
+        )
         if stats.model is None:
             return
         yield from self._scheduler(stats)
@@ -96,30 +102,32 @@ class StatsCollector(Collector):
 
     def _scheduler(self, stats: Stats) -> Iterator[Metric]:
         reasons = {**dict.fromkeys(WAITING_REASONS, 0), **stats.num_requests_waiting_by_reason}
-        yield self._gauges("num_requests_waiting_by_reason", "Requests waiting now, by reason.", "reason", reasons)
+        yield self._gauges("num_requests_waiting_by_reason", "Sequences waiting now, by reason.", "reason", reasons)
         yield self._counters(
             "num_preemptions", "Running sequences that were preempted, by cause.", "cause", stats.preemptions
         )
         yield self._counter("failed_steps", "Steps of the engine that failed.", stats.failed_steps)
-        yield self._counter("out_of_memory", "Times that MLX had too little memory.", stats.out_of_memory)
+        yield self._counter("out_of_memory", "Out-of-memory errors of MLX.", stats.out_of_memory)
 
     def _memory(self, stats: Stats) -> Iterator[Metric]:
         budget, memory = stats.memory_budget, stats.memory
         if budget is not None:
             parts = {part.replace(" ", "_"): size for part, size in budget.parts.items()}
-            yield self._gauges("memory_budget_bytes", "Memory that is held or reserved, by part.", "part", parts)
-            yield self._gauge("memory_limit_bytes", "All that may be used.", budget.limit_bytes)
-            yield self._gauge("memory_headroom_bytes", "Of that, what stays free.", budget.headroom_bytes)
-            yield self._gauge("memory_free_bytes", "Neither held nor reserved.", budget.free_bytes)
+            yield self._gauges("memory_budget_bytes", "Memory held or reserved, by part.", "part", parts)
+            yield self._gauge("memory_limit_bytes", "Memory that may be used.", budget.limit_bytes)
+            yield self._gauge("memory_headroom_bytes", "The part of the limit that stays free.", budget.headroom_bytes)
+            yield self._gauge("memory_free_bytes", "Memory that is neither held nor reserved.", budget.free_bytes)
             yield self._gauge(
                 "kv_cache_usage_perc", "Share of the memory for sequences that is taken; 1: all.", budget.kv_cache_usage
             )
         if memory is not None:
             kinds = {"active": memory.active_bytes, "peak": memory.peak_bytes, "cache": memory.cache_bytes}
             yield self._gauges("mlx_memory_bytes", "Memory as MLX reports it, by kind.", "kind", kinds)
-            yield self._gauge("memory_estimate_bytes", "What we think is held.", memory.estimate_bytes)
             yield self._gauge(
-                "memory_estimate_error_ratio", "How far that is off; above 0: too much.", memory.error_ratio
+                "memory_estimate_bytes", "The memory model's estimate of what is held.", memory.estimate_bytes
+            )
+            yield self._gauge(
+                "memory_estimate_error_ratio", "Relative error of the estimate; above 0: too high.", memory.error_ratio
             )
 
     def _spec_decode(self, stats: SpecDecodeStats) -> Iterator[Metric]:
@@ -143,7 +151,9 @@ class StatsCollector(Collector):
         yield self._counter("prefix_cache_queries", "Prompt tokens looked up.", stats.query_tokens)
         yield self._counter("prefix_cache_hits", "Prompt tokens found.", stats.hit_tokens)
         yield self._counter("prefix_cache_restores", "Prefixes restored, from memory or disk.", stats.restores)
-        yield self._counter("prefix_cache_restore_seconds", "The engine's time for that.", stats.restore_seconds)
+        yield self._counter(
+            "prefix_cache_restore_seconds", "The engine's time for restoring prefixes.", stats.restore_seconds
+        )
         yield self._counters("prefix_cache_evictions", "Prefixes evicted.", "tier", stats.evictions)
         sizes = {"memory": stats.memory_bytes}
         limits = {"memory": stats.memory_limit_bytes}
@@ -154,23 +164,25 @@ class StatsCollector(Collector):
                 stats.disk.limit_bytes,
                 stats.disk.entries,
             )
-        yield self._gauges("prefix_cache_bytes", "Size of what is cached.", "tier", sizes)
-        yield self._gauges("prefix_cache_limit_bytes", "Largest size of what is cached.", "tier", limits)
+        yield self._gauges("prefix_cache_bytes", "Size of the cached prefixes.", "tier", sizes)
+        yield self._gauges("prefix_cache_limit_bytes", "Limit of that size.", "tier", limits)
         yield self._gauges("prefix_cache_entries", "Prefixes cached.", "tier", entries)
-        yield self._counter("vision_cache_hits", "Pictures whose features were found.", stats.vision.hits)
-        yield self._counter("vision_cache_misses", "Pictures that had to be encoded.", stats.vision.misses)
-        yield self._gauge("vision_cache_bytes", "Size of cached features.", stats.vision.bytes)
+        yield self._counter("vision_cache_hits", "Images whose features were cached.", stats.vision.hits)
+        yield self._counter("vision_cache_misses", "Images that were encoded.", stats.vision.misses)
+        yield self._gauge("vision_cache_bytes", "Size of the cached image features.", stats.vision.bytes)
 
     def _specprefill(self, stats: SpecPrefillStats) -> Iterator[Metric]:
         yield self._counters(
-            "specprefill_prompts", "Prompts to be read sparsely, by outcome.", "outcome", stats.outcomes
+            "specprefill_prompts", "Prompts for which sparse prefill was asked, by outcome.", "outcome", stats.outcomes
         )
-        yield self._counter("specprefill_scored_tokens", "Prompt tokens that the draft scored.", stats.scored_tokens)
-        yield self._counter("specprefill_kept_tokens", "Of those, tokens that the model read.", stats.kept_tokens)
+        yield self._counter("specprefill_scored_tokens", "Prompt tokens that were scored.", stats.scored_tokens)
+        yield self._counter("specprefill_kept_tokens", "Scored tokens that were prefilled.", stats.kept_tokens)
         yield self._counter(
-            "specprefill_restored_draft_tokens", "Prompt tokens that the draft had cached.", stats.restored_draft_tokens
+            "specprefill_restored_draft_tokens",
+            "Prompt tokens that the draft model had cached.",
+            stats.restored_draft_tokens,
         )
-        yield self._counter("specprefill_scoring_seconds", "Time in the draft.", stats.draft_seconds)
+        yield self._counter("specprefill_scoring_seconds", "The engine's time in the draft model.", stats.draft_seconds)
 
     def _counter(self, name: str, text: str, value: float) -> Metric:
         family = CounterMetricFamily(f"paceline_{name}", text, labels=LABELS)

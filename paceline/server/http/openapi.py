@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from paceline.server.http.errors import DEFAULT, DIALECTS, dialect_of
+from paceline.server.http.field_descriptions import describe
 
 Answers = dict[int | str, dict[str, Any]]
 
@@ -50,7 +51,11 @@ def body_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    describe(model.__name__, schema, *(base.__name__ for base in model.__mro__[1:]))
+    for name, inner in schema.get("$defs", {}).items():
+        describe(name, inner)
+    return schema
 
 
 class Application(FastAPI):

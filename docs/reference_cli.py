@@ -1,0 +1,58 @@
+"""Tables of flags: those of commands, and those of other servers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from typer.main import get_command
+
+from paceline import cli
+from paceline.setting_aliases import ALIASES, UNNEEDED
+from paceline.settings import Settings, flag_name
+
+MARKUP = re.compile(r"\[/?[a-z ]+\]")  # rich's
+
+
+def alias_table() -> str:
+    lines = ["| flag | of | here |", "|---|---|---|"]
+    for name, alias in ALIASES.items():
+        here = f"`{flag_name(alias.setting)}`" + (f": {alias.note}" if alias.note else "")
+        lines.append(f"| `{flag_name(name)}` | {alias.whose} | {here} |")
+    return "\n".join(lines)
+
+
+def unneeded_table() -> str:
+    lines = ["| flag | of | why |", "|---|---|---|"]
+    lines += [f"| `{flag_name(name)}` | {whose} | {why} |" for name, (whose, why) in UNNEEDED.items()]
+    return "\n".join(lines)
+
+
+def options_table(*path: str) -> str:
+    """A command's own options. Flags of settings are in configuration.md, and hidden ones in the tables above."""
+    command: Any = get_command(cli.app)
+    for name in path:
+        command = command.commands[name]
+    settings = {flag_name(field) for field in (*Settings.model_fields, "config")} if path == ("chat",) else {"--help"}
+    lines = ["| option | default | |", "|---|---|---|"]
+    for option in command.params:
+        if getattr(option, "hidden", False) or settings & set(option.opts) or option.param_type_name == "argument":
+            continue
+        spelled = "/".join((*option.opts, *option.secondary_opts))
+        metavar = "" if option.is_flag else f" {option.metavar or option.type.name.upper()}"
+        metavar = metavar.replace("|", "\\|")
+        lines.append(f"| `{spelled}{metavar}` | {_default(option)} | {_plain(option.help or '')} |")
+    return "\n".join(lines)
+
+
+def _default(option: Any) -> str:
+    value = option.default() if callable(option.default) else option.default
+    if value in (None, (), [], ""):
+        return "" if not option.required else "required"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"`{', '.join(map(str, value)) if isinstance(value, list | tuple) else getattr(value, 'value', value)}`"
+
+
+def _plain(text: str) -> str:
+    return MARKUP.sub("", text).replace("\\[", "[").replace("|", "\\|").replace("\n", " ").strip()
