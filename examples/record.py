@@ -33,7 +33,7 @@ def picture() -> dict[str, Any]:
     }
 
 
-LONG = {"max_tokens": 240, "ignore_eos": True}
+LONG = {"max_tokens": 160}
 # Seconds after the start, what the table shows, the content, other fields
 STREAMS: list[tuple[float, str, Any, dict[str, Any]]] = [
     (0.0, "Tell me a story about a fox.", "Tell me a story about a fox.", LONG),
@@ -64,13 +64,16 @@ async def stream(http: httpx.AsyncClient, begun: float, row: list[Any], content:
 
 async def main() -> None:
     async with httpx.AsyncClient(base_url=ADDRESS, timeout=300) as http:
+        before = (await http.get("/v1/status")).json()
         rows: list[list[Any]] = [[shown, at, 0.0, 0.0, ""] for at, shown, _, _ in STREAMS]
         begun = time.perf_counter()
         tasks = [
             asyncio.create_task(stream(http, begun, row, content, fields))
             for row, (_, _, content, fields) in zip(rows, STREAMS, strict=True)
         ]
-        await asyncio.sleep(1.0)
+        while not rows[-1][2]:
+            await asyncio.sleep(0.01)
+        taken = time.perf_counter() - begun
         status = (await http.get("/v1/status")).json()
         await asyncio.gather(*tasks)
     model, spec = status["model"], status["spec_decode"]
@@ -82,12 +85,13 @@ async def main() -> None:
     for shown, sent, first, done, text in rows:
         table.add_row(shown, f"{sent:.1f} s", f"{first:.2f} s", f"{done:.2f} s", " ".join(text.split())[:48])
     console.print(table)
-    console.print(f"[bold]/v1/status, one second after the start[/]: {model['name']} on {model['device']}")
-    console.print(
-        f"  num_requests_running {status['num_requests_running']}   decode_steps {status['decode_steps']}   "
-        f"generation_tokens {status['generation_tokens']}"
+    console.print(f"[bold]/v1/status, after {taken:.1f} s[/]: {model['name']} on {model['device']}")
+    decode_steps, tokens = (status[name] - before[name] for name in ("decode_steps", "generation_tokens"))
+    console.print(f"  {status['num_requests_running']} running; {tokens} tokens in {decode_steps} decode steps so far")
+    accepted, drafted = (
+        spec[name] - before["spec_decode"][name] for name in ("num_accepted_tokens", "num_draft_tokens")
     )
-    console.print(f"  spec_decode: {spec['num_accepted_tokens']} of {spec['num_draft_tokens']} draft tokens accepted")
+    console.print(f"  {accepted} of {drafted} draft tokens accepted")
     console.save_svg(TARGET, title="Five requests, one batch")
 
 
