@@ -24,6 +24,7 @@ from paceline.service import Service
 from paceline.setting_aliases import ALIASES
 from paceline.settings import Settings
 from tests.documents import ROOT, Block, Command, anchors, blocks, commands, inline_code, links, pages, split
+from tests.server import fake_service
 from tests.server.fake_service import FakeService
 from tests.server.harness import serve
 
@@ -190,8 +191,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         files_dir=folder, specprefill_draft_model="paceline-mini-draft", served_model_name="paceline-mini"
     )
     backend = Service(settings) if request.param == "paceline-mini" else FakeService(settings)
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(fake_service, "REPLY", "Hello")  # a later turn must not read it as one of the fake's commands
     with serve(backend, settings) as address, httpx.Client(base_url=address, timeout=120) as http:
         yield http
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("command", CURLS, ids=str)
