@@ -71,7 +71,7 @@ async def main() -> None:
             asyncio.create_task(stream(http, begun, row, content, fields))
             for row, (_, _, content, fields) in zip(rows, STREAMS, strict=True)
         ]
-        while not rows[-1][2]:
+        while not rows[-1][3]:
             await asyncio.sleep(0.01)
         taken = time.perf_counter() - begun
         status = (await http.get("/v1/status")).json()

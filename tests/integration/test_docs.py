@@ -174,7 +174,7 @@ def _parse(command: Any, arguments: list[str], variables: dict[str, str]) -> Non
 
 def _make(arguments: list[str]) -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE)) | {".venv/.installed-cpu"}
-    variables = set(re.findall(r"\$\((\w+)\)", MAKEFILE))
+    variables = set(re.findall(r"\$\((\w+)", MAKEFILE))
     wanted = [word for word in arguments if "=" not in word]
     assert set(wanted) <= targets, f"no such target: {wanted}"
     for name, value in (word.split("=", 1) for word in arguments if "=" in word):
