@@ -16,7 +16,7 @@ import httpx
 import openai
 import pytest
 import typer
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from benchmarks.cli import app as benchmarks
 from paceline.cli import app as paceline
