@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib.metadata
+import importlib.util
 import logging
 import os
 import platform
@@ -40,6 +41,13 @@ _THREAD_VARIABLES = {
     "MKL": ("MKL_NUM_THREADS", "OMP_NUM_THREADS"),
     "OpenBLAS": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
 }
+
+
+# The backends share one file, libmlx.so, so the wheel cannot require one of them by default.
+_NO_BACKEND = (
+    "MLX has no backend in this environment: libmlx.so is missing. Install one of them: "
+    "pip install 'mlx[cpu]' for a CPU, or pip install 'mlx[cuda13]' for an NVIDIA GPU"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,8 @@ def _prepare(blas: str | None) -> BlasReport:
         # Its default folder for compiled kernels is emptied with every restart of the machine.
         os.environ.setdefault("MLX_PTX_CACHE_DIR", str(_kernel_folder()))
         return BlasReport("not needed, MLX runs on CUDA")
+    if not has_backend():
+        raise SettingsError(_NO_BACKEND)
     if blas == "none":
         return BlasReport("MLX's own reference BLAS, as --blas none asks")
     if "mlx.core" in sys.modules:
@@ -262,6 +272,14 @@ def _is_openblas(path: Path) -> bool:
 
 def _package_folders() -> list[Path]:
     return [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+
+
+def has_backend(folders: Sequence[Path] | None = None) -> bool:
+    """Whether MLX's library is where its wheels and its own builds put it. Imports nothing."""
+    if folders is None:
+        spec = importlib.util.find_spec("mlx")
+        folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    return any((folder / "lib" / "libmlx.so").is_file() for folder in folders)
 
 
 def _has_cuda_build() -> bool:

@@ -366,3 +366,14 @@ def test_the_kind_of_device_is_the_one_mlx_computes_on() -> None:
     kind = platform.device_kind()
     assert (kind == "cpu") == (mx.default_device().type == mx.DeviceType.cpu)
     assert (kind == "metal") == (kind != "cpu" and mx.metal.is_available())
+
+
+@linux_only
+def test_without_a_backend_of_mlx_a_start_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert platform.has_backend()
+    assert not platform.has_backend([tmp_path])
+    monkeypatch.setattr(platform, "_report", None)
+    monkeypatch.setattr(platform, "_has_cuda_build", lambda: False)
+    monkeypatch.setattr(platform, "has_backend", lambda: False)
+    with pytest.raises(SettingsError, match=r"pip install 'mlx\[cpu\]'"):
+        platform.prepare()
