@@ -45,7 +45,7 @@ THIRD_PARTY = {
 OTHERS = ("CHANGELOG.md", "docs/clients.md", "docs/benchmarks.md", "training/README.md")  # have flags of other programs
 # Flags in inline code that belong to other programs.
 OTHER_FLAGS = {
-    *("--add-host", "--auto", "--max-time", "--network", "--no-git", "--yes-always", "--edit-format"),
+    *("--add-host", "--auto", "--max-time", "--network", "--no-git", "--yes-always", "--edit-format", "--excludes"),
     *("--gpu-memory-utilization", "--limit-mm-per-prompt", "--cache-memory-percent", "--strict", "--temperature"),
 }
 

@@ -47,6 +47,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "CompletionBody.logprobs": "Return log probabilities, with this many most likely tokens at each position.",
     "top_logprobs": "This many most likely tokens at each position. Chat: needs `logprobs`.",
     "prompt_logprobs": "Log probabilities of the prompt's tokens, with this many most likely ones, as in vLLM.",
+    "logprob_token_ids": "With `logprobs`: the log probabilities of these token ids, not of the most likely ones.",
+    "return_tokens_as_token_ids": "Name every token in `logprobs` as `token_id:5`.",
     "return_token_ids": "Return the token ids of the answer and of the prompt.",
     "n": "Number of answers (choices). Default: 1.",
     "best_of": "Must be equal to `n`.",
