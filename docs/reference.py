@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.reference_cli import alias_table, options_table, unneeded_table
-from docs.reference_fields import fields_table, paths_table, refused_table
+from docs.reference_fields import fields_table, harmless_list, paths_table, refused_table
 from docs.reference_stats import metrics_table, status_table
 from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
@@ -42,6 +42,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "ollama options": lambda: fields_table(ollama.Options),
     "ollama embed fields": lambda: fields_table(ollama.EmbedBody),
     "refused fields": refused_table,
+    "fields without effect": harmless_list,
     "paths not implemented": paths_table,
     "status": lambda: status_table("Stats"),
     "status of the model": lambda: status_table("ModelInfo"),

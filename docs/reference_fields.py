@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from paceline.server.anthropic.schema import UNSUPPORTED_IN_MESSAGES, MessagesBody
 from paceline.server.common.fields import FORMATS, GUIDED, UNSUPPORTED
+from paceline.server.common.unknown_fields import HARMLESS
 from paceline.server.http.openapi import body_schema
 from paceline.server.not_implemented import NOT_IMPLEMENTED
 from paceline.server.ollama import schema as ollama
@@ -55,7 +56,7 @@ REASONS: Mapping[str, str] = {
     "documents": "not built: put the documents into a message",
     "continue_final_message": "chat only; in messages a last message of the assistant's is continued",
     "return_token_ids": _HERE,
-    "return_tokens_as_token_ids": "not built; `return_token_ids` returns the ids",
+    "return_tokens_as_token_ids": "chat and completions only",
     "add_generation_prompt": _CHAT,
     "include_reasoning": _CHAT,
     "thinking_token_budget": "messages have `thinking.budget_tokens`",
@@ -167,6 +168,10 @@ def refused_table() -> str:
         reason = REASONS.get(name, "not built: penalties apply to every token")
         lines.append(f"| `options.{name}` | Ollama | {shown} | {reason} |")
     return "\n".join(lines)
+
+
+def harmless_list() -> str:
+    return ", ".join(f"`{name}`" for name in sorted(HARMLESS))
 
 
 def paths_table() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -119,12 +119,27 @@ async def read_request(
     `also`: fields that mean nothing here, and that clients send anyway."""
     body, fields = await read_body(request, model)
     refuse_unsupported(fields, unsupported, model.model_fields)
-    note_unknown(
-        state, request.url.path, fields, {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
-    )
+    known = {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
+    inner, known_inner = _inner_fields(model, fields)
+    note_unknown(state, request.url.path, {**fields, **inner}, known | known_inner)
     state.check_ready()
     state.check_model(body.model)
     return body, fields
+
+
+def _inner_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """What the body's objects of options hold, and what they may, as in `stream_options.include_usage`."""
+    found: dict[str, Any] = {}
+    known: set[str] = set()
+    for name, info in model.model_fields.items():
+        given = fields.get(name)
+        if not isinstance(given, dict):
+            continue
+        for kind in (info.annotation, *get_args(info.annotation)):
+            if isinstance(kind, type) and issubclass(kind, Lenient) and kind.model_config["extra"] == "ignore":
+                found |= {f"{name}.{inner}": value for inner, value in given.items()}
+                known |= {f"{name}.{inner}" for inner in kind.model_fields}
+    return found, known
 
 
 def refuse_unsupported(

@@ -27,6 +27,7 @@ HARMLESS = frozenset(
         *("request_id", "spaces_between_special_tokens", "detokenize", "output_kind"),
         *("guided_decoding_backend", "id_slot", "slot_id", "n_keep", "n_discard", "timings_per_token"),
         *("return_progress", "mirostat_tau", "mirostat_eta", "dynatemp_exponent", "min_keep", "rid", "keep_alive"),
+        "stream_options.include_obfuscation",
     }
 )
 

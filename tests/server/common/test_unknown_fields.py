@@ -60,6 +60,28 @@ def test_a_name_that_no_header_can_have_is_not_repeated(http: httpx.Client) -> N
     assert told.startswith("?, ?, invented_0") and told.endswith("and 14 more") and len(told) < 400
 
 
+@pytest.mark.parametrize(
+    ("path", "options", "named"),
+    [
+        ("/v1/chat/completions", {"stream_options": {"include_usge": True}}, "stream_options.include_usge"),
+        ("/v1/completions", {"stream_options": {"odd": 1}}, "stream_options.odd"),
+        ("/v1/responses", {"text": {"verbositty": "low"}}, "text.verbositty"),
+    ],
+)
+def test_an_unknown_option_inside_a_field_is_named_too(
+    http: httpx.Client, strict: httpx.Client, path: str, options: dict[str, Any], named: str
+) -> None:
+    body = {**PATHS[path], **options, "stream": True}
+    assert http.post(path, json=body).headers[HEADER].startswith(named)
+    refused(strict.post(path, json=body), 400, named)
+
+
+def test_known_options_inside_a_field_are_not_named(http: httpx.Client) -> None:
+    options = {"include_usage": True, "include_obfuscation": False}
+    body = {**PATHS["/v1/chat/completions"], "stream": True, "stream_options": options}
+    assert HEADER not in http.post("/v1/chat/completions", json=body).headers
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_strict_server_refuses_it(strict: httpx.Client, path: str) -> None:
     assert strict.post(path, json=PATHS[path]).status_code == 200
