@@ -74,6 +74,7 @@ class ChatRun:
                 if delta.index not in parsers:
                     parsers[delta.index] = self._parser(thinking)
                 events = _parsed(parsers[delta.index], delta)
+                self.counter.add_parsed(delta.index, events)
                 reason: str | None = delta.finish_reason
                 second = None if self.toolbox.parallel else _second_call(events)
                 if second is not None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from paceline.conversation.parsing.events import Event, Reasoning
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
 from paceline.server.http.errors import Cancelled
 from paceline.server.http.identity import current
@@ -99,6 +100,8 @@ class UsageCounter:
         self._kept: dict[int, int] = {}  # of prompts that were wanted sparsely; known when the first choice ends
         self._completion: dict[tuple[int, int], int] = {}
         self._accepted = self._rejected = 0  # drafted tokens; known when a choice ends
+        self._reasoning = 0
+        self._parsed: dict[int, int] = {}  # by choice of the only prompt: tokens whose text has come
 
     def add(self, place: int, delta: Delta) -> None:
         if delta.accepted is not None:
@@ -117,6 +120,14 @@ class UsageCounter:
             self._accepted += delta.usage.accepted_tokens
             self._rejected += delta.usage.rejected_tokens
 
+    def add_parsed(self, index: int, events: Sequence[Event]) -> None:
+        """What the deltas so far of a chat's choice have become. Tokens count for the event that they end in."""
+        if events:
+            tokens = self._completion[0, index]
+            if isinstance(events[-1], Reasoning):
+                self._reasoning += tokens - self._parsed.get(index, 0)
+            self._parsed[index] = tokens
+
     def usage(self) -> dict[str, Any]:
         prompt, completion = sum(self._prompt.values()), sum(self._completion.values())
         kept = {"specprefill_kept_tokens": sum(self._kept.values())} if self._kept else {}
@@ -126,6 +137,7 @@ class UsageCounter:
             "total_tokens": prompt + completion,
             "prompt_tokens_details": {"cached_tokens": sum(self._cached.values()), **kept},
             "completion_tokens_details": {
+                "reasoning_tokens": self._reasoning,
                 "accepted_prediction_tokens": self._accepted,
                 "rejected_prediction_tokens": self._rejected,
             },

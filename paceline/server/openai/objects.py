@@ -15,7 +15,8 @@ class CachedTokens(KeptTokens):
     cached_tokens: int
 
 
-class PredictedTokens(BaseModel):
+class CompletionDetails(BaseModel):
+    reasoning_tokens: int
     accepted_prediction_tokens: int
     rejected_prediction_tokens: int
 
@@ -25,7 +26,7 @@ class Usage(BaseModel):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
-    completion_tokens_details: PredictedTokens
+    completion_tokens_details: CompletionDetails
 
 
 class CalledFunction(BaseModel):

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from paceline.conversation.parsing.events import Content, Event, Reasoning
 from paceline.server.common.deltas import UsageCounter, merge
 from paceline.types import Delta, PromptInfo, Usage
 
@@ -58,7 +59,11 @@ def test_a_counter_counts_prompts_once_and_choices_each() -> None:
         "completion_tokens": 18,
         "total_tokens": 38,
         "prompt_tokens_details": {"cached_tokens": 8},
-        "completion_tokens_details": {"accepted_prediction_tokens": 12, "rejected_prediction_tokens": 6},
+        "completion_tokens_details": {
+            "reasoning_tokens": 0,
+            "accepted_prediction_tokens": 12,
+            "rejected_prediction_tokens": 6,
+        },
     }
 
 
@@ -94,3 +99,13 @@ def test_what_a_choice_found_of_its_own_request_is_not_counted_as_cached(order: 
         counter.add(0, Delta(index=index, prompt=PromptInfo((7, 8, 9), cached_tokens=2 * index)))
         counter.add(0, Delta(index=index, usage=Usage(3, 1, 2 * index), finish_reason="stop"))
     assert counter.usage()["prompt_tokens_details"] == {"cached_tokens": 0}
+
+
+def test_a_counter_counts_tokens_for_the_event_that_they_end_in() -> None:
+    counter = UsageCounter()
+    said: list[tuple[int, list[Event]]] = [(2, [Reasoning("hm")]), (1, []), (3, [Reasoning("."), Content("So")])]
+    for index in (0, 1):
+        for tokens, events in said:
+            counter.add(0, Delta(token_ids=(1,) * tokens, index=index))
+            counter.add_parsed(index, events)
+    assert counter.usage()["completion_tokens_details"]["reasoning_tokens"] == 4

@@ -73,13 +73,17 @@ def test_continuous_usage_counts_up(http: httpx.Client) -> None:
 def test_usage_sums_the_drafted_tokens_of_all_choices(http: httpx.Client) -> None:
     fields: dict[str, Any] = {"n": 2, "speculation": 3}
     whole = post_chat(http, "hi", **fields).json()["usage"]
-    assert whole["completion_tokens_details"] == {"accepted_prediction_tokens": 6, "rejected_prediction_tokens": 12}
+    assert whole["completion_tokens_details"] == {
+        "reasoning_tokens": 0,
+        "accepted_prediction_tokens": 6,
+        "rejected_prediction_tokens": 12,
+    }
     options = {"include_usage": True}
     assert events(post_chat(http, "hi", stream=True, stream_options=options, **fields))[-1]["usage"] == whole
 
 
 def test_usage_has_zeros_where_nothing_was_drafted(http: httpx.Client) -> None:
-    none = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    none = {"reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
     assert post_chat(http, "hi").json()["usage"]["completion_tokens_details"] == none
 
 

@@ -79,7 +79,7 @@ def test_every_prompt_says_whether_and_with_whom_it_shares_prefixes(http: httpx.
 
 
 def test_usage_has_zeros_where_nothing_was_drafted(http: httpx.Client) -> None:
-    none = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    none = {"reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
     assert post_completion(http, "hi").json()["usage"]["completion_tokens_details"] == none
 
 

@@ -92,7 +92,9 @@ def test_truncation_and_a_suffix_arrive_at_the_service(http: httpx.Client, servi
 
 def test_reasoning_may_be_left_out(http: httpx.Client, format: None, says: Any) -> None:
     says("<think>hm</think>So.")
-    assert post_chat(http).json()["choices"][0]["message"]["reasoning_content"] == "hm"
+    answer = post_chat(http).json()
+    assert answer["choices"][0]["message"]["reasoning_content"] == "hm"
+    assert 0 < answer["usage"]["completion_tokens_details"]["reasoning_tokens"] < answer["usage"]["completion_tokens"]
     for fields in ({"include_reasoning": False}, {"reasoning": {"exclude": True}}):
         message = post_chat(http, **fields).json()["choices"][0]["message"]
         assert message["content"] == "So." and "reasoning_content" not in message

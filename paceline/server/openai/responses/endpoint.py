@@ -259,7 +259,6 @@ class ResponseRun:
         output, body = self.output, self.body
         self.api.running[self.id] = self
         current().on_cancel.append(self.cancel)
-        counted = 0
         begun = False
         try:
             async with aclosing(self._deltas()) as deltas:
@@ -269,10 +268,8 @@ class ResponseRun:
                         created = output.event("response.created", response=self.snapshot("in_progress"))
                         in_progress = output.event("response.in_progress", response=self.snapshot("in_progress"))
                         yield self._written([created, in_progress])
-                    count = self.run.counter.usage()["completion_tokens"]
-                    if made := output.push(delta, count - counted):
+                    if made := output.push(delta):
                         yield self._written(made)
-                    counted = count
                     if delta.finish_reason is not None:
                         self.status = "incomplete" if delta.finish_reason == "length" else "completed"
                         break
@@ -384,6 +381,6 @@ class ResponseRun:
             "input_tokens": usage["prompt_tokens"],
             "input_tokens_details": {**details, "cache_write_tokens": 0},
             "output_tokens": usage["completion_tokens"],
-            "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
+            "output_tokens_details": {"reasoning_tokens": usage["completion_tokens_details"]["reasoning_tokens"]},
             "total_tokens": usage["total_tokens"],
         }

@@ -33,7 +33,6 @@ class Output:
         seal: bool = False,  # reasoning is also given as encrypted_content
     ) -> None:
         self.items: list[dict[str, Any]] = []
-        self.reasoning_tokens = 0
         self._tokenizer = tokenizer
         self._called = called
         self._wants_logprobs = logprobs
@@ -43,18 +42,16 @@ class Output:
         self._item: dict[str, Any] | None = None  # being written
         self._texts: list[str] = []  # of that item
         self._scores: list[dict[str, Any]] = []  # of that item's tokens
-        self._tokens = 0  # whose text is still to come
-        self._logprobs: list[TokenLogprob] = []  # the same tokens'
+        self._logprobs: list[TokenLogprob] = []  # of tokens whose text is still to come
 
     def event(self, type: str, **fields: Any) -> Event:
         """Numbered in the order in which they are made, and they must be sent in that order."""
         self._number += 1
         return {"type": type, "sequence_number": self._number - 1, **fields}
 
-    def push(self, delta: ChatDelta, tokens: int) -> list[Event]:
-        """The delta's events; `tokens`: how many it has."""
+    def push(self, delta: ChatDelta) -> list[Event]:
+        """The delta's events."""
         events: list[Event] = []
-        self._tokens += tokens
         self._logprobs += delta.logprobs
         last_content = max((i for i, event in enumerate(delta.events) if isinstance(event, Content)), default=None)
         for index, event in enumerate(delta.events):
@@ -73,9 +70,6 @@ class Output:
                     events += self.close(whole=False)
                     events += [] if cut else self._add_text(text, False)
         if delta.events:
-            if isinstance(delta.events[-1], Reasoning):
-                self.reasoning_tokens += self._tokens
-            self._tokens = 0
             self._logprobs = []
         return events
 
