@@ -1,8 +1,8 @@
 """Where templates run: jinja2's sandbox with the functions of chat templates, and limits on time and size.
 
 jinja2's ImmutableSandboxedEnvironment, which transformers and mlx-lm use as it is, keeps a template away from the
-interpreter, but bounds neither time nor memory. A request cannot bring a template. But the checkpoint's template may
-come from anybody, and a request chooses what an honest one runs over: with thousands of messages, a template that joins
+interpreter, but bounds neither time nor memory. A request brings a template only with
+`--trust-request-chat-template`. But the checkpoint's template may come from anybody, and a request chooses what an honest one runs over: with thousands of messages, a template that joins
 its text in a loop takes the square of their length, on a thread that cannot be stopped from outside. So a rendering
 counts its loop iterations, calls and joins while it runs.
 

@@ -36,7 +36,7 @@ from paceline.types import Delta, FinishReason, RequestId
 log = logging.getLogger("paceline")
 PREFIX_WAIT_SECONDS = 0.05  # between two polls while all sequences wait for the disk, in case its wake-up was lost
 TIDY_STEPS = 256  # decode steps between two clearings of MLX's buffer cache
-RECOVERY_STEPS = 32  # decode steps without a fault after which limits are relaxed
+RECOVERY_STEPS = 32  # decode steps between two relaxations of limits
 LOOKUP_SECONDS = 1.0  # between two prefix lookups of a waiting sequence
 DEADLINE_SECONDS = 0.05  # between two checks of deadlines
 
