@@ -2,9 +2,10 @@
 
 jinja2's ImmutableSandboxedEnvironment, which transformers and mlx-lm use as it is, keeps a template away from the
 interpreter, but bounds neither time nor memory. A request brings a template only with
-`--trust-request-chat-template`. But the checkpoint's template may come from anybody, and a request chooses what an honest one runs over: with thousands of messages, a template that joins
-its text in a loop takes the square of their length, on a thread that cannot be stopped from outside. So a rendering
-counts its loop iterations, calls and joins while it runs.
+`--trust-request-chat-template`. But the checkpoint's template may come from anybody, and a request chooses what an
+honest one runs over: with thousands of messages, a template that joins its text in a loop takes the square of their
+length, on a thread that cannot be stopped from outside. So a rendering counts its loop iterations, calls and joins
+while it runs.
 
 Not bounded: one operation of Python's on values below the limits (a sort, a search), and what a template keeps in
 variables within `MOST_JOINED` characters.
