@@ -60,7 +60,7 @@ def test_weights_have_mlx_lms_names_and_rows_and_the_tokenizer_reads_text(
         "blk.0.attn_k.weight": interleaved(key, KV_HEADS),
         "blk.0.ffn_gate.weight": gate,
     }
-    texts = {
+    texts: dict[str, mx.array | str | list[str]] = {
         "tokenizer.ggml.tokens": TOKENS,
         "tokenizer.ggml.merges": ["h i"],
         "tokenizer.chat_template": "{{ messages }}",
