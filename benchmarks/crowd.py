@@ -239,8 +239,13 @@ def _refused(response: httpx.Response, ask: Ask) -> Outcome:
 
 
 def _broken_off(error: dict[str, Any], ask: Ask, first: float | None) -> Outcome:
-    """An error inside a stream: it was cancelled, nobody read it, or its time was over."""
+    """An error inside a stream: it was cancelled, nobody read it, its turn did not come, or its time was over.
+
+    A stream begins while its request waits, so a refusal after that has no Retry-After.
+    """
     code = error.get("code")
+    if code in ("queue_full", "queue_timeout"):
+        return Outcome("refused", ask.manner, code.replace("_", " "))
     if ask.manner == "cancels" and code == CANCELLED:
         return Outcome("cancelled", ask.manner, first=first)
     if code == "deadline" or (code == "slow_reader" and ask.manner == "dawdles"):
