@@ -246,6 +246,8 @@ def _broken_off(error: dict[str, Any], ask: Ask, first: float | None) -> Outcome
     code = error.get("code")
     if code in ("queue_full", "queue_timeout"):
         return Outcome("refused", ask.manner, code.replace("_", " "))
+    if code == "memory_limit_exceeded":
+        return Outcome("never fits", ask.manner)
     if ask.manner == "cancels" and code == CANCELLED:
         return Outcome("cancelled", ask.manner, first=first)
     if code == "deadline" or (code == "slow_reader" and ask.manner == "dawdles"):
