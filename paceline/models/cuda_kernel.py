@@ -154,8 +154,8 @@ def keep(
         half.write_bytes(code)
         half.replace(place)
         log.debug("compiled %s in %.1f s", kernel.function(template), time.perf_counter() - begun)
-    except Exception as error:  # noqa: BLE001  MLX compiles it by itself then
-        log.debug("a kernel is left to MLX to compile: %s", error)
+    except (OSError, RuntimeError, LookupError) as error:  # no folder, NVRTC's, no NVRTC
+        log.info("MLX compiles %s itself, at every start: %s", kernel.function(template), error)
 
 
 def std_hash(data: bytes) -> int:
@@ -212,7 +212,10 @@ def _arch() -> str:
 def _loaded_nvrtc() -> str:
     """The library that MLX has loaded."""
     maps = Path("/proc/self/maps").read_text().splitlines()
-    return next(line.split(maxsplit=5)[5] for line in maps if "/libnvrtc.so" in line)
+    found = next((line.split(maxsplit=5)[5] for line in maps if "/libnvrtc.so" in line), None)
+    if found is None:
+        raise LookupError("NVRTC is not loaded")
+    return found
 
 
 def _headers() -> list[Path]:
