@@ -340,3 +340,4 @@ def _start(settings: Settings, accepted: list[str]) -> None:
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
     platform.prepare(settings.blas, exact=settings.dtype == "float32")
+    platform.without_torch()

@@ -96,6 +96,22 @@ def prepare(blas: str | None = None, *, exact: bool = False) -> BlasReport:
     return _report
 
 
+def without_torch() -> None:
+    """Let transformers work as it does where PyTorch is not installed, for this process.
+
+    To import PyTorch takes seconds, and nothing here uses it. Image processors compute alike on every machine then.
+    """
+    if "torch" in sys.modules:
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # Python's way to say that there is none
+    try:
+        from transformers.utils import is_torch_available
+
+        is_torch_available()  # which remembers the answer
+    finally:
+        del sys.modules["torch"]
+
+
 def _let_threads_end() -> None:
     """Give threads that were joined the time to be gone.
 

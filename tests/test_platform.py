@@ -377,3 +377,21 @@ def test_without_a_backend_of_mlx_a_start_says_what_to_install(monkeypatch: pyte
     monkeypatch.setattr(platform, "has_backend", lambda: False)
     with pytest.raises(SettingsError, match=r"pip install 'mlx\[cpu\]'"):
         platform.prepare()
+
+
+def test_transformers_does_without_a_pytorch_that_is_installed(tmp_path: Path) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('PyTorch was imported')")
+    (tmp_path / "torch-2.9.0.dist-info").mkdir()
+    (tmp_path / "torch-2.9.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n")
+    code = """
+from paceline.platform import without_torch
+without_torch()
+import sys, transformers
+from transformers import AutoTokenizer
+assert not transformers.is_torch_available()
+assert "torch" not in sys.modules
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[1]}"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.bench.load import Outcome, Schedule, read_outcome, run_load
+from paceline.bench.load import Outcome, Recording, Schedule, read_outcome, run_load
 from paceline.bench.prompts import PATHS, Calibration, Workload
 from paceline.bench.report import Report, report
 from paceline.bench.wire import Address, BenchError, Reply, call, exchange
@@ -72,6 +72,13 @@ async def bench(
                 )
             )
     return reports
+
+
+async def record(target: Target, workload: Workload, schedule: Schedule, name: str, watch: Watch) -> Recording:
+    """One run as it was, for those who read its times themselves."""
+    one = await _prepare(target, workload, schedule)
+    finished = watch(f"{target.label}: {name}")
+    return await run_load(target.address, one.workload, schedule, name=name, finished=finished)
 
 
 async def _prepare(target: Target, workload: Workload, schedule: Schedule) -> _Ready:

@@ -19,11 +19,11 @@ from typing import Any
 
 from rich.table import Table
 
-from paceline.bench.load import Schedule
+from paceline.bench.load import Recording, Schedule
 from paceline.bench.offline import Bench, random_prompts
 from paceline.bench.prompts import Lengths, Workload
 from paceline.bench.report import Distribution
-from paceline.bench.serve import Target, Watch, bench
+from paceline.bench.serve import Target, Watch, record
 from paceline.bench.wire import BenchError
 from paceline.engine.core import EngineCore
 from paceline.types import MOST_DRAFTED, Delta, Sampling, Speculation
@@ -200,7 +200,6 @@ def parse_speculation(text: str | None) -> Speculation | None:
 async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch) -> list[Window]:
     """The same traffic against a server, over HTTP. Its steps are not seen from outside."""
     prompt, output = traffic.prompt_tokens.mean, traffic.output_tokens.mean
-    schedule = Schedule(concurrency=traffic.streams, duration=traffic.seconds, timeout=timeout)
     fixed = Workload(
         model="",
         prompt_tokens=Lengths(prompt, prompt),
@@ -209,24 +208,36 @@ async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch)
         extra={} if traffic.speculation is None else {"speculation": traffic.speculation},
     )
     mixed = replace(fixed, prompt_tokens=traffic.prompt_tokens, output_tokens=traffic.output_tokens)
-    [[equal]] = await bench(
-        [target], fixed, replace(schedule, duration=None, requests=2 * traffic.streams), watch=watch
-    )
-    [reports] = await bench([target], mixed, schedule, pairs=traffic.windows, watch=watch)
-    if failed := sum(sum(report.errors.values()) for report in (equal, *reports)):
-        raise BenchError(f"{failed} requests failed.")
-    return [
-        Window(
-            tokens_per_s=report.output_tokens_per_s,
-            share_of_fixed=report.output_tokens_per_s / equal.output_tokens_per_s,
-            ttft_s=report.ttft_s,
-            inter_token_s=report.inter_token_s,
-            longest_gap_s=0.0 if report.chunk_gap_s is None else report.chunk_gap_s.max,
-            requests=report.ok,
-            step_seconds={},
-        )
-        for report in reports
+    wave = Schedule(concurrency=traffic.streams, requests=traffic.streams, timeout=timeout)
+    waves = [
+        _requests(await record(target, fixed, wave, f"equal lengths {turn}", watch)) for turn in range(FIXED_RUNS + 1)
     ]
+    equal = max(together(requests) for requests in waves[1:])
+    flow = replace(wave, requests=None, duration=traffic.seconds * traffic.windows)
+    recording = await record(target, mixed, flow, "mixed lengths", watch)
+    requests = _requests(recording)
+    starts = [recording.started + number * traffic.seconds for number in range(traffic.windows)]
+    return [window_of(requests, [], start, start + traffic.seconds, equal) for start in starts]
+
+
+def _requests(recording: Recording) -> list[Request]:
+    """A chunk may carry several tokens: they are spread evenly over the chunks."""
+    if failures := [outcome.failure for outcome in recording.outcomes if outcome.failure is not None]:
+        raise BenchError(f"{len(failures)} requests failed: {failures[0]}")
+    requests = []
+    for outcome in recording.outcomes:
+        chunks, tokens = outcome.chunk_times, outcome.completion_tokens or len(outcome.chunk_times)
+        times = [chunks[token * len(chunks) // tokens] for token in range(tokens)] if chunks else []
+        requests.append(Request(outcome.started, outcome.asked_prompt_tokens, times))
+    return requests
+
+
+def together(requests: list[Request]) -> float:
+    """Tokens per second while all of them decode."""
+    start = max(request.times[0] for request in requests)
+    end = min(request.times[-1] for request in requests)
+    tokens = sum(start < moment <= end for request in requests for moment in request.times)
+    return tokens / (end - start) if end > start else 0.0
 
 
 def traffic_table(title: str, windows: list[Window]) -> Table:

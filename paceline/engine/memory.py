@@ -26,12 +26,14 @@ from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine.checkpoints import CHEAP, Worth
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
+from paceline.models.prefill_chunk import pass_overhead
 from paceline.models.vision import Vision
 from paceline.types import Image, Prompt, RequestId, Sampling
 
@@ -115,14 +117,19 @@ def build_prefix_manager(
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
     feeds_head = settings.speculation != "off"
-    manager = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
+    worth = CHEAP
+    if runner.grouping.buckets.widths and not runner.language.dynamic_rope:
+        worth = Worth.where_passes_split(pass_overhead(runner.language, runner.grouping))
+    manager = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget, worth=worth)
     if tier is not None:
         try:
             log.info("%d cached prefixes found in %s", tier.open(), settings.cache_dir)
         except BaseException:
             manager.close()  # or the folder would stay locked
             raise
-    log.info("prefix cache on: up to %.2f GB of memory", cache.limit() / 1e9)
+    log.info(
+        "prefix cache on: up to %.2f GB of memory, prefixes of %d tokens or more", cache.limit() / 1e9, worth.stored
+    )
     return manager
 
 

@@ -23,7 +23,7 @@ from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node, PrefixKey, common_length
 from paceline.cache.tier import IDLE_STEP, STEP, DiskTier
 from paceline.engine import checkpoints
-from paceline.engine.checkpoints import MIN_SHARED, MIN_STORED, ROPE_BLOCK
+from paceline.engine.checkpoints import CHEAP, ROPE_BLOCK, Worth
 from paceline.engine.prefix_store import MIN_SPACING, WITH_HEAD, PrefixStore, prompt_cache_key, tree_name
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
@@ -62,14 +62,15 @@ class PrefixManager:
         feeds_head: bool = False,
         disk: DiskTier | None = None,
         budget: Budget | None = None,
-        min_stored: int = MIN_STORED,
+        worth: Worth = CHEAP,
     ) -> None:
         self.cache = cache
         self.runner = runner
         self.feeds_head = feeds_head and runner.drafter is not None
         self.disk = disk
         self.budget = budget
-        self.store = PrefixStore(cache, runner, budget, min_stored)
+        self.worth = worth
+        self.store = PrefixStore(cache, runner, budget, worth)
         self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
         vision = runner.model.vision
@@ -188,7 +189,7 @@ class PrefixManager:
 
     def _wait_for_sequence(self, seq: Sequence, have: int) -> bool:
         """Wait if an older sequence is about to compute more of this prompt than the cache has."""
-        best, found = have + MIN_SHARED - 1, None
+        best, found = have + self.worth.awaited - 1, None
         for other in self._active:
             if other is seq:
                 break
@@ -308,7 +309,7 @@ class PrefixManager:
         if self.runner.language.dynamic_rope:
             return checkpoints.rope_blocks(hit.length, last)
         boundaries, known = (seq.prompt.boundaries, hit.known) if self.needs_state else ((), 0)
-        return checkpoints.choose(hit.length, last, boundaries, known, self.store.min_stored)
+        return checkpoints.choose(hit.length, last, boundaries, known, self.worth)
 
     def on_kept(self, seq: Sequence) -> None:
         """The sequence skips tokens from its dense prefix on: nothing that it computes there can be shared."""

@@ -16,7 +16,7 @@ from paceline.cache.budget import Budget
 from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.radix import Node, PrefixKey
-from paceline.engine.checkpoints import MIN_SHARED, MIN_STORED
+from paceline.engine.checkpoints import CHEAP, MIN_SHARED, Worth
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
 from paceline.types import Prompt
@@ -45,11 +45,11 @@ class Snapshot:
 class PrefixStore:
     """On the engine's thread."""
 
-    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, min_stored: int = MIN_STORED) -> None:
+    def __init__(self, cache: PrefixCache, runner: Runner, budget: Budget | None, worth: Worth = CHEAP) -> None:
         self.cache = cache
         self.runner = runner
         self.budget = budget
-        self.min_stored = min_stored
+        self.worth = worth
         self._copies = 0  # bytes of snapshots that the cache does not hold yet
 
     def snapshot(self, seq: Sequence) -> Snapshot | None:
@@ -65,7 +65,7 @@ class PrefixStore:
             stop += 1
         prompt = len(seq.prefix.key) - 1
         start, _ = self.cache.covered(seq.prefix.tree, seq.prefix.key[:prompt], seq.prefix.pinned)
-        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop < self.min_stored:
+        if stop - prompt < min(max(MIN_SPACING * stop, 1), MIN_SHARED) or stop < self.worth.stored:
             return None
         head, carry, pairs = None, None, range(0)
         if runner.drafter is not None and seq.feeds_mtp and runner.drafter.batch is not None:

@@ -41,7 +41,7 @@ from paceline.host_memory import RequestMemory
 from paceline.models import check
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
-from paceline.models.prefill_chunk import LARGEST, prefill_chunk
+from paceline.models.prefill_chunk import largest, prefill_chunk
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
@@ -143,7 +143,7 @@ class Startup:
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or prefill_chunk(
-            model.language, grouping, most=min(LARGEST, model.context_length)
+            model.language, grouping, most=min(largest(), model.context_length)
         )
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None

@@ -115,7 +115,8 @@ class _WarmUp:
         self.draft = draft
 
     def run(self, draft_lengths: list[int]) -> None:
-        for draft_length in draft_lengths:
+        between = [] if self.runner.grouping.buckets.rows else draft_lengths[1:-1]  # `buckets` has them
+        for draft_length in sorted({draft_lengths[0], *between, draft_lengths[-1]}):
             self.batch(draft_length, [self.seq(SHORT), self.seq(SHORT + 1), self.seq(LONG)])
         self.batch(draft_lengths[-1], [self.seq(SHORT, EVERYTHING), self.seq(SHORT)])
         self.batch(0, [self.seq(SHORT, EVERYTHING), self.seq(SHORT, grammar=AnyToken(self.runner.language.vocab_size))])

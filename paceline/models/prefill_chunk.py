@@ -23,7 +23,7 @@ Run = Callable[[int], None]  # a pass over so many prompt tokens
 Clock = Callable[[], float]
 
 TARGET = 0.25  # seconds
-SMALLEST, LARGEST = 64, 2048  # tokens
+SMALLEST, LARGEST, LARGEST_GPU = 64, 2048, 4096  # tokens: a GPU gains a tenth by the last doubling
 DYNAMIC = 256  # for dynamic RoPE, whose passes depend on the prompt's length
 CORE_RATE = 30e9  # float32 operations per second of a core, with an optimised BLAS
 LAYER_SECONDS = 75e-6  # per token and layer, for what BLAS does not do
@@ -34,16 +34,22 @@ WIDER = 4  # times the width of the pass before
 TRIES = 3
 
 
-def prefill_chunk(model: Adapted, grouping: Grouping, target: float = TARGET, most: int = LARGEST) -> int:
+def prefill_chunk(model: Adapted, grouping: Grouping, target: float = TARGET, most: int | None = None) -> int:
     """The largest power of two of prompt tokens, 64 to `most`, that takes at most about `target` seconds."""
     if model.dynamic_rope:
         return DYNAMIC
     run = partial(_run, model, grouping)
+    most = most or largest()
     if platform.device_kind() == "cpu":
         seconds = cpu_token_seconds(count_token_seconds(model, platform.usable_cpus()), run, target)
     else:
         seconds = gpu_token_seconds(run, target, most)
     return largest_chunk(seconds, target, most)
+
+
+def largest() -> int:
+    """The most prompt tokens of an automatic chunk on this device."""
+    return LARGEST if platform.device_kind() == "cpu" else LARGEST_GPU
 
 
 def largest_chunk(token_seconds: float, target: float, most: int) -> int:
@@ -81,15 +87,32 @@ def gpu_token_seconds(run: Run, target: float, most: int, wall: Clock = time.per
     """By warm passes, each wider than the one before while they are quick: a narrow one mostly launches kernels."""
     width = WIDTH
     while True:
-        run(width)  # compiles
-        best = float("inf")
-        for _ in range(TRIES):
-            begun = wall()
-            run(width)
-            best = min(best, wall() - begun)
+        best = _quickest(run, width, wall)
         if best > target or width * WIDER > min(most, WIDEST):
             return best / width
         width *= WIDER
+
+
+def pass_overhead(model: Adapted, grouping: Grouping) -> int:
+    """A pass of few tokens takes as long as so many tokens more in a wide one."""
+    return overhead_tokens(partial(_run, model, grouping))
+
+
+def overhead_tokens(run: Run, wall: Clock = time.perf_counter) -> int:
+    few, many = WIDTH // 4, WIDTH * 8
+    narrow, wide = _quickest(run, few, wall), _quickest(run, many, wall)
+    return int((many - few) * narrow / max(wide - narrow, 1e-6))
+
+
+def _quickest(run: Run, width: int, wall: Clock) -> float:
+    """The time of a warm pass."""
+    run(width)  # compiles
+    best = float("inf")
+    for _ in range(TRIES):
+        begun = wall()
+        run(width)
+        best = min(best, wall() - begun)
+    return best
 
 
 def _run(model: Adapted, grouping: Grouping, width: int) -> None:

@@ -16,6 +16,7 @@ from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
+from paceline.engine.checkpoints import Worth
 from paceline.engine.core import EngineCore
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
@@ -27,6 +28,7 @@ from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, Sampling
 
 BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
 NO_TOKENS = SamplingTokens()
+EVERYTHING = Worth(stored=1, first=1, apart=1)  # scripts have short prompts: all of them are to be stored
 _models: dict[str, LoadedModel] = {}
 
 
@@ -96,8 +98,7 @@ class Stepper:
             prefixes = PrefixCache(lambda: cache)
             tier = None if disk is None else DiskTier(prefixes, Disk(disk, "fingerprint", disk_limit))
             head = speculation != "off"
-            # Scripts have short prompts: all of them are to be stored.
-            reuse = PrefixManager(prefixes, self.runner, feeds_head=head, disk=tier, min_stored=1)
+            reuse = PrefixManager(prefixes, self.runner, feeds_head=head, disk=tier, worth=EVERYTHING)
             if tier is not None:
                 tier.open()
         self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)

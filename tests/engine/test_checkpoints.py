@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from paceline.engine.checkpoints import CHECKPOINT_EVERY, HISTORY_SPACING, MIN_STORED, choose, rope_blocks
+from paceline.engine.checkpoints import CHECKPOINT_EVERY, HISTORY_SPACING, MIN_STORED, Worth, choose, rope_blocks
 
 
 def test_a_short_prompt_leaves_none() -> None:
@@ -38,6 +38,18 @@ def test_where_a_prompt_left_another_is_chosen() -> None:
 
 def test_a_long_prompt_has_some_at_regular_distances() -> None:
     assert choose(10, 10_000, []) == [10 + CHECKPOINT_EVERY, 10 + 2 * CHECKPOINT_EVERY, 10_000]
+
+
+def test_where_passes_split_only_what_saves_more_than_a_pass_is_chosen() -> None:
+    worth = Worth.where_passes_split(460)
+    assert choose(0, 229, [12, 200], worth=worth) == []
+    assert choose(0, 900, [250, 895], known=217, worth=worth) == [900]
+    assert choose(0, 3000, [1000, 1100, 2995], worth=worth) == [1000, 2995, 3000]
+    assert choose(20_000, 20_600, [20_300, 20_595], worth=worth) == [20_600]
+
+
+def test_where_a_pass_of_few_tokens_is_cheap_splitting_makes_no_difference_but_for_the_first() -> None:
+    assert Worth.where_passes_split(10) == Worth(first=MIN_STORED)
 
 
 def test_a_dynamic_rope_has_them_at_its_blocks() -> None:

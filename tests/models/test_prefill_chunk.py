@@ -17,6 +17,7 @@ from paceline.models.prefill_chunk import (
     cpu_token_seconds,
     gpu_token_seconds,
     largest_chunk,
+    overhead_tokens,
     prefill_chunk,
 )
 from tests import synthetic
@@ -133,6 +134,13 @@ def test_no_pass_is_wider_than_the_largest_chunk() -> None:
     gpu = Gpu(launch=0.001, token=0.00002)
     assert gpu.chunk(most=1024) == 1024
     assert max(gpu.widths) == 512
+
+
+def test_the_overhead_of_a_pass_is_counted_in_tokens() -> None:
+    gpu = Gpu(launch=0.0068, token=0.000015)
+    assert overhead_tokens(gpu.run, lambda: gpu.now) == pytest.approx(485, abs=1)
+    mac = Gpu(launch=0.02, token=0.001)
+    assert overhead_tokens(mac.run, lambda: mac.now) == pytest.approx(52, abs=1)
 
 
 def test_a_dynamic_rope_has_a_fixed_chunk(tiny: Tiny) -> None:
