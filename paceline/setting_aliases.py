@@ -84,17 +84,17 @@ def _json_list(value: Any, strict: bool) -> Any:
 
 
 POLICIES = {"fcfs": "fifo"}
-TOOL_PARSERS = {  # vLLM's names of what has another one here
-    "deepseek_v3": "deepseek",
-    "glm45": "glm",
-    "glm47": "glm",
+TOOL_PARSERS = {  # vLLM's and mlx-lm's names of what has another one here
+    **dict.fromkeys(("deepseek_v3", "deepseek_v31"), "deepseek"),
+    **dict.fromkeys(("glm45", "glm47", "laguna"), "glm"),
+    **dict.fromkeys(("llama3", "llama", "llama4_json"), "llama3_json"),
+    **dict.fromkeys(("pythonic", "llama4_pythonic"), "llama3_pythonic"),
+    **dict.fromkeys(("openai", "harmony"), "gpt_oss"),
+    **dict.fromkeys(("granite", "phi4_mini_json"), "json"),
+    "functiongemma": "function_gemma",
     "gemma4": "gemma",
-    "llama3": "llama3_json",
-    "llama": "llama3_json",
+    "json_tools": "hermes",
     "minimax_m2": "minimax",
-    "openai": "gpt_oss",
-    "harmony": "gpt_oss",
-    "pythonic": "llama3_pythonic",
     "qwen3_xml": "qwen3_coder",
 }
 
@@ -104,6 +104,11 @@ REASONING_PARSERS = {
     **dict.fromkeys(("openai_gptoss", "harmony"), "gpt_oss"),
     "gemma4": "gemma",
 }
+
+
+def tool_parser(value: object) -> object:
+    """Our name of a parser."""
+    return TOOL_PARSERS.get(value, value) if isinstance(value, str) else value
 
 
 def reasoning_parser(value: object) -> object:
@@ -131,7 +136,7 @@ ALIASES: Mapping[str, Alias] = {
     "max_rows": Alias("max_num_seqs", "Paceline, earlier"),
     "max_model_len": Alias("context_length", "vLLM", _length, note="`32k` is 32000, `32K` is 32768, `-1` is `auto`"),
     "max_num_batched_tokens": Alias("prefill_chunk", "vLLM"),
-    "tool_call_parser": Alias("tool_parser", BOTH, _renamed(TOOL_PARSERS), note="also vLLM's names of parsers"),
+    "tool_call_parser": Alias("tool_parser", BOTH, note="also vLLM's and mlx-lm's names of parsers"),
     "enable_prefix_caching": Alias("prefix_cache", "vLLM", switch=True),
     "num_speculative_tokens": Alias("speculation", "vLLM"),
     "scheduling_policy": Alias("scheduler_policy", "vLLM", _renamed(POLICIES), note="`fcfs` is `fifo`"),

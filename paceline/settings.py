@@ -26,6 +26,7 @@ from paceline import generation_config as generation
 from paceline.errors import SettingsError as SettingsError
 from paceline.setting_aliases import over
 from paceline.setting_aliases import reasoning_parser as _reasoning_parser
+from paceline.setting_aliases import tool_parser as _tool_parser
 from paceline.setting_sources import ONE_SOURCE, from_env, from_flags, from_toml
 from paceline.setting_sources import flag_name as flag_name
 from paceline.setting_sources import variable_name as variable_name
@@ -172,7 +173,7 @@ class Settings(BaseModel):
     host: str = setting("ADDRESS", "127.0.0.1", "Address to listen on.", min_length=1)
     port: int = setting("N", 8000, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
     drain_seconds: float = setting(
-        "SECONDS", 30.0, "On SIGTERM, how long running requests may go on.", ge=0, allow_inf_nan=False
+        "SECONDS", 30.0, "On SIGTERM or Ctrl+C, how long requests may go on.", ge=0, allow_inf_nan=False
     )
     stream_keepalive_seconds: AutoSeconds = setting(
         "SECONDS|none", 10.0, "A stream that has sent nothing for so long sends an SSE comment; none: it stays silent."
@@ -238,7 +239,7 @@ class Settings(BaseModel):
     context_length: AutoCount = setting(
         "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
-    tool_parser: str = setting(
+    tool_parser: Annotated[str, BeforeValidator(_tool_parser)] = setting(
         "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
     )
     reasoning_parser: Annotated[str, BeforeValidator(_reasoning_parser)] = setting(

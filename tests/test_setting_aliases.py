@@ -98,8 +98,10 @@ def test_origins_are_repeated_flags_or_a_json_list(given: list[str]) -> None:
 
 
 def test_vllms_names_of_parsers_are_parsers_here() -> None:
-    for name in TOOL_PARSERS.values():
-        check_parsers(name, "auto")
+    for theirs, ours in TOOL_PARSERS.items():
+        check_parsers(ours, "auto")
+        for flag in ("tool_parser", "tool_call_parser"):
+            assert Settings.load({flag: theirs}, None, {}).tool_parser == ours
     for theirs, ours in REASONING_PARSERS.items():
         check_parsers("auto", ours)
         assert Settings.load({"reasoning_parser": theirs}, None, {}).reasoning_parser == ours

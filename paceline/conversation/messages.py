@@ -17,6 +17,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 INSTRUCTING = ("system", "developer")  # templates know only `system`
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image")
+DETAILS = ("auto", "low", "high", "original")  # of an image: the model's own size is used for all
 REASONING = ("reasoning_content", "reasoning", "thinking")  # three names for the same field
 LONGEST_NAME = 256
 LONG_TEXT = 1 << 18  # characters; shorter texts take too little memory to count
@@ -200,6 +201,9 @@ def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media]
         url = address.get("url") if isinstance(address, Mapping) else address
         if not isinstance(url, str):
             raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
+        _check_detail(part, place)
+        if isinstance(address, Mapping):
+            _check_detail(address, f"{place}.image_url")
         media.append(ImagePart(url, f"{place}.image_url"))
         parts.append({"type": "image"})
     elif kind in VIDEO_PARTS:
@@ -266,3 +270,9 @@ def _cut_parts(parts: Parts) -> Parts:
 def _cut(text: str) -> str:
     front = _FRONT.match(text)
     return text[front.end() :] if front else text
+
+
+def _check_detail(given: Mapping[str, Any], place: str) -> None:
+    detail = given.get("detail")
+    if detail is not None and detail not in DETAILS:
+        raise InvalidRequest.at(f"{place}.detail", f"is {detail!r}; it must be one of {', '.join(DETAILS)}.")

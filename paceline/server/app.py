@@ -26,7 +26,7 @@ from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loo
 from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
-from paceline.server.http.paths import Versioned, names_below_version
+from paceline.server.http.paths import HeadAsGet, Versioned, names_below_version
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
 from paceline.server.ollama import answer as ollama_answer
@@ -102,6 +102,7 @@ def create_app(
     metrics = Metrics(settings.served_name or backend.model_name, backend.stats)
     inside = requests.Requests(backend.abort)
     state = AppState(backend, settings, metrics, gate, inside)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(
         BodyLimit,
         max_bytes=settings.max_body_mb * 2**20,

@@ -36,7 +36,7 @@ NOT_IMPLEMENTED: Mapping[str, str] = {
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
-    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @router.get("/", include_in_schema=False)
     async def front_page() -> Response:
         """For browsers, and for clients that only check whether the server answers."""
         return JSONResponse(

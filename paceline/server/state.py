@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,11 +14,13 @@ from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.server.http.drain import DrainGate
 from paceline.server.http.errors import ModelNotFound
 from paceline.server.http.requests import Requests
-from paceline.server.http.response import KeepAlive
+from paceline.server.http.response import Events, KeepAlive
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 from paceline.stats import Stats
 from paceline.types import Delta, RequestId, Sampling
+
+LOADED_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,23 @@ class AppState:
         """All names that it is served by, the one that clients see first."""
         return self.settings.served_names or (self.backend.model_name,)
 
-    def check_ready(self) -> None:
+    def check_ready(self, *, may_load: bool = False) -> None:
+        """`may_load`: the request can wait for the model."""
         if self.backend.failure is not None:
             raise EngineUnavailable(self.backend.failure)
-        if not self.backend.ready:
+        if not self.backend.ready and not may_load:
             raise EngineUnavailable("The model is still loading.")
+
+    async def once_ready(self, events: Callable[[], Events]) -> Events:
+        """A stream's events. While the model loads it waits, and is kept alive like one that waits in the queue."""
+        while not self.backend.ready:
+            self.check_ready(may_load=True)
+            if self.gate.closed:
+                raise EngineUnavailable("The server is shutting down.")
+            await asyncio.sleep(LOADED_POLL_SECONDS)
+        async with aclosing(events()) as found:
+            async for event in found:
+                yield event
 
     def check_model(self, name: str | None) -> None:
         """A request may leave the model out; one that names another model is not ours to answer."""

@@ -31,8 +31,7 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter()
     backend = state.backend
 
-    @router.head("/health", include_in_schema=False)
-    @router.api_route("/ping", methods=["GET", "HEAD", "POST"], include_in_schema=False)  # as SageMaker asks
+    @router.api_route("/ping", methods=["GET", "POST"], include_in_schema=False)  # as SageMaker asks
     @router.get("/health", responses=returns(State))
     async def health() -> Response:
         """Alive: true while loading and while draining, false once the engine has given up."""
@@ -40,7 +39,6 @@ def routes(state: AppState) -> APIRouter:
             raise EngineUnavailable(backend.failure)
         return JSONResponse({"status": "ok"})
 
-    @router.head("/ready", include_in_schema=False)
     @router.get("/ready", responses=returns(State))
     async def ready() -> Response:
         state.check_ready()

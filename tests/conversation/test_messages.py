@@ -113,6 +113,8 @@ def test_text_parts_go_by_several_names(kind: str) -> None:
     [
         {"type": "image_url", "image_url": {"url": "data:,x"}},
         {"type": "image_url", "image_url": {"url": "data:,x", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": "data:,x", "detail": None}},
+        {"type": "input_image", "image_url": "data:,x", "detail": "original"},
         {"type": "image_url", "image_url": "data:,x"},
         {"type": "input_image", "image_url": "data:,x"},
     ],
@@ -172,6 +174,15 @@ def test_media_that_a_model_does_not_take_are_refused_by_name(kind: str, takes_i
         ({"type": "image_url", "image_url": {}}, "messages[0].content[0].image_url"),
         ({"type": "image_url", "image_url": {"url": 5}}, "messages[0].content[0].image_url"),
         ({"type": "image_url", "image_url": ["x"]}, "messages[0].content[0].image_url"),
+        (
+            {"type": "image_url", "image_url": {"url": "data:,x", "detail": "tiny"}},
+            "messages[0].content[0].image_url.detail",
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": "data:,x", "detail": 5}},
+            "messages[0].content[0].image_url.detail",
+        ),
+        ({"type": "input_image", "image_url": "data:,x", "detail": "tiny"}, "messages[0].content[0].detail"),
     ],
 )
 def test_a_part_that_cannot_be_read_is_named_by_its_place(part: Any, place: str) -> None:

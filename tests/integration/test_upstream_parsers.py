@@ -11,7 +11,8 @@ import pytest
 from mlx_lm import tool_parsers
 
 from paceline.conversation.parsing.call_formats import LIBRARY_FORMATS
-from paceline.conversation.parsing.formats import LIBRARY_PARSERS, TOOL_PARSERS, OutputFormat
+from paceline.conversation.parsing.formats import LIBRARY_PARSERS, TOOL_PARSERS, OutputFormat, check_parsers
+from paceline.settings import Settings
 from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
 ARGUMENTS: list[dict[str, Any]] = [
@@ -54,6 +55,10 @@ def test_there_is_a_format_for_each_of_mlx_lms_parsers() -> None:
     names = [module.name for module in pkgutil.iter_modules(tool_parsers.__path__)]
     assert "kimi_k2" in names
     assert [name for name in names if LIBRARY_PARSERS.get(name, name) not in TOOL_PARSERS] == []
+    for name in names:  # by mlx-lm's own name, too
+        chosen = Settings.load({"tool_parser": name}, None, {}).tool_parser
+        check_parsers(chosen, None)
+        assert chosen == LIBRARY_PARSERS.get(name, name)
 
 
 def test_longcats_calls_are_read_with_the_types_of_their_schema() -> None:

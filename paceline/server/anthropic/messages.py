@@ -48,12 +48,14 @@ def routes(state: AppState) -> APIRouter:
         responses=returns(AssistantMessage, streams=True),
     )
     async def create_message(request: Request) -> Response:
-        body, _ = await read_request(state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES)
-        message = Message(state, body)
+        body, _ = await read_request(
+            state, request, MessagesBody, UNSUPPORTED_IN_MESSAGES, streams=lambda body: bool(body.stream)
+        )
         if body.stream:
             keep_alive = KeepAlive(state.settings.stream_keepalive_seconds, PING)
-            return await start_stream(request.receive, message.events(), failed=failed, keep_alive=keep_alive)
-        return JSONResponse(await unless_disconnected(request.receive, message.whole()))
+            events = state.once_ready(lambda: Message(state, body).events())
+            return await start_stream(request.receive, events, failed=failed, keep_alive=keep_alive)
+        return JSONResponse(await unless_disconnected(request.receive, Message(state, body).whole()))
 
     @router.post("/v1/messages/count_tokens", openapi_extra=body_schema(CountBody), responses=returns(InputTokenCount))
     async def count_tokens(request: Request) -> Response:

@@ -62,6 +62,7 @@ class CountBody(RequestBody):
 class MessagesBody(CountBody):
     max_tokens: Annotated[int, Field(ge=1)]
     metadata: dict[str, Any] | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None  # there is one tier
     stop_sequences: Many[str] | None = None
     stream: bool | None = None
     temperature: float | None = None

@@ -6,7 +6,7 @@ Ranges are not checked here but by the service, for every caller alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -114,15 +114,18 @@ async def read_request(
     model: type[Body],
     unsupported: Mapping[str, tuple[Any, ...]],
     also: Collection[str] = (),
+    *,
+    streams: Callable[[Body], bool] = lambda body: False,
 ) -> tuple[Body, dict[str, Any]]:
     """The body as `model`, and as the plain object that the client sent; checked to be for the model that is served.
-    `also`: fields that mean nothing here, and that clients send anyway."""
+    `also`: fields that mean nothing here, and that clients send anyway. `streams`: will the answer be a stream? One can
+    wait until the model is loaded."""
     body, fields = await read_body(request, model)
     refuse_unsupported(fields, unsupported, model.model_fields)
     known = {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
     inner, known_inner = _inner_fields(model, fields)
     note_unknown(state, request.url.path, {**fields, **inner}, known | known_inner)
-    state.check_ready()
+    state.check_ready(may_load=streams(body))
     state.check_model(body.model)
     return body, fields
 

@@ -251,10 +251,10 @@ def _not_here(request: Request) -> str:
 def _methods_of(request: Request) -> list[str]:
     documented = request.app.openapi()["paths"].get(request.url.path)
     if documented is not None:  # a path of its own, though it may look like an id of another
-        return [method for method in METHODS if method.lower() in documented]
+        return [method for method in METHODS if (method if method != "HEAD" else "GET").lower() in documented]
 
     def taken(method: str) -> bool:
-        scope = {**request.scope, "method": method}
+        scope = {**request.scope, "method": "GET" if method == "HEAD" else method}
         return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
     return [method for method in METHODS if taken(method)]

@@ -1,4 +1,4 @@
-"""Paths as clients write them: with a base address that ends in /v1, in nothing, or in one /v1 too many."""
+"""Paths as clients write them: with a base address that ends in /v1, in nothing, or in one /v1 too many; and HEAD."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ class Versioned:
             path = path.removeprefix(VERSION)
         first = path[1:].partition("/")[0]
         return f"{VERSION}{path}" if first in self.names else path
+
+
+class HeadAsGet:
+    """ASGI middleware: HEAD is answered wherever GET is. uvicorn, which knows the method, leaves the body out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self.app(scope, receive, send)
 
 
 def names_below_version(routes: Iterable[BaseRoute]) -> frozenset[str]:

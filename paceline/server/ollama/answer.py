@@ -58,25 +58,26 @@ def routes(state: AppState) -> APIRouter:
         body, _ = await read(state, request, ChatBody)
         if not body.messages:
             return JSONResponse(loaded(state, body, as_message))
-        return await sent(request, body, chat_answer(state, body))
+        return await sent(state, request, body, as_message, lambda: chat_answer(state, body))
 
     @router.post("/api/generate", openapi_extra=body_schema(GenerateBody), responses=returns_lines(Line))
     async def generate(request: Request) -> Response:
         body, _ = await read(state, request, GenerateBody)
         if not body.prompt and not body.images and not body.raw:
             return JSONResponse(loaded(state, body, as_response))
-        return await sent(request, body, generate_answer(state, body))
+        return await sent(state, request, body, as_response, lambda: generate_answer(state, body))
 
     return router
 
 
-async def sent(request: Request, body: AnswerBody, answer: Answer) -> Response:
+async def sent(
+    state: AppState, request: Request, body: AnswerBody, form: Form, answer: Callable[[], Answer]
+) -> Response:
     if body.stream is not False:
-        keep_alive = KeepAlive(answer.state.settings.stream_keepalive_seconds, answer.nothing())
-        return await start_stream(
-            request.receive, answer.lines(), failed=failed, keep_alive=keep_alive, media_type=LINES
-        )
-    return JSONResponse(await unless_disconnected(request.receive, answer.whole()))
+        keep_alive = KeepAlive(state.settings.stream_keepalive_seconds, nothing(state.model_name, form))
+        lines = state.once_ready(lambda: answer().lines())
+        return await start_stream(request.receive, lines, failed=failed, keep_alive=keep_alive, media_type=LINES)
+    return JSONResponse(await unless_disconnected(request.receive, answer().whole()))
 
 
 def loaded(state: AppState, body: AnswerBody, form: Form) -> Fields:
@@ -196,7 +197,7 @@ class Answer:
             async for delta in deltas:
                 line = b""
                 if delta.accepted:
-                    yield self.nothing()
+                    yield nothing(self.model, self.form)
                     continue
                 said, thoughts, calls = self._read(delta)
                 if said or thoughts or calls:
@@ -219,12 +220,8 @@ class Answer:
         self.first = self.first or time.perf_counter_ns()
         return self.calls.read(delta.events)
 
-    def nothing(self) -> bytes:
-        """A line that adds nothing: there are no comments between lines of JSON."""
-        return self._line({**self.form("", "", []), "done": False})
-
     def _line(self, fields: Fields) -> bytes:
-        return f"{encode_json({**_head(self.model), **fields})}\n".encode()
+        return _line(self.model, fields)
 
     def _end(self, delta: ChatDelta) -> Fields:
         """Ollama has two reasons, and nanoseconds. Clients divide by `eval_duration`: it is never 0."""
@@ -270,6 +267,15 @@ class Calls:
                         function = {"index": index, "name": start.name, "arguments": arguments}
                         calls.append({"id": start.id, "function": function})
         return said, thoughts, calls
+
+
+def nothing(model: str, form: Form) -> bytes:
+    """A line that adds nothing: there are no comments between lines of JSON."""
+    return _line(model, {**form("", "", []), "done": False})
+
+
+def _line(model: str, fields: Fields) -> bytes:
+    return f"{encode_json({**_head(model), **fields})}\n".encode()
 
 
 def _head(model: str) -> Fields:

@@ -15,7 +15,7 @@ ROLES = ("system", "user", "assistant", "tool")
 @dataclass(frozen=True, slots=True)
 class Conversation:
     messages: tuple[dict[str, Any], ...]
-    places: Mapping[str, str]  # of the images: by where they stand here, where the client wrote them
+    places: Mapping[str, str]  # by where a thing stands here, where the client wrote it
 
     @contextmanager
     def renaming_errors(self) -> Iterator[None]:
@@ -41,7 +41,7 @@ def single_turn(system: str | None, prompt: str, images: Sequence[str] | None) -
     if system:
         reader.messages.append({"role": "system", "content": system})
     reader.messages.append({"role": "user", "content": reader.content(prompt, images, "images")})
-    return Conversation(tuple(reader.messages), reader.places)
+    return Conversation(tuple(reader.messages), {**reader.places, "messages": "prompt"})
 
 
 class _Reader:

@@ -140,7 +140,12 @@ def returns_lines(model: type[BaseModel]) -> Answers:
 async def read(
     state: AppState, request: Request, model: type[Body], unsupported: Mapping[str, tuple[Any, ...]] | None = None
 ) -> tuple[Body, dict[str, Any]]:
-    return await read_request(state, request, model, UNSUPPORTED_IN_OLLAMA if unsupported is None else unsupported)
+    refused = UNSUPPORTED_IN_OLLAMA if unsupported is None else unsupported
+    return await read_request(state, request, model, refused, streams=_streams)
+
+
+def _streams(body: RequestBody) -> bool:
+    return isinstance(body, AnswerBody) and body.stream is not False
 
 
 def sampling_of(given: Options | None, state: AppState) -> Sampling:

@@ -45,13 +45,14 @@ def routes(state: AppState) -> APIRouter:
         responses=returns(ChatCompletion, streams=True),
     )
     async def create_chat_completion(request: Request) -> Response:
-        body, fields = await read_request(state, request, ChatBody, UNSUPPORTED_IN_CHAT)
-        chat = Chat(state, body, fields)
+        body, fields = await read_request(
+            state, request, ChatBody, UNSUPPORTED_IN_CHAT, streams=lambda body: bool(body.stream)
+        )
         if body.stream:
-            return await start_stream(
-                request.receive, chat.events(), failed=failed, end=DONE, keep_alive=state.keep_alive
-            )
-        return Response(await unless_disconnected(request.receive, chat.whole()), media_type="application/json")
+            events = state.once_ready(lambda: Chat(state, body, fields).events())
+            return await start_stream(request.receive, events, failed=failed, end=DONE, keep_alive=state.keep_alive)
+        whole = Chat(state, body, fields).whole()
+        return Response(await unless_disconnected(request.receive, whole), media_type="application/json")
 
     return router
 

@@ -42,13 +42,14 @@ def routes(state: AppState) -> APIRouter:
         responses=returns(TextCompletion, streams=True),
     )
     async def create_completion(request: Request) -> Response:
-        body, fields = await read_request(state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS)
-        completions = Completions(state, body, fields)
+        body, fields = await read_request(
+            state, request, CompletionBody, UNSUPPORTED_IN_COMPLETIONS, streams=lambda body: bool(body.stream)
+        )
         if body.stream:
-            return await start_stream(
-                request.receive, completions.events(), failed=failed, end=DONE, keep_alive=state.keep_alive
-            )
-        return Response(await unless_disconnected(request.receive, completions.whole()), media_type="application/json")
+            events = state.once_ready(lambda: Completions(state, body, fields).events())
+            return await start_stream(request.receive, events, failed=failed, end=DONE, keep_alive=state.keep_alive)
+        whole = Completions(state, body, fields).whole()
+        return Response(await unless_disconnected(request.receive, whole), media_type="application/json")
 
     return router
 

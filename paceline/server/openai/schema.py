@@ -153,6 +153,7 @@ class ChatBody(SamplingFields):
     chat_template: str | None = None
     echo: bool | None = None
     prediction: Prediction | None = None  # OpenAI's
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None  # there is one tier
     user: str | None = None
 
 

@@ -54,6 +54,7 @@ def test_a_choice_of_tool_is_honoured(
     ("fields", "word"),
     [
         ({"tools": ["look"]}, "tools[0]"),
+        ({"service_tier": "gold"}, "service_tier"),
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
         ({"tools": [{"name": "look"}]}, "tools[0].input_schema"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import subprocess
@@ -17,8 +18,8 @@ from tests.waiting import WAIT, until
 
 
 class Child:
-    def __init__(self, drain_seconds: float) -> None:
-        command = [sys.executable, "-m", "tests.server.child", str(drain_seconds)]
+    def __init__(self, drain_seconds: float, *flags: str) -> None:
+        command = [sys.executable, "-m", "tests.server.child", str(drain_seconds), *flags]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         assert self.process.stdout is not None
@@ -43,8 +44,8 @@ class Child:
 
 
 @contextlib.contextmanager
-def child(drain_seconds: float) -> Iterator[tuple[Child, httpx.Client]]:
-    started = Child(drain_seconds)
+def child(drain_seconds: float, *flags: str) -> Iterator[tuple[Child, httpx.Client]]:
+    started = Child(drain_seconds, *flags)
     try:
         with httpx.Client(base_url=started.address, timeout=WAIT) as http:
             yield started, http
@@ -98,12 +99,38 @@ def test_what_outlasts_the_drain_reads_an_error_and_the_server_still_exits_with_
         assert "shutting down: 1 requests may finish within 0.2 seconds" in errors
 
 
-def test_a_second_signal_ends_the_process_at_once() -> None:
-    with child(drain_seconds=600) as (server, http), hanging_stream(http):
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_streams_with_an_error_and_then_the_process(second: signal.Signals) -> None:
+    with child(drain_seconds=600) as (server, http):
+        with hanging_stream(http) as chunks:
+            server.terminate()
+            until_draining(http)
+            server.terminate(second)
+            rest = b"".join(chunks)
+        assert b'data: {"error"' in rest and rest.endswith(b"data: [DONE]\n\n")  # not a cut connection
+        assert server.end()[0] == 128 + second
+
+
+def test_a_second_signal_does_not_wait_for_an_engine_that_does_not_end() -> None:
+    with child(600, "--never-stop") as (server, http), hanging_stream(http):
         server.terminate()
         until_draining(http)
-        server.terminate(signal.SIGINT)
-        assert server.process.wait(WAIT) == 128 + signal.SIGINT
+        server.terminate()
+        assert server.process.wait(WAIT) == 128 + signal.SIGTERM
+
+
+def test_a_third_signal_ends_the_process_at_once() -> None:
+    with child(600, "--never-stop", "--patient") as (server, http), hanging_stream(http):
+        server.terminate()
+        until_draining(http)
+        server.terminate()
+
+        def ended() -> bool:
+            server.terminate(signal.SIGINT)
+            return server.process.poll() is not None
+
+        until(ended)
+        assert server.process.returncode == 128 + signal.SIGTERM
 
 
 def test_an_idle_server_stops_on_sigint_without_a_traceback() -> None:
@@ -138,6 +165,39 @@ async def test_waiting_for_a_gate_ends_in_time(seconds: float) -> None:
     gate = DrainGate()
     gate.enter()
     assert not await gate.emptied(seconds)
+
+
+async def test_a_hurry_ends_the_wait_for_a_gate() -> None:
+    gate = DrainGate()
+    gate.enter()
+    waiting = asyncio.create_task(gate.emptied(WAIT))
+    await asyncio.sleep(0)
+    gate.hurry()
+    assert not await waiting
+    gate.enter()
+    assert not await gate.emptied(WAIT)
+
+
+def test_a_signal_while_the_model_loads_ends_waiting_streams_with_an_error() -> None:
+    command = [sys.executable, "-m", "tests.server.child", "600", "--load-forever", "--keep-alive"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        address = f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        with (
+            httpx.Client(base_url=address, timeout=WAIT) as http,
+            http.stream("POST", "/v1/chat/completions", json={"messages": user("hi"), "stream": True}) as response,
+        ):
+            chunks = response.iter_bytes()
+            assert next(chunks).startswith(b": keep-alive\n\n")
+            process.send_signal(signal.SIGTERM)
+            rest = b"".join(chunks)
+        assert b"shutting down" in rest and rest.endswith(b"data: [DONE]\n\n")
+        assert process.wait(WAIT) == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.thin(2)

@@ -54,7 +54,7 @@ def test_schemathesis_finds_nothing(small: Address, tmp_path: Path, phase: str) 
 def test_a_refused_method_is_told_all_that_the_path_takes(http: httpx.Client) -> None:
     refused = http.put("/v1/responses/resp_none")
     assert refused.status_code == 405
-    assert refused.headers["allow"] == "DELETE, GET"
+    assert refused.headers["allow"] == "DELETE, GET, HEAD"
 
 
 def test_every_path_has_an_answer_with_a_schema_and_the_same_errors(http: httpx.Client) -> None:

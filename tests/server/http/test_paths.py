@@ -46,6 +46,22 @@ def test_what_is_only_looked_at_too(http: httpx.Client) -> None:
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/models/", "/v1/models/fake%2Fmodel", "/v1/status", "/metrics", "/api/tags", "/", "/ping"]
+)
+def test_head_is_answered_wherever_get_is_without_a_body(http: httpx.Client, path: str) -> None:
+    got, looked = http.get(path), http.head(path)
+    assert looked.status_code == got.status_code == 200
+    assert looked.content == b"" and looked.headers["content-type"] == got.headers["content-type"]
+    assert http.get("/health").json() == {"status": "ok"}  # the connection is still good
+
+
+def test_head_of_what_is_not_there_or_not_to_be_read_is_refused(http: httpx.Client) -> None:
+    assert http.head("/v1/models/other").status_code == http.head("/v1/audio/speech").status_code == 404
+    wrong = http.head("/v1/chat/completions")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
 def test_paths_of_their_own_stay_where_they_are(http: httpx.Client) -> None:
     assert http.get("/health").json() == {"status": "ok"}
     assert http.get("/").json()["openai"] == "/v1"

@@ -93,3 +93,12 @@ def test_what_is_not_in_ollamas_form_is_named(message: Any, field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         conversation([message])
     assert caught.value.field == field
+
+
+def test_an_error_about_a_single_turn_names_its_prompt() -> None:
+    with (
+        pytest.raises(InvalidRequest, match="prompt: too long") as caught,
+        single_turn("s", "x", None).renaming_errors(),
+    ):
+        raise InvalidRequest("messages: too long", field="messages", code="context_length_exceeded")
+    assert (caught.value.field, caught.value.code) == ("prompt", "context_length_exceeded")

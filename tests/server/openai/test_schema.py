@@ -57,3 +57,15 @@ def test_a_bad_cache_field_is_refused_by_name(
     error = invalid_fields(caught.value)
     assert error.field == field
     assert str(error).startswith(f"{field}: ") and words in str(error)
+
+
+@pytest.mark.parametrize("tier", [None, "auto", "default", "flex", "scale", "priority"])
+def test_every_tier_of_openais_is_taken(tier: str | None) -> None:
+    assert ChatBody.model_validate({"messages": [], "service_tier": tier}).service_tier == tier
+
+
+@pytest.mark.parametrize("tier", ["gold", "", 1, True, ["auto"]])
+def test_a_tier_that_is_none_is_refused_by_name(tier: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatBody.model_validate({"messages": [], "service_tier": tier})
+    assert invalid_fields(caught.value).field == "service_tier"

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from paceline.errors import InvalidRequest, PacelineError
 from paceline.server.http.drain import DrainGate
-from paceline.server.http.errors import error_object
 
 MOST_LOGS = 64  # streams that can be read again
 MOST_BYTES = 4 << 20  # of one of them
@@ -27,7 +26,7 @@ class Run(Protocol):
     id: Any
 
     def events(self) -> AsyncGenerator[bytes, None]: ...
-    def fail(self, message: str) -> None: ...
+    def fail(self, error: Exception) -> None: ...
 
 
 class EventLog:
@@ -125,7 +124,7 @@ class Background:
             failure = error
             if not isinstance(error, PacelineError):
                 logger.exception("the response %s failed", run.id)
-            run.fail(error_object(error)["error"]["message"])
+            run.fail(error)
         finally:
             log.end(failure)
 

@@ -21,14 +21,13 @@ from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
-from paceline.server.openai.envelope import failed
 from paceline.server.openai.more_sampling import uses_cache
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.background import Background, starting_at
 from paceline.server.openai.responses.conversations import ConversationItems, Conversations, add_routes
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
-from paceline.server.openai.responses.output import Event, Output
+from paceline.server.openai.responses.output import Event, Output, failed, failure_code
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
 from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse, page
 from paceline.server.openai.responses.tools import Tools, tools_of
@@ -59,10 +58,20 @@ class ResponsesApi:
             self.logged_tools.update(new)
             logger.info("responses: tools that this server cannot run are not offered to the model: %s", ", ".join(new))
 
-    async def read(self, request: Request) -> ResponseRun:
-        """A request, read and checked."""
-        body, fields = await read_request(self.state, request, ResponsesBody, UNSUPPORTED_IN_RESPONSES)
+    async def read(self, request: Request, *, can_wait: bool = False) -> tuple[ResponsesBody, dict[str, Any]]:
+        """`can_wait`: where it is for a stream, the model may still be loading."""
+        body, fields = await read_request(
+            self.state,
+            request,
+            ResponsesBody,
+            UNSUPPORTED_IN_RESPONSES,
+            streams=lambda body: can_wait and bool(body.stream) and not body.background,
+        )
         schema.check_nesting(fields)
+        return body, fields
+
+    def run(self, body: ResponsesBody, fields: Mapping[str, Any]) -> ResponseRun:
+        """A request that has been read, checked."""
         previous = None
         talk = self.conversations.named(fields.get("conversation"))
         if talk is not None and body.previous_response_id is not None:
@@ -91,16 +100,18 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         responses=returns(ResponseObject, streams=True),
     )
     async def create_response(request: Request) -> Response:
-        run = await api.read(request)
-        if run.body.background:
-            log = api.background.start(run, streamed=bool(run.body.stream))
+        body, fields = await api.read(request, can_wait=True)
+        if body.stream and not body.background:
+            # The events tell their own errors, and the last of them is the end.
+            events = state.once_ready(lambda: api.run(body, fields).events())
+            return await start_stream(request.receive, events, failed=failed, keep_alive=state.keep_alive)
+        run = api.run(body, fields)
+        if body.background:
+            log = api.background.start(run, streamed=bool(body.stream))
             api.running[run.id] = run
-            if run.body.stream:
+            if body.stream:
                 return await start_stream(request.receive, log.read(), failed=failed, keep_alive=state.keep_alive)
             return JSONResponse(run.snapshot("queued"))
-        if run.body.stream:
-            # The events tell their own errors, and the last of them is the end.
-            return await start_stream(request.receive, run.events(), failed=failed, keep_alive=state.keep_alive)
         return JSONResponse(await unless_disconnected(request.receive, run.whole()))
 
     @router.post(
@@ -109,7 +120,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         responses=returns(ResponseInputTokens),
     )
     async def count_input_tokens(request: Request) -> Response:
-        run = await api.read(request)
+        run = api.run(*await api.read(request))
         # In a thread: a long text would hold up every stream.
         count = await asyncio.to_thread(run.input_tokens)
         return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
@@ -184,7 +195,7 @@ class ResponseRun:
         self.created = int(time.time())
         self.stored = body.store is not False
         self.cancelled = False
-        self.status, self.error = "in_progress", ""
+        self.status, self.error, self.error_code = "in_progress", "", "server_error"
         self.talk = talk
         self.history = previous.segments if previous is not None else talk.segments if talk is not None else ()
         state = api.state
@@ -233,10 +244,14 @@ class ResponseRun:
         self.cancelled = True
         self.api.state.backend.abort(self.id)
 
-    def fail(self, message: str) -> None:
+    def fail(self, error: Exception) -> None:
         """Nobody waits for its error: it is kept with the response."""
-        self.status, self.error = "failed", message
+        self.status = "failed"
+        self._note(error)
         self._keep()
+
+    def _note(self, error: Exception) -> None:
+        self.error, self.error_code = error_object(error)["error"]["message"], failure_code(error)
 
     def input_tokens(self) -> int:
         """The tokens of the prompt that this request would make."""
@@ -280,7 +295,7 @@ class ResponseRun:
                 raise
             if self.status == "failed" and not isinstance(error, PacelineError):
                 logger.exception("a stream failed")
-            self.error = error_object(error)["error"]["message"]
+            self._note(error)
         finally:
             del self.api.running[self.id]
             if self.status == "in_progress":  # the reader is gone
@@ -336,7 +351,7 @@ class ResponseRun:
 
     def snapshot(self, status: str) -> dict[str, Any]:
         body = self.body
-        error = {"code": "server_error", "message": self.error} if status == "failed" else None
+        error = {"code": self.error_code, "message": self.error} if status == "failed" else None
         cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
         verbosity = body.text.verbosity if body.text else None
         effort = body.reasoning.effort if body.reasoning else None

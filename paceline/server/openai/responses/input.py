@@ -18,7 +18,6 @@ from paceline.server.openai.responses.tools import INPUT, flat_name
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
-DETAILS = ("auto", "low", "high", "original")
 OUR_MARK = "paceline."  # of encrypted_content that this server wrote
 PICTURE = 1000  # letters: what an image counts for when a conversation is shortened
 
@@ -103,7 +102,7 @@ def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
             detail = part.get("detail")
             return {
                 "type": "input_image",
-                "detail": detail if detail in DETAILS else "auto",
+                "detail": "auto" if detail is None else detail,  # checked where the image is
                 "image_url": url if isinstance(url, str) else None,
             }
         case {"type": "input_file"}:

@@ -11,6 +11,8 @@ from typing import Any
 
 from paceline.conversation.parsing.events import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.server.common.chat_run import ChatDelta
+from paceline.server.http.errors import error_object, status_of
+from paceline.server.http.response import named_events
 from paceline.server.openai.logprobs import chat_logprobs
 from paceline.server.openai.responses.input import new_id, sealed
 from paceline.server.openai.responses.tools import INPUT, Called
@@ -18,6 +20,8 @@ from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
 Event = dict[str, Any]
+
+FAILURES: Mapping[int, str] = {400: "invalid_prompt", 429: "rate_limit_exceeded"}  # by status
 
 
 class Output:
@@ -221,6 +225,18 @@ class Output:
     def _part_event(self, type: str, **fields: Any) -> Event:
         assert self._item is not None
         return self.event(type, item_id=self._item["id"], output_index=len(self.items), **fields)
+
+
+def failure_code(error: Exception) -> str:
+    """One of the codes that OpenAI's failed responses have."""
+    return FAILURES.get(status_of(error), "server_error")
+
+
+def failed(error: Exception) -> bytes:
+    """The event of a stream that breaks before its response is created. `error`: what SDKs look for, and raise."""
+    told = error_object(error)
+    about = {name: told["error"][name] for name in ("code", "message", "param")}
+    return named_events([{"type": "error", "sequence_number": 0, **about, **told}])
 
 
 def _text_part(text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
