@@ -99,6 +99,10 @@ def _as_tuple(value: object) -> object:
     return tuple(pieces)
 
 
+def _methods(value: object) -> object:
+    return None if value in (None, "auto", ["auto"], ("auto",)) else _as_tuple(value)
+
+
 def _key(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
@@ -142,7 +146,7 @@ GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_ge
 Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]
 Method = Literal["mtp", "lookup", "draft_model", "grammar"]
-Methods = Annotated[tuple[Method, ...], BeforeValidator(_as_tuple)]
+Methods = Annotated[tuple[Method, ...] | None, BeforeValidator(_methods)]
 SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
 
 
@@ -237,10 +241,10 @@ class Settings(BaseModel):
         "MODE", "auto", "Draft tokens and verify them: off, auto (as many as pay), or a fixed number of tokens."
     )
     speculation_methods: Methods = setting(
-        "NAME,...",
-        get_args(Method),
+        "NAME,...|auto",
+        None,
         "Who may draft: mtp (the model's own head), lookup (what the prompt or the answer repeats), grammar (what a "
-        "grammar forces), draft_model. Default: all that the model allows.",
+        "grammar forces), draft_model; auto: all that the model allows.",
     )
     lookup_answers: bool = setting("", True, "Lookup also in recent answers to the same tenant.")
     max_draft: int = setting(
@@ -425,6 +429,11 @@ class Settings(BaseModel):
         if config is not None:
             given = over(from_toml(cls, config), given)
         return cls.model_validate(over(from_flags(cls, flags), given))
+
+    @property
+    def draft_methods(self) -> tuple[Method, ...]:
+        """The methods that may draft, as far as the model allows them."""
+        return get_args(Method) if self.speculation_methods is None else self.speculation_methods
 
     @property
     def served_names(self) -> tuple[str, ...]:

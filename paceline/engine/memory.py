@@ -114,7 +114,7 @@ def build_prefix_manager(
     tier = None
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
-    feeds_head = settings.speculation != "off" and "mtp" in settings.speculation_methods
+    feeds_head = settings.speculation != "off" and "mtp" in settings.draft_methods
     manager = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget)
     if tier is not None:
         try:

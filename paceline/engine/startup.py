@@ -64,7 +64,7 @@ def speculation_policy(settings: Settings, model: LoadedModel) -> SpeculationPol
     unavailable: dict[SpeculationMethod, str] = {"draft_model": NO_DRAFT_MODEL}
     if model.no_rollback is not None:
         unavailable |= {"lookup": model.no_rollback, "grammar": model.no_rollback}
-    return SpeculationPolicy(settings.speculation, no_head, settings.speculation_methods, unavailable)
+    return SpeculationPolicy(settings.speculation, no_head, settings.draft_methods, unavailable)
 
 
 def longest_draft(language: Adapted) -> int:
@@ -319,7 +319,9 @@ class Startup:
         unable = policy.cannot_draft
         reason = unable or ("the server is set so" if setting == "off" else f"by {', '.join(policy.available)}")
         on = unable is None and setting != "off"
-        self.speculation = SpecDecodeStats(on, reason, setting, most, unavailable={**policy.missing})
+        self.speculation = SpecDecodeStats(
+            on, reason, setting, most, unavailable={str(method): why for method, why in policy.missing.items()}
+        )
         level = logging.WARNING if unable is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
         for method, why in policy.missing.items() if on else ():
