@@ -1,7 +1,8 @@
 """`python -m benchmarks speculate`: tokens per second without drafting, at fixed depths and at the engine's own.
 
 All modes run in turns in one process on the same prompts; a mode's figure is the median over the turns of its rate
-divided by the plain rate of the same turn.
+divided by the plain rate of the same turn. With `--trace edit` or `--trace prose`, prompt lookup drafts, on text that
+repeats its prompt or does not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from benchmarks.edits import Trace, encoder
+from benchmarks.edits import prompts as text
 from paceline.bench.offline import Bench, random_prompts
 from paceline.engine.draft_length import bucket
 from paceline.engine.in_flight import InFlightStep
@@ -36,6 +39,7 @@ class Mode:
 
     rows: int
     speculation: Speculation
+    temperature: float = 0.0
     rates: list[float] = field(default_factory=list)  # tokens per second, by turn
     ratios: list[float] = field(default_factory=list)  # to the plain rate of the same turn
     drafted: int = 0
@@ -80,15 +84,23 @@ def compare(
     tokens: int,
     turns: int,
     watch: Callable[[str], None] = lambda text: None,
+    trace: Trace = "random",
 ) -> list[Mode]:
     """For each number of rows, every mode once a turn, in an order that rotates; a first turn warms up."""
     modes: list[Mode] = []
     vocab = bench.model.language.vocab_size
+    encode = None if trace == "random" else encoder(bench.model.folder)
+
+    def prompts_of(count: int, seed: int) -> list[tuple[int, ...]]:
+        return random_prompts(count, prompt_tokens, vocab, seed) if encode is None else text(trace, encode, count, seed)
+
     for count in rows:
         mine = [Mode(count, "off"), *(Mode(count, depth) for depth in depths), Mode(count, "auto")]
-        bench.engine_run(random_prompts(count, prompt_tokens, vocab), 4 * tokens, "auto")  # learns what steps cost
+        for mode in mine:
+            mode.temperature = 1.0 if trace == "prose" else 0.0
+        _run(bench, prompts_of(count, 0), 4 * tokens if encode is None else tokens, mine[-1], counts=False)  # learns
         for turn in range(turns + 1):
-            prompts = random_prompts(count, prompt_tokens, vocab, seed=turn)
+            prompts = prompts_of(count, turn)
             shift = turn % len(mine)
             rates = {}
             for mode in mine[shift:] + mine[:shift]:
@@ -105,7 +117,7 @@ def compare(
 def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
     depths, counters = bench.scheduler.draft_lengths, bench.engine.core.counters
     before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
-    trace, _ = bench.engine_run(prompts, tokens, mode.speculation)
+    trace, _ = bench.engine_run(prompts, tokens, mode.speculation, temperature=mode.temperature)
     after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
     if counts:
         drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))

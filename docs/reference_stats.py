@@ -10,7 +10,7 @@ from typing import Any
 from paceline import stats
 from paceline.host_memory import REQUEST_PARTS
 from paceline.server.metrics import Metrics
-from paceline.types import MOST_DRAFTED
+from paceline.types import MOST_DRAFTED, SPECULATION_METHODS
 
 # By class, then by field. A field of another class of statistics needs no entry.
 STATUS: Mapping[str, Mapping[str, str]] = {
@@ -125,10 +125,18 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "num_accepted_tokens": "draft tokens accepted",
         "num_accepted_tokens_per_pos": "accepted tokens by position in the draft",
         "num_steps_per_draft_length": "decode steps by their longest draft; the first number is for none",
+        "methods": "the methods that have drafted, each with its counts, below",
+        "unavailable": "why other methods do not draft",
         "cost_model": "what `auto` has measured, below",
+    },
+    "MethodStats": {
+        "num_drafts": "drafts of this method",
+        "num_draft_tokens": "tokens it drafted",
+        "num_accepted_tokens": "of these, accepted",
     },
     "DraftCostModel": {
         "step_ms": "time of a step, by batch size, then by draft length",
+        "host_step_ms": "the same where drafts came from lookup or a grammar",
         "acceptance_per_pos": "acceptance rate by position in the draft",
         "best_draft_length": "draft length that pays most, by batch size",
     },
@@ -205,6 +213,7 @@ PLACES: Mapping[str, str] = {
     "ThroughputStats": "throughput.",
     "SpecDecodeStats": "spec_decode.",
     "DraftCostModel": "spec_decode.cost_model.",
+    "MethodStats": "spec_decode.methods.*.",
     "PrefixCacheStats": "prefix_cache.",
     "DiskCacheStats": "prefix_cache.disk.",
     "VisionCacheStats": "prefix_cache.vision.",
@@ -261,7 +270,9 @@ def full_stats() -> stats.Stats:
         memory=stats.MemoryStats.of(1, 1, 1, 1),
         prefix_cache=stats.PrefixCacheStats(enabled=True, disk=disk),
         spec_decode=stats.SpecDecodeStats(
-            num_accepted_tokens_per_pos=(0,) * MOST_DRAFTED, num_steps_per_draft_length=(0,) * (MOST_DRAFTED + 1)
+            num_accepted_tokens_per_pos=(0,) * MOST_DRAFTED,
+            num_steps_per_draft_length=(0,) * (MOST_DRAFTED + 1),
+            methods=dict.fromkeys(SPECULATION_METHODS, stats.MethodStats()),
         ),
         specprefill=stats.SpecPrefillStats(enabled=True, outcomes=outcomes),
     )

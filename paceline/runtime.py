@@ -16,11 +16,12 @@ from paceline.conversation.parsing.formats import choose_format, opens_reasoning
 from paceline.conversation.sampling_tokens import SamplingVocabulary
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
+from paceline.engine.token_index import TokenIndex
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
-from paceline.types import Prompt, RequestId, Sampling, SamplingTokens
+from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, SamplingTokens
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
@@ -68,8 +69,9 @@ class Runtime:
             max_choices=settings.max_choices,
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
-            max_draft=settings.max_draft,
-            no_head=self.startup.speculation_policy.no_head,
+            max_draft=min(settings.max_draft, MOST_DRAFTED),
+            no_head=self.startup.speculation_policy.cannot_draft,
+            no_method=self.startup.speculation_policy.missing,
             no_sparse=self.startup.no_sparse,
             reads_sparsely=settings.specprefill == "auto",
         )
@@ -130,10 +132,13 @@ class Runtime:
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def cache_key(self, prompt: Prompt) -> PrefixKey | None:
-        """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached."""
+    def index_prompt(self, prompt: Prompt, sampling: Sampling) -> tuple[PrefixKey | None, TokenIndex | None]:
+        """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached. And
+        the index of prompt lookup, where that may draft."""
         prefix = self.engine.core.prefix
-        return None if prefix is None else prefix.cache_key(prompt)
+        mode = self.startup.speculation_policy.mode(prompt, sampling)
+        index = TokenIndex(prompt.token_ids) if mode.drafts and "lookup" in mode.methods else None
+        return None if prefix is None else prefix.cache_key(prompt), index
 
     def submit(
         self,
@@ -142,7 +147,7 @@ class Runtime:
         prompt: Prompt,
         stream: DeltaStream,
         grammar: Compiled | None,
-        cache_key: PrefixKey | None,
+        indexed: tuple[PrefixKey | None, TokenIndex | None],
         tokens: SamplingTokens,
     ) -> None:
         """Submit one sequence per choice to the engine, which alone keeps them."""
@@ -165,7 +170,8 @@ class Runtime:
                 tenant=request.tenant,
                 priority=request.priority,
                 tokens=tokens,
-                cache_key=cache_key,
+                cache_key=indexed[0],
+                lookup_index=indexed[1],
                 announce=request.announce and index == len(ids) - 1,  # then all of its choices are accepted
             )
             text = TextStream(
@@ -204,6 +210,7 @@ class Runtime:
                 reason=spec.reason,
                 setting=spec.setting,
                 max_draft=spec.max_draft,
+                unavailable=spec.unavailable,
             ),
             specprefill=with_reason(stats.specprefill, self.limits.no_sparse),
         )

@@ -249,7 +249,7 @@ class Service:
             if request.grammar is not None:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
-            keys = await runtime.run_in_executor(runtime.cache_key, prompt)
+            indexed = await runtime.run_in_executor(runtime.index_prompt, prompt, request.sampling)
             tokens = SamplingTokens()
             if runtime.words.has_words(request.sampling):
                 tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
@@ -262,7 +262,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             stream = runtime.dispatcher.open_stream(self.settings.max_unread_tokens, lambda: runtime.abort(ids))
-            runtime.submit(request, ids, prompt, stream, grammar, keys, tokens)
+            runtime.submit(request, ids, prompt, stream, grammar, indexed, tokens)
             open_choices = request.n
             announced = not request.announce
             while open_choices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -100,6 +100,10 @@ def _as_tuple(value: object) -> object:
     return tuple(pieces)
 
 
+def _methods(value: object) -> object:
+    return None if value in (None, "auto", ["auto"], ("auto",)) else _as_tuple(value)
+
+
 def _key(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
@@ -142,6 +146,8 @@ ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a 
 GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
 Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]
+Method = Literal["mtp", "lookup", "draft_model", "grammar"]
+Methods = Annotated[tuple[Method, ...] | None, BeforeValidator(_methods)]
 SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
 
 
@@ -233,9 +239,18 @@ class Settings(BaseModel):
         "or off (they stay quantized). Other devices always keep them.",
     )
     speculation: SpeculationMode = setting(
-        "MODE", "auto", "Draft with the model's MTP head: off, auto (as deep as it pays), or a fixed number of tokens."
+        "MODE", "auto", "Draft tokens and verify them: off, auto (as many as pay), or a fixed number of tokens."
     )
-    max_draft: int = setting("N", 8, "Most tokens that a sequence may draft in one step.", ge=1, le=8)
+    speculation_methods: Methods = setting(
+        "NAME,...|auto",
+        None,
+        "Who may draft: mtp (the model's own head), lookup (what the prompt or the answer repeats), grammar (what a "
+        "grammar forces), draft_model; auto: all that the model allows.",
+    )
+    lookup_answers: bool = setting("", True, "Lookup also in recent answers to the same tenant.")
+    max_draft: int = setting(
+        "N", 32, "Most tokens that a sequence may draft in one step; the MTP head drafts 8 at most.", ge=1, le=32
+    )
     context_length: AutoCount = setting(
         "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
@@ -415,6 +430,11 @@ class Settings(BaseModel):
         if config is not None:
             given = over(from_toml(cls, config), given)
         return cls.model_validate(over(from_flags(cls, flags), given))
+
+    @property
+    def draft_methods(self) -> tuple[Method, ...]:
+        """The methods that may draft, as far as the model allows them."""
+        return get_args(Method) if self.speculation_methods is None else self.speculation_methods
 
     @property
     def served_names(self) -> tuple[str, ...]:

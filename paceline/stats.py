@@ -108,8 +108,21 @@ class DraftCostModel:
     """What `--speculation auto` has measured."""
 
     step_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by batch size, then draft length
+    host_step_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # where the host knows the drafts
     acceptance_per_pos: tuple[float, ...] = ()
     best_draft_length: Mapping[str, int] = field(default_factory=dict)  # by batch size
+
+
+@dataclass(frozen=True, slots=True)
+class MethodStats:
+    """Drafts of one proposer."""
+
+    num_drafts: int = 0
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
+
+    def plus(self, drafted: int, accepted: int) -> MethodStats:
+        return MethodStats(self.num_drafts + 1, self.num_draft_tokens + drafted, self.num_accepted_tokens + accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,8 @@ class SpecDecodeStats:
     num_accepted_tokens: int = 0
     num_accepted_tokens_per_pos: tuple[int, ...] = ()
     num_steps_per_draft_length: tuple[int, ...] = ()  # by the longest draft in the step; the first is for none
+    methods: Mapping[str, MethodStats] = field(default_factory=dict)  # those that have drafted
+    unavailable: Mapping[str, str] = field(default_factory=dict)  # why other methods do not draft
     cost_model: DraftCostModel = DraftCostModel()
 
 

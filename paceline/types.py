@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NewType, Protocol
+from typing import Literal, NewType, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ RequestId = NewType("RequestId", str)
 FinishReason = Literal["stop", "length", "abort", "error"]
 Speculation = Literal["off", "auto"] | int  # an int: draft that many tokens at every step
 Pooling = Literal["mean", "last"]  # one vector of all hidden states, or of the last token's
-MOST_DRAFTED = 8  # draft tokens a row may have in one step
+SpeculationMethod = Literal["mtp", "lookup", "draft_model", "grammar"]  # who proposes draft tokens
+SPECULATION_METHODS: tuple[SpeculationMethod, ...] = get_args(SpeculationMethod)
+MOST_DRAFTED = 8  # draft tokens of a head or a draft model that a row may have in one step
+LONGEST_DRAFT = 32  # draft tokens that the host knows (prompt lookup, grammars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Sampling:
     prompt_logprobs: int | None = None  # the same for the prompt's tokens (completions' echo)
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
+    speculation_method: SpeculationMethod | None = None  # None: any that the server and the model allow
     specprefill: bool | None = None  # read a long prompt sparsely (paceline/sparse); None: as the server is set
     specprefill_keep: float | None = None  # share of it that is kept, 0.1 to 1.0; None: as the server is set
 

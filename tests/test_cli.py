@@ -114,7 +114,7 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["serve", "--config", "/no/such.toml"], "cannot read /no/such.toml: No such file or directory"),
         (["serve", "--speculation", "on"], "--speculation: input should be 'off'"),
         (["chat", "--speculation", "9"], "--speculation: input should be 'off'"),
-        (["serve", "--max-draft", "9"], "--max-draft: input should be less than or equal to 8, got '9'"),
+        (["serve", "--max-draft", "33"], "--max-draft: input should be less than or equal to 32, got '33'"),
         (["serve", "--cache-disk-gb", "5"], "cache_disk_gb limits a folder: set cache_dir too"),
         (["chat", "--cache-memory-gb", "0"], "--cache-memory-gb: input should be greater than 0, got '0'"),
         (["serve", "--specprefill", "auto"], "specprefill auto needs a draft model: set specprefill_draft_model too"),

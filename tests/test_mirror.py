@@ -22,6 +22,7 @@ WITHOUT = {
     "engine/prefix_store": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/drafter": "integration/test_speculation*.py",
+    "engine/proposer": "types; every proposer's own tests, and integration/test_speculation_methods.py",
     "errors": "types; server/http/test_errors.py has every one",
     "requests": "types; test_service.py",
     "server/common/tools": "server/openai/test_sampling.py, on a real engine",

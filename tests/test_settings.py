@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from paceline.settings import Settings, SettingsError, flag_name, variable_name
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
+from paceline.types import SPECULATION_METHODS
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -80,6 +81,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "scheduler_headroom_gb": 0.5,
         "first_token_timeout": 3.5,
         "request_timeout": 4.5,
+        "speculation_methods": ["mtp", "lookup"],
         "specprefill": "auto",
         "specprefill_draft_model": "d",
         "specprefill_chunk": 3,
@@ -197,6 +199,17 @@ def test_settings_cannot_be_changed_or_given_unknown_fields() -> None:
 
 def test_every_setting_has_a_description() -> None:
     assert [flag_name(k) for k, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_methods_of_speculation_are_those_that_the_engine_knows() -> None:
+    assert Settings().draft_methods == SPECULATION_METHODS
+    assert Settings(speculation_methods=("lookup",)).draft_methods == ("lookup",)
+    assert (
+        Settings.load({"speculation_methods": "auto"}, None, {"PACELINE_SPECULATION_METHODS": "mtp,lookup"})
+        == Settings()
+    )
+    assert Settings.load({}, None, {"PACELINE_SPECULATION_METHODS": "mtp,lookup"}).draft_methods == ("mtp", "lookup")
+    assert "PACELINE_SPECULATION_METHODS" in complaint(env={"PACELINE_SPECULATION_METHODS": "mtp,eagle"})
 
 
 def test_a_draft_length_beyond_max_draft_is_refused() -> None:

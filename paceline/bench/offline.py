@@ -23,16 +23,18 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import layout as layouts
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
+from paceline.engine.draft_choice import DraftChoice
 from paceline.engine.forward import DEVICES
+from paceline.engine.lookup import LookupProposer
 from paceline.engine.memory import dequantize_within
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
-from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.speculation_policy import HEADED, SpeculationPolicy
 from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
-from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation
+from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.settings import ShapeBucketing
@@ -95,13 +97,17 @@ class Bench:
         prefill_chunk: int | None = None,
         compile: bool = True,
         shape_buckets: ShapeBucketing = "auto",
+        methods: tuple[SpeculationMethod, ...] = HEADED,
     ) -> None:
         self.source = source
         self.compile = compile
         self.layout = layout
         self.shape_buckets: ShapeBucketing = shape_buckets
         self.prefill_chunk = prefill_chunk
+        self.methods = methods
         self.scheduler = Scheduler(64, prefill_chunk or 256)
+        if "lookup" in methods:  # in no other answers: every mode gives the same ones
+            self.scheduler.draft_choice = DraftChoice([LookupProposer(answers=False)])
         self.engine = EngineThread(self._build)
         self.model: LoadedModel
         self.runner: Runner
@@ -153,7 +159,7 @@ class Bench:
             Prompt(prompt, boundaries=boundaries),
             sampling,
             sampling.max_tokens or 0,
-            SpeculationPolicy("off", no_head).mode(Prompt(prompt), sampling),
+            SpeculationPolicy("off", no_head, self.methods).mode(Prompt(prompt), sampling),
             tenant=tenant,
         )
         return sequence.Sequence(request, TextStream(ByteDetokenizer(lambda _: b"x")), sink)
@@ -167,10 +173,13 @@ class Bench:
         speculation: Speculation = "off",
         *,
         boundaries: tuple[int, ...] = (),
+        temperature: float = 0.0,
     ) -> tuple[Trace, float]:
-        """All prompts at once through the engine; returns the trace and the seconds to the last token."""
+        """All prompts at once through the engine; returns the trace and the seconds to the last token. Samples have a
+        seed: they are the same in every run."""
         trace = Trace()
-        sampling = Sampling(temperature=0, max_tokens=tokens, ignore_eos=True, speculation=speculation)
+        seed = None if temperature == 0 else 7
+        sampling = Sampling(temperature, seed=seed, max_tokens=tokens, ignore_eos=True, speculation=speculation)
         begun = trace.begun = time.perf_counter()
         seqs = [
             self.sequence(f"bench-{place}", prompt, sampling, trace.sink(place), boundaries=boundaries)

@@ -38,6 +38,11 @@ class ShapeBuckets:
         """The lengths worth trying, 0 among them."""
         return (0, *(size for size in self.drafts or range(1, most) if size < most), *([most] if most else []))
 
+    def longest_draft(self, rows: int, most: int, always: int) -> int:
+        """The most draft tokens of each of so many rows: `most`, but above `always` only while the step stays small.
+        Every row of a step pays for its longest draft."""
+        return max(min(most, MOST_VERIFIED // max(self.row_count(rows), 1) - 1), min(most, always))
+
     def within(self, tokens: int) -> int:
         """The most prompt tokens whose bucket is at most `tokens`; at least one bucket."""
         if not self.widths:
@@ -59,12 +64,13 @@ class ShapeBuckets:
         return size
 
 
+MOST_VERIFIED = 256  # tokens of all rows in a step whose drafts are longer than a head's
 EXACT = ShapeBuckets()
 GPU = ShapeBuckets(
     rows=(1, 2, 4, 8, 16, 24, 32, 48, 64),
     widths=(32, 128, 256, 512, 768, 1024, 1536, 2048),
     prompts=(1, 2, 4, 8, 16),
-    drafts=(1, 2, 3, 5, 8),
+    drafts=(1, 2, 3, 5, 8, 16, 32),
     geometric=True,
 )
 

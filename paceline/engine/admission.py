@@ -19,6 +19,7 @@ from paceline.stats import MemoryBudgetStats
 
 GROWTH = 128  # tokens that a sequence is assumed to generate still, whatever the estimate says
 AHEAD = 96  # tokens that sequences may grow by between two checks
+MEMORY_CHECK_PLANS = 8  # plans between two checks of memory when nothing has changed
 
 
 class Admission:
@@ -29,11 +30,13 @@ class Admission:
         output_estimate: OutputEstimate | None = None,
         *,
         width: int = 1,
+        longest_draft: int = 0,
     ) -> None:
         self.budget = budget
         self.memory_model = memory_model
         self.output_estimate = output_estimate or OutputEstimate()
         self.width = width  # tokens per sequence in a decode step
+        self.longest_draft = longest_draft  # draft tokens of few sequences may be more
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft needs to score a prompt of so many tokens
         self.low_memory = False  # buffers must be copied layer by layer
 
@@ -49,8 +52,9 @@ class Admission:
     def _minimum(self, tokens: int, patches: Collection[int]) -> int:
         """What `used` returns for a new sequence that runs alone with the smallest chunk."""
         memory_model = self.memory_model
-        activations = memory_model.step(1, self.width) + self._chunk(tokens, MIN_CHUNK)
-        length = tokens + 2 * self.width
+        width = self._width(1)
+        activations = memory_model.step(1, width) + self._chunk(tokens, MIN_CHUNK)
+        length = tokens + 2 * width
         held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
         return self.budget.holding("weights") + held + activations + memory_model.images(list(patches))
 
@@ -79,11 +83,11 @@ class Admission:
 
     def left(self, seqs: Collection[Sequence]) -> int:
         """Bytes that the next steps of the running sequences leave for prefill; negative: they do not fit."""
-        return self.budget.usable - self.used(seqs, 0, AHEAD)
+        return self.budget.usable - self.used(seqs, 0, max(AHEAD, MEMORY_CHECK_PLANS * self._width(len(seqs))))
 
     def exceeds_memory(self, seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
         """Is there no memory for another step of a sequence that runs alone?"""
-        return self.used([seq], chunk, 2 * self.width) > self.budget.usable
+        return self.used([seq], chunk, 2 * self._width(1)) > self.budget.usable
 
     def used(self, seqs: Collection[Sequence], chunk: int, ahead: int = 0) -> int:
         """Bytes in use now; or when all prompts are prefilled, and all sequences have grown by `ahead`."""
@@ -181,7 +185,11 @@ class Admission:
 
     def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
         """A decode step of all sequences, and a prefill chunk."""
-        return self.memory_model.step(len(seqs), self.width) + self.reading(seqs, chunk)
+        return self.memory_model.step(len(seqs), self._width(len(seqs))) + self.reading(seqs, chunk)
+
+    def _width(self, rows: int) -> int:
+        """Tokens of each of so many sequences in a decode step."""
+        return max(self.width, self.memory_model.grouping.buckets.longest_draft(rows, self.longest_draft, 0) + 1)
 
     def _chunk(self, prompt: int, chunk: int) -> int:
         return self.memory_model.chunk(min(chunk, prompt), prompt)

@@ -183,7 +183,7 @@ class EngineCore:
 
     def _step(self, in_flight: InFlightStep | None) -> InFlightStep | None:
         runner, faults = self.runner, self.faults
-        if in_flight is not None and (in_flight.needs_sync or self.scheduler.isolation.active):
+        if in_flight is not None and (in_flight.needs_sync or self.scheduler.wants_tokens(in_flight.seqs)):
             self.complete(in_flight)
             in_flight = None
         elif in_flight is not None and in_flight.result_pending and not runner.can_run_ahead:
@@ -248,10 +248,10 @@ class EngineCore:
         self.preempt([seq for seq in seqs if seq in self.scheduler.running], plan.cause)
 
     def _decoding(self, plan: StepPlan) -> list[Sequence]:
-        """The sequences that decode, each with its draft length set."""
+        """The sequences that decode, each with its draft set."""
         seqs = [self.seqs[request_id] for request_id in plan.decode]
-        for seq, length in zip(seqs, plan.draft_lengths, strict=True):
-            seq.draft.length = length
+        for seq, draft in zip(seqs, plan.drafts, strict=True):
+            seq.draft.plan(draft)
         return seqs
 
     def _check_deadlines(self) -> None:
@@ -394,9 +394,9 @@ class EngineCore:
             self._lose_step(in_flight, error.__cause__ or error)
             return None
         self.timer.read(in_flight, time.perf_counter())
-        for seq, draft_length, kept in zip(in_flight.rows, in_flight.draft_lengths, in_flight.kept, strict=True):
-            if seq is not None and draft_length and seq.finished is None:
-                self.scheduler.draft_lengths.verified(seq, draft_length, kept - 1)
+        for seq, draft_length, method, kept in in_flight.verified():
+            if draft_length and seq.finished is None:
+                self.scheduler.draft_lengths.verified(seq, draft_length, kept - 1, method)
                 seq.rejected += draft_length  # until delivered: a stop may come before an accepted token
         return in_flight
 

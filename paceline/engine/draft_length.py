@@ -1,4 +1,4 @@
-"""How many tokens to draft: the length that brings the most tokens per second, as measured while serving.
+"""How many tokens a device proposer drafts: the length that brings the most tokens per second, as measured.
 
 Two things are measured: the time of a step by batch size and draft length, and the acceptance rate by position in the
 draft, per sequence and overall. A step with draft length k is expected to bring 1 + a1 + a1 a2 + ... tokens per
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paceline.cache.shape_buckets import EXACT
-from paceline.stats import DraftCostModel, SpecDecodeStats
-from paceline.types import MOST_DRAFTED
+from paceline.stats import DraftCostModel, MethodStats, SpecDecodeStats
+from paceline.types import MOST_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.engine.sequence import Sequence
@@ -97,6 +97,7 @@ class DraftLengths:
         self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by draft length
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
         self.accepted_at = [0] * MOST_DRAFTED
+        self.by_method: dict[SpeculationMethod, MethodStats] = {}
         self._all = AcceptanceRecord()
         self._sizes: dict[int, _BatchSize] = {}
         self._clock = 0
@@ -107,12 +108,10 @@ class DraftLengths:
 
     def choose(self, seqs: Collection[Sequence]) -> tuple[int, ...]:
         """The draft length of each sequence in a step of all of them."""
-        free = [seq for seq in seqs if seq.speculation.draft_length is None]
-        fixed = max(
-            (min(seq.speculation.draft_length or 0, seq.max_draft_length, self.most) for seq in seqs), default=0
-        )
+        free = [seq for seq in seqs if seq.speculation.head_length is None]
+        fixed = max((min(seq.speculation.head_length or 0, seq.max_draft_length, self.most) for seq in seqs), default=0)
         length = self._auto(self.size(len(seqs)), free, fixed) if free else 0
-        wanted = (length if seq.speculation.draft_length is None else seq.speculation.draft_length for seq in seqs)
+        wanted = (length if seq.speculation.head_length is None else seq.speculation.head_length for seq in seqs)
         lengths = tuple(
             max(0, min(each, seq.max_draft_length, self.most)) for each, seq in zip(wanted, seqs, strict=True)
         )
@@ -232,6 +231,19 @@ class DraftLengths:
                 gains[length] += total
         return gains
 
+    def expected(self, seq: Sequence, length: int) -> float:
+        """Draft tokens of a sequence that are expected to be accepted, of so many."""
+        reach, total = 1.0, 0.0
+        for rate in seq.acceptance.rates(self.rates())[:length] if length else ():
+            reach *= rate
+            total += reach
+        return total
+
+    def cost(self, size: int, length: int) -> float | None:
+        """Seconds of a step of this batch size, as measured."""
+        here = self._sizes.get(size)
+        return None if here is None else here.cost(length)
+
     def rates(self) -> list[float]:
         """Acceptance rate by position over all sequences, given that earlier positions were accepted."""
         rates: list[float] = []
@@ -253,17 +265,26 @@ class DraftLengths:
             self._sizes[size] = self._unknown(size)
         self._sizes[size].add(length, seconds)
 
-    def verified(self, seq: Sequence, drafted: int, accepted: int) -> None:
+    def verified(self, seq: Sequence, drafted: int, accepted: int, method: SpeculationMethod = "mtp") -> None:
         """Of `drafted` tokens the first `accepted` were accepted."""
-        seq.acceptance.add(drafted, accepted, FORGET)
-        self._all.add(drafted, accepted, FORGET_ALL)
+        if method == "mtp":  # the host's proposers count for themselves
+            seq.acceptance.add(drafted, accepted, FORGET)
+            self._all.add(drafted, accepted, FORGET_ALL)
         self.drafts += 1
         self.draft_tokens += drafted
         self.accepted_tokens += accepted
+        self.by_method[method] = self.by_method.get(method, MethodStats()).plus(drafted, accepted)
+        self.accepted_at += [0] * (accepted - len(self.accepted_at))
         for place in range(accepted):
             self.accepted_at[place] += 1
 
-    def stats(self) -> SpecDecodeStats:
+    def recount(self, before: int, after: int) -> None:
+        """The step that was just chosen has another longest draft."""
+        self.steps += [0] * (after + 1 - len(self.steps))
+        self.steps[before] -= 1
+        self.steps[after] += 1
+
+    def stats(self, host_costs: Mapping[str, Mapping[str, float]] | None = None) -> SpecDecodeStats:
         sizes = sorted(self._sizes.copy().items())
         return SpecDecodeStats(
             num_drafts=self.drafts,
@@ -271,11 +292,13 @@ class DraftLengths:
             num_accepted_tokens=self.accepted_tokens,
             num_accepted_tokens_per_pos=tuple(self.accepted_at),
             num_steps_per_draft_length=tuple(self.steps),
+            methods={method: counts for method, counts in sorted(self.by_method.copy().items())},
             cost_model=DraftCostModel(
                 step_ms={
                     str(size): {str(length): round(1e3 * cost, 3) for length, cost in here.costs.items()}
                     for size, here in sizes
                 },
+                host_step_ms=host_costs or {},
                 acceptance_per_pos=tuple(round(rate, 3) for rate in self.rates()[: self.most]),
                 best_draft_length={str(size): here.best for size, here in sizes},
             ),

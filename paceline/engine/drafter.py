@@ -1,4 +1,4 @@
-"""Drafting for all sequences of a batch with the MTP head.
+"""The proposer on the device: drafting for all sequences of a batch with the MTP head.
 
 After every step the head has pending pairs: a hidden state of the target, and the token that followed. `propose` feeds
 them and drafts from there; the keys and values of draft tokens are rolled back by length. Pairs of steps without
@@ -18,6 +18,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.layers import joined, take_rows
 from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.forward import Forward
+from paceline.engine.proposer import DeviceProposer
 from paceline.engine.sequence import Sequence
 from paceline.models.mtp import MTPHead
 from paceline.models.positions import Positions
@@ -36,8 +37,8 @@ class PendingPairs:
     counts: list[int] | mx.array  # an array: the host has not read them yet
 
 
-class Drafter:
-    """Its batch has the same sequences, in the same rows, as the target's."""
+class Drafter(DeviceProposer):
+    method = "mtp"
 
     def __init__(self, head: MTPHead, grouping: Grouping, *, traces: bool = False) -> None:
         self.head = head

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import mlx.core as mx
 
 from paceline.engine.sampler import Sampled
 from paceline.engine.sequence import Sequence
-from paceline.types import TokenLogprob
+from paceline.types import SpeculationMethod, TokenLogprob
+
+HOST_METHODS: tuple[SpeculationMethod, ...] = ("lookup", "grammar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class InFlightStep:
     prefills: list[PromptWork] = field(default_factory=list)
     draft_length: int = 0  # of a speculative step: the most draft tokens of any sequence
     draft_lengths: list[int] = field(default_factory=list)  # of a speculative step, per row
+    draft_methods: list[SpeculationMethod] = field(default_factory=list)  # of the same
     kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per row
     decode_only: bool = True  # nothing but decoding ran in this step
     steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
@@ -53,6 +57,28 @@ class InFlightStep:
     @property
     def seqs(self) -> list[Sequence]:
         return [seq for seq in self.rows if seq is not None]
+
+    @property
+    def head_length(self) -> int:
+        """The most draft tokens from a device proposer."""
+        return max(self._lengths(certain=False), default=0)
+
+    @property
+    def host_length(self) -> int:
+        """The most draft tokens that the host knew."""
+        return max(self._lengths(certain=True), default=0)
+
+    def _lengths(self, *, certain: bool) -> list[int]:
+        methods = self.draft_methods or ["mtp"] * len(self.draft_lengths)
+        pairs = zip(self.draft_lengths, methods, strict=True)
+        return [length for length, method in pairs if (method in HOST_METHODS) == certain]
+
+    def verified(self) -> Iterator[tuple[Sequence, int, SpeculationMethod, int]]:
+        """Of a speculative step that was read: each sequence, its draft tokens, who proposed them, its kept tokens."""
+        rows = zip(self.rows, self.draft_lengths, self.draft_methods, self.kept, strict=True)
+        for seq, draft_length, method, kept in rows:
+            if seq is not None:
+                yield seq, draft_length, method, kept
 
     @property
     def needs_sync(self) -> bool:

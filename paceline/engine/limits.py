@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from paceline.errors import InvalidRequest
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
-from paceline.types import Sampling
+from paceline.types import SPECULATION_METHODS, Sampling, SpeculationMethod
 
 MOST_TOKENS = 1 << 30
 MOST_STRINGS = 64  # of bad words, and of DRY's breakers
@@ -26,6 +26,7 @@ class Limits:
     max_logprobs: int = 20
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
+    no_method: Mapping[SpeculationMethod, str] = field(default_factory=dict)  # why some methods cannot be had here
     no_sparse: str | None = None  # why sparse prefill is unavailable
     no_thinking_budget: str | None = None  # why the length of reasoning cannot be limited
     reads_sparsely: bool = False  # are long prompts read sparsely by default?
@@ -81,6 +82,12 @@ def validate(sampling: Sampling, limits: Limits) -> None:
         )
     if isinstance(asked, int) and limits.no_head is not None:
         raise InvalidRequest(f"speculation: this model cannot draft, for {limits.no_head}.", field="speculation")
+    method = s.speculation_method
+    if method is not None and method not in SPECULATION_METHODS:
+        known = ", ".join(f'"{name}"' for name in SPECULATION_METHODS)
+        raise InvalidRequest.at("speculation_method", f"is {method!r}; it must be one of {known}.")
+    if method is not None and (reason := limits.no_method.get(method)) is not None:
+        raise InvalidRequest.at("speculation_method", f": {method} cannot be had here: {reason}.")
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.engine import sequence
-from paceline.types import MOST_DRAFTED
+from paceline.types import LONGEST_DRAFT
 
 State = tuple[mx.array, ...]  # each (rows, ...)
 Rows = Sequence[tuple[int, sequence.Sequence]]  # with their places in the batch
@@ -85,12 +85,21 @@ class Processor(ABC):
 
     def apply(self, logits: mx.array, before: Collection[mx.array] = ()) -> mx.array:
         """The logits after the tokens `before`, which are not counted yet."""
-        if not self.seqs:
-            return logits
-        state = self._state
+        state = self.start()
         for tokens in before:
-            state = self.advanced(state, tokens[self.index])
-        return replaced(logits, self.index, self.changed(logits[self.index], state))
+            state = self.after(state, tokens)
+        return self.apply_state(logits, state)
+
+    def start(self) -> State:
+        """The rows' state now, for `apply_state` and `after`."""
+        return self._state
+
+    def after(self, state: State, tokens: mx.array) -> State:
+        """The state after one more token of each row of the batch."""
+        return self.advanced(state, tokens[self.index]) if self.seqs else state
+
+    def apply_state(self, logits: mx.array, state: State) -> mx.array:
+        return replaced(logits, self.index, self.changed(logits[self.index], state)) if self.seqs else logits
 
     def count(self, tokens: mx.array) -> None:
         if self.seqs:
@@ -191,7 +200,7 @@ class Dry(Processor):
         return _fitted(history, self.width, NO_TOKEN), _fitted(matches, self.width, 0)
 
     def needs_arranging(self) -> bool:
-        return any(min(_look_back(seq), _length(seq) + MOST_DRAFTED + 1) > self.width for seq in self.seqs)
+        return any(min(_look_back(seq), _length(seq) + LONGEST_DRAFT + 1) > self.width for seq in self.seqs)
 
     def advanced(self, state: State, tokens: mx.array) -> State:
         history, matches = state

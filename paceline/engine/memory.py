@@ -116,7 +116,7 @@ def build_prefix_manager(
     tier = None
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))
-    feeds_head = settings.speculation != "off"
+    feeds_head = settings.speculation != "off" and "mtp" in settings.draft_methods
     worth = CHEAP
     if runner.grouping.buckets.widths and not runner.language.dynamic_rope:
         worth = Worth.where_passes_split(pass_overhead(runner.language, runner.grouping))

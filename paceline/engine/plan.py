@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from paceline.engine.proposer import Draft
 from paceline.types import RequestId
 
 Cause = Literal["memory", "policy", "fault"]  # why a sequence is preempted
@@ -29,7 +30,7 @@ class StepPlan:
     """
 
     decode: tuple[RequestId, ...] = ()
-    draft_lengths: tuple[int, ...] = ()  # of each decoding sequence
+    drafts: tuple[Draft, ...] = ()  # of each decoding sequence
     prefill: tuple[PrefillChunk, ...] = ()
     encode: RequestId | None = None  # its next image is encoded
     score: RequestId | None = None  # its prompt is scored by the draft (paceline/sparse)
@@ -49,7 +50,7 @@ class StepPlan:
     @property
     def draft_length(self) -> int:
         """The longest of the step."""
-        return max(self.draft_lengths, default=0)
+        return max((draft.length for draft in self.drafts), default=0)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -57,7 +58,8 @@ class StepPlan:
     @classmethod
     def from_json(cls, text: str) -> StepPlan:
         fields: dict[str, Any] = json.loads(text)
-        for name in ("decode", "draft_lengths", "admit", "preempt"):
+        for name in ("decode", "admit", "preempt"):
             fields[name] = tuple(fields[name])
+        fields["drafts"] = tuple(Draft(**{**draft, "tokens": tuple(draft["tokens"])}) for draft in fields["drafts"])
         fields["prefill"] = tuple(PrefillChunk(**chunk) for chunk in fields["prefill"])
         return cls(**fields)

@@ -22,7 +22,6 @@ from paceline.cache.batch import Batch
 from paceline.cache.features import Features
 from paceline.cache.layers import joined, take_rows
 from paceline.cache.slot_plan import Grouping, Placement
-from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost, Token
 from paceline.engine.prompt_runner import PromptRunner
@@ -84,8 +83,8 @@ class Runner(PromptRunner):
             raise StepLost(InFlightStep(list(seqs))) from error
         if self.batch is None:
             return InFlightStep()
-        if draft_length and self.drafter is not None:
-            return self._speculative_step(self.batch, self.drafter, self.grouping.buckets.draft_length(draft_length))
+        if draft_length and (self.drafter is not None or any(seq.draft.tokens for seq in self.seqs)):
+            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length))
         return self._plain_step(self.batch)
 
     def _plain_step(self, batch: Batch) -> InFlightStep:
@@ -107,33 +106,61 @@ class Runner(PromptRunner):
             mx.async_eval(self._unevaluated(step))
         return step
 
-    def _speculative_step(self, batch: Batch, drafter: Drafter, draft_length: int) -> InFlightStep:
+    def _speculative_step(self, batch: Batch, draft_length: int) -> InFlightStep:
         """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
-        draft_tokens = drafter.propose(draft_length, self.sampler.propose)
+        draft_tokens = self._draft(draft_length)
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
-        (logits, hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
+        (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
         sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
         assert sampled.kept is not None and sampled.last is not None
-        steady = self.forward.steady and drafter.forward.steady
-        draft_lengths = [0 if seq is None else seq.draft.length for seq in self.rows]
+        steady = self.forward.steady and (self.drafter is None or self.drafter.forward.steady)
         step = InFlightStep(
-            list(self.rows), sampled, draft_length=draft_length, draft_lengths=draft_lengths, steady=steady
+            list(self.rows),
+            sampled,
+            draft_length=draft_length,
+            draft_lengths=[0 if seq is None else seq.draft.length for seq in self.rows],
+            draft_methods=["mtp" if seq is None else seq.draft.method for seq in self.rows],
+            steady=steady,
         )
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
             batch.apply_accepted(sampled.kept)
             batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
-            drafter.add_pending(sampled.tokens, hidden, sampled.kept)
+            if self.drafter is not None:
+                self.drafter.add_pending(sampled.tokens, hidden[0], sampled.kept)
             mx.async_eval(self._unevaluated(step))
         return step
+
+    def _draft(self, length: int) -> list[mx.array]:
+        """`length` draft tokens for every row, each (rows,): what the host knows, and what the head drafts for the
+        other rows. A row's own are the first `seq.draft.length`, the rest is anything."""
+        known = np.zeros((len(self.rows), length), dtype=np.int32)
+        from_host = np.zeros(len(self.rows), dtype=np.bool_)
+        for row, seq in enumerate(self.rows):
+            if seq is not None and seq.draft.tokens:
+                known[row, : len(seq.draft.tokens)] = seq.draft.tokens
+                from_host[row] = True
+        head = max((seq.draft.length for seq in self.seqs if not seq.draft.tokens), default=0)
+        drafted: list[mx.array] = []
+        if head and self.drafter is not None:
+            head = self.grouping.buckets.draft_length(head) if from_host.any() else length
+            drafted = self.drafter.propose(head, self.sampler.propose)
+        if not from_host.any():
+            return drafted
+        columns = list(mx.array(known.T))
+        mine = mx.array(from_host)
+        return [mx.where(mine, one, other) for one, other in zip(columns, drafted, strict=False)] + columns[head:]
 
     def _allowed(self, draft_tokens: list[mx.array]) -> mx.array | None:
         """Allowed tokens by the sequences' grammars, now and after each draft token, which the host must read for
         it."""
-        if not any(seq.grammar for seq in self.seqs):
+        ruled = [seq for seq in self.seqs if seq.grammar]
+        if not ruled:
             return None
-        read: Any = mx.stack(list(draft_tokens), axis=1).tolist() if draft_tokens else [[]] * len(self.rows)
+        read: Any = [[] if seq is None else seq.draft.tokens for seq in self.rows]
+        if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled):  # drafted on the device
+            read = mx.stack(list(draft_tokens), axis=1).tolist()
         shape = (len(self.rows), len(draft_tokens) + 1, self.language.vocab_size)
         allowed: NDArray[np.bool_] | NDArray[np.uint8] = np.ones(shape, dtype=np.bool_)
         for place, seq in enumerate(self.rows):
@@ -172,14 +199,15 @@ class Runner(PromptRunner):
 
     def read(self, step: InFlightStep) -> None:
         """Read how many tokens each sequence keeps of a speculative step. Until then nothing else may be decoded."""
-        assert step.sampled is not None and self.batch is not None and self.drafter is not None
+        assert step.sampled is not None and self.batch is not None
         try:
             kept: Any = step.sampled.kept.tolist() if step.sampled.kept is not None else []
         except Exception as error:
             raise StepLost(step) from error
         step.kept = kept
         self.batch.sync_lengths(kept)
-        self.drafter.sync_lengths(kept)
+        if self.drafter is not None:
+            self.drafter.sync_lengths(kept)
         for seq, count in zip(step.rows, kept, strict=True):
             if seq is not None:
                 seq.scheduled += count

@@ -55,8 +55,9 @@ class Sampler:
       on the batch nor on the draft length, and is what plain decoding gives;
     - other sequences: rejection sampling. A draft token d is accepted with probability p(d) / q(d), and otherwise
       replaced by a sample of what p has more than q. The text has the target's distribution, and more draft tokens are
-      accepted than by equality. In all three a draft token is accepted exactly when the token sampled in its place
-      equals it.
+      accepted than by equality. Draft tokens that the host knows have no q but certainty, q(d) = 1: then that is the
+      same as to sample from p, and to accept d if it is the sample.
+    In all cases a draft token is accepted exactly when the token sampled in its place equals it.
     """
 
     def __init__(self, vocab_size: int) -> None:
@@ -119,9 +120,7 @@ class Sampler:
         """
         logits = logits.astype(mx.float32)
         if self.counts_tokens:
-            masks = [None if allowed is None else allowed[:, place] for place in range(logits.shape[1])]
-            columns = [self._verified(logits[:, place], place, draft_tokens, mask) for place, mask in enumerate(masks)]
-            tokens = mx.stack(columns, axis=1)
+            tokens = mx.stack(self._verified(logits, draft_tokens, allowed), axis=1)
         else:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
         lengths = mx.array([0 if seq is None else seq.draft.length for seq in self.rows])[:, None]
@@ -152,15 +151,26 @@ class Sampler:
             parts["id_logprobs"] = mx.take_along_axis(logits, ids, axis=-1) - totals
         return replace(sampled, **parts)
 
-    def _verified(
-        self, logits: mx.array, place: int, draft_tokens: list[mx.array], allowed: mx.array | None
-    ) -> mx.array:
-        """The token of each row at `place`, if all draft tokens before it were accepted."""
-        scores = _masked(self._changed(logits, place, draft_tokens[:place]), allowed)
-        tokens = mx.argmax(scores, axis=-1)
-        if self._drawn.seqs:
-            tokens = self._drawn.verify(scores, tokens, place, draft_tokens)
-        return tokens.astype(mx.int32)
+    def _verified(self, logits: mx.array, draft_tokens: list[mx.array], allowed: mx.array | None) -> list[mx.array]:
+        """The token of each row at every place, if all draft tokens before it were accepted."""
+        columns = []
+        counts, states = self._adjusted.start(), [processor.start() for processor in self._processors]
+        for place in range(logits.shape[1]):
+            scores = self._adjusted.changed(logits[:, place], place, counts)
+            for processor, state in zip(self._processors, states, strict=True):
+                scores = processor.apply_state(scores, state)
+            scores = _masked(scores, None if allowed is None else allowed[:, place])
+            tokens = mx.argmax(scores, axis=-1)
+            if self._drawn.seqs:
+                tokens = self._drawn.verify(scores, tokens, place, draft_tokens)
+            columns.append(tokens.astype(mx.int32))
+            if place < len(draft_tokens):  # counted one by one: long drafts would else be counted again at every place
+                counts = self._adjusted.counted(counts, draft_tokens[place])
+                states = [
+                    processor.after(state, draft_tokens[place])
+                    for processor, state in zip(self._processors, states, strict=True)
+                ]
+        return columns
 
     def _changed(self, logits: mx.array, place: int, before: Collection[mx.array] = ()) -> mx.array:
         """The logits at `place`, after the tokens `before`, by the sequences' penalties and processors."""
@@ -259,14 +269,27 @@ class _Adjusted:
         ]
         self.counts = mx.stack(counts)
 
+    def start(self) -> mx.array | None:
+        """How often each token has been generated, for `changed` and `counted`."""
+        return self.counts if self.seqs else None
+
+    def counted(self, counts: mx.array | None, tokens: mx.array) -> mx.array | None:
+        """The counts after one more token of each row of the batch."""
+        if counts is None:
+            return None
+        return counts.at[mx.arange(len(self.seqs)), tokens[self.index]].add(1.0)
+
     def apply(self, logits: mx.array, place: int, before: Collection[mx.array] = ()) -> mx.array:
         """The logits at `place`, after the tokens `before`."""
-        if not self.seqs:
+        counts = self.start()
+        for tokens in before:
+            counts = self.counted(counts, tokens)
+        return self.changed(logits, place, counts)
+
+    def changed(self, logits: mx.array, place: int, counts: mx.array | None) -> mx.array:
+        if counts is None:
             return logits
         mine = logits[self.index]
-        counts = self.counts
-        for tokens in before:
-            counts = counts.at[mx.arange(len(self.seqs)), tokens[self.index]].add(1.0)
         seen = self.prompted | (counts > 0)
         punished = mx.where(mine > 0, mine / self.repetition, mine * self.repetition)
         mine = mx.where(seen, punished, mine)
@@ -339,9 +362,14 @@ class _Drawn:
         mine = self._shaped(scores, place)
         noise = self._gumbel(place, TARGET)
         chosen = mx.argmax(mine + noise, axis=-1)
-        if any(self.rejects) and place < len(draft_tokens):
+        rejects = [rejects and not seq.draft.tokens for seq, rejects in zip(self.seqs, self.rejects, strict=True)]
+        drafted = [
+            mine and place < seq.draft.length and place < len(draft_tokens)
+            for seq, mine in zip(self.seqs, rejects, strict=True)
+        ]
+        if any(drafted):
             draft_token = draft_tokens[place][self.index][:, None]
-            is_drafted = mx.array([place < seq.draft.length for seq in self.seqs])[:, None]
+            is_drafted = mx.array(drafted)[:, None]
             target, draft = mx.softmax(mine, axis=-1), self.drafts[place] * is_drafted
             chances = [mx.take_along_axis(part, draft_token, axis=-1) for part in (target, draft)]
             luck = self._uniform(place, KEEP)
@@ -350,7 +378,7 @@ class _Drawn:
             rest = mx.where(rest.sum(axis=-1, keepdims=True) > 0, rest, target)
             instead = mx.argmax(mx.log(rest) + noise, axis=-1, keepdims=True)
             sampled = mx.where(right, draft_token, instead)[:, 0]
-            chosen = mx.where(mx.array(self.rejects), sampled, chosen)
+            chosen = mx.where(mx.array(rejects), sampled, chosen)
         return replaced(tokens, self.index, chosen.astype(tokens.dtype))
 
     def _shaped(self, scores: mx.array, place: int) -> mx.array:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from paceline.cache.shape_buckets import EXACT
-from paceline.engine.admission import Admission
+from paceline.engine.admission import MEMORY_CHECK_PLANS, Admission
+from paceline.engine.draft_choice import DraftChoice
 from paceline.engine.draft_length import DraftLengths
 from paceline.engine.fault_isolation import FaultIsolation
 from paceline.engine.plan import Cause, PrefillChunk, StepPlan
@@ -22,7 +23,6 @@ from paceline.types import RequestId
 MAX_MISSES = 16  # sequences that do not fit, before the rest of the queue is left for later
 RETRY_SECONDS = 0.1  # between two looks at the queue when nothing has changed
 MIN_PROGRESS = 16  # tokens that a sequence generates between two preemptions by policy
-MEMORY_CHECK_PLANS = 8  # plans between two checks of memory when nothing has changed
 
 
 class Scheduler:
@@ -39,6 +39,7 @@ class Scheduler:
     ) -> None:
         self.max_num_seqs = max_num_seqs
         self.draft_lengths = draft_lengths or DraftLengths()
+        self.draft_choice = DraftChoice()  # among these and what the host's proposers offer
         self.prefill_budget = PrefillBudget(None, prefill_budget)
         self.policy = policy or Fifo()
         self.starvation = starvation  # seconds of waiting after which a sequence comes first
@@ -74,6 +75,7 @@ class Scheduler:
         if self._next_up is seq:
             self._next_up = None
         self.isolation.remove(seq)
+        self.draft_choice.finished(seq)
         self._on_departure()
 
     def preempt(self, seq: Sequence, cause: Cause) -> None:
@@ -101,6 +103,12 @@ class Scheduler:
     def queue(self, now: float) -> list[Sequence]:
         """The waiting sequences in the order of admission. For any thread: it may be a step old."""
         return list(self._ordered(now))
+
+    def wants_tokens(self, seqs: Collection[Sequence]) -> bool:
+        """Should the step in flight, of these sequences, be read before the next plan?"""
+        if self.isolation.active:
+            return True
+        return self.draft_choice.wants_tokens([seq for seq in seqs if seq.is_decoding], self.draft_lengths)
 
     def step_tokens(self, decoding: bool) -> int:
         """Prompt tokens that the next step may take."""
@@ -133,7 +141,7 @@ class Scheduler:
             prefill, score = ((), score) if self._scored else (prefill, None)
         return StepPlan(
             _ids(decode),
-            self.draft_lengths.choose(decode),
+            self.draft_choice.choose(decode, self.draft_lengths.choose(decode), self.draft_lengths),
             prefill,
             None if encode is None else encode.id,
             None if score is None else score.id,

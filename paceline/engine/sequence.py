@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paceline.engine.draft_length import AcceptanceRecord
+from paceline.engine.proposer import Draft
 from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.types import (
     Delta,
@@ -20,6 +21,7 @@ from paceline.types import (
     RequestId,
     Sampling,
     SamplingTokens,
+    SpeculationMethod,
     TokenLogprob,
     Usage,
 )
@@ -46,6 +48,7 @@ class EngineRequest:
     tenant: str = ""  # on whose account it runs
     priority: int = 0  # lower comes first
     tokens: SamplingTokens = SamplingTokens()  # of the sampling's words
+    lookup_index: Any = None  # of the prompt's tokens (engine/token_index), where it was built ahead
     cache_key: Any = None  # the prompt as the prefix cache sees it, where that was computed ahead
     announce: bool = False  # tell its client when it is accepted
 
@@ -99,7 +102,7 @@ class ComputedState:
 
 @dataclass(slots=True)
 class DraftState:
-    """What the MTP head holds for it. Preemption replaces this."""
+    """Its draft, and what the MTP head holds for it. Preemption replaces this."""
 
     mtp_prefill: bool = False  # the head reads its prompt for others who will draft
     batch: Batch | None = None  # its own while it is prefilled
@@ -107,6 +110,11 @@ class DraftState:
     inner_hidden: dict[int, Any] = field(default_factory=dict)  # those at checkpoints inside the last pass, by length
     prompt_pairs: int = 0  # pairs that the head had read when it joined the batch
     length: int = 0  # draft tokens it has in the step that is planned
+    method: SpeculationMethod = "mtp"  # who proposes them
+    tokens: tuple[int, ...] = ()  # they themselves, where the host knows them
+
+    def plan(self, draft: Draft) -> None:
+        self.length, self.method, self.tokens = draft.length, draft.method, draft.tokens
 
 
 @dataclass(slots=True)
@@ -169,6 +177,7 @@ class Sequence:
         if sampling.prompt_logprobs is not None:
             self.prompt_logprobs = [None]
         self.acceptance = AcceptanceRecord()
+        self.lookup: Any = None  # its tokens, as prompt lookup knows them (engine/lookup)
         self.accepted = self.rejected = 0  # draft tokens so far: delivered, and thrown away
         # State by the part of the engine that owns it.
         self.queue = QueueState(uncached_tokens=len(prompt.token_ids))
@@ -234,13 +243,13 @@ class Sequence:
     def max_draft_length(self) -> int:
         """Draft tokens that its next step can use: the last token it may generate is never a draft token."""
         if self.scheduled == 0 and len(self.context) == 1:
-            return 0  # the head has seen nothing yet
+            return 0  # no proposer has seen anything yet
         return self.max_tokens - self.scheduled - 1
 
     @property
     def feeds_mtp(self) -> bool:
         """Does the MTP head read its prompt?"""
-        return self.speculation.drafts or self.draft.mtp_prefill
+        return self.speculation.head_length != 0 or self.draft.mtp_prefill
 
     @property
     def usage(self) -> Usage:

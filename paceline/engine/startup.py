@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import mlx.core as mx
 
@@ -16,7 +16,9 @@ from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine import layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
+from paceline.engine.draft_choice import DraftChoice
 from paceline.engine.forward import DEVICES
+from paceline.engine.lookup import LookupProposer
 from paceline.engine.memory import (
     budget_for,
     build_prefix_manager,
@@ -28,6 +30,7 @@ from paceline.engine.memory import (
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.proposer import HostProposer
 from paceline.engine.queueing import Timeouts
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
@@ -39,6 +42,7 @@ from paceline.errors import StartAbandoned
 from paceline.generation_config import SamplingDefaults
 from paceline.host_memory import RequestMemory
 from paceline.models import check
+from paceline.models.adapter import Adapted, flat_plans
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.prefill_chunk import largest, prefill_chunk
@@ -46,9 +50,27 @@ from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
 from paceline.stats import ModelInfo, SpecDecodeStats
-from paceline.types import Sampling
+from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, Sampling, SpeculationMethod
 
 log = logging.getLogger("paceline")
+
+
+NO_DRAFT_MODEL = "Paceline drafts with no other model yet"
+
+
+def speculation_policy(settings: Settings, model: LoadedModel) -> SpeculationPolicy:
+    """Which methods draft for this model, and why others do not. After the model was checked."""
+    no_head = model.head if isinstance(model.head, str) else None
+    unavailable: dict[SpeculationMethod, str] = {"draft_model": NO_DRAFT_MODEL}
+    if model.no_rollback is not None:
+        unavailable |= {"lookup": model.no_rollback, "grammar": model.no_rollback}
+    return SpeculationPolicy(settings.speculation, no_head, settings.draft_methods, unavailable)
+
+
+def longest_draft(language: Adapted) -> int:
+    """Draft tokens that one step can verify. Kernels for recurrent layers take as many as a head drafts."""
+    recurrent = any(plan.kind == "state" for plan in flat_plans(language.plans))
+    return MOST_DRAFTED if recurrent and language.uses_kernels else LONGEST_DRAFT
 
 
 class Startup:
@@ -147,7 +169,7 @@ class Startup:
         )
         traces = check_steps(model, grouping)
         no_head = model.head if isinstance(model.head, str) else None
-        self.speculation_policy = SpeculationPolicy(settings.speculation, no_head)
+        policy = self.speculation_policy = speculation_policy(settings, model)
         info = self.model = ModelInfo(
             name=settings.served_name or settings.model or DEFAULT_MODEL,
             family=model.config["model_type"],
@@ -178,15 +200,20 @@ class Startup:
             info.kv_layout + (", shapes in buckets" if info.shape_buckets else ""),
             chunk,
         )
-        self._say_how_it_drafts(no_head)
+        self._say_how_it_drafts(policy)
         self._wire()
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
         runner = Runner(model, grouping, traces=traces, features=features)
         budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
         self._before = limit_mlx(budget)
-        drafts = settings.max_draft if runner.drafter is not None and settings.speculation != "off" else 0
+        on = policy.available if settings.speculation != "off" else ()
+        head = min(settings.max_draft, MOST_DRAFTED) if "mtp" in on else 0
+        host = min(settings.max_draft, longest_draft(model.language)) if {"lookup", "grammar"} & set(on) else 0
         self.admission = Admission(
-            budget, profile_memory(runner, head=drafts > 0), width=grouping.buckets.draft_length(drafts) + 1
+            budget,
+            profile_memory(runner, head=head > 0),
+            width=grouping.buckets.draft_length(max(head, min(host, MOST_DRAFTED))) + 1,
+            longest_draft=host,
         )
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
@@ -194,10 +221,10 @@ class Startup:
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, prefix)
-        self._rehearse(runner, drafts, sparse)
+        self._rehearse(runner, max(head, host), sparse)
         return EngineCore(
             runner,
-            self._scheduler(chunk),
+            self._scheduler(chunk, DraftChoice(self._host_proposers(on), host)),
             prefix=prefix,
             sparse=sparse,
             timeouts=Timeouts(
@@ -206,13 +233,20 @@ class Startup:
             on_step=self._on_step,
         )
 
-    def _scheduler(self, chunk: int) -> Scheduler:
+    def _host_proposers(self, methods: Collection[SpeculationMethod]) -> list[HostProposer]:
+        found: list[HostProposer] = []
+        if "lookup" in methods:
+            found.append(LookupProposer(answers=self.settings.lookup_answers))
+        return found
+
+    def _scheduler(self, chunk: int, draft_choice: DraftChoice) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
         scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
-        scheduler.draft_lengths.most = settings.max_draft
+        scheduler.draft_lengths.most = min(settings.max_draft, MOST_DRAFTED)
+        scheduler.draft_choice = draft_choice
         scheduler.admission = self.admission
         buckets = self.admission.memory_model.grouping.buckets
         scheduler.buckets = scheduler.draft_lengths.buckets = buckets
@@ -280,13 +314,18 @@ class Startup:
         )
         return sparse
 
-    def _say_how_it_drafts(self, no_head: str | None) -> None:
+    def _say_how_it_drafts(self, policy: SpeculationPolicy) -> None:
         setting, most = self.settings.speculation, self.settings.max_draft
-        reason = no_head or ("the server is set so" if setting == "off" else "the MTP head is ready")
-        on = no_head is None and setting != "off"
-        self.speculation = SpecDecodeStats(on, reason, setting, most)
-        level = logging.WARNING if no_head is not None and isinstance(setting, int) else logging.INFO
+        unable = policy.cannot_draft
+        reason = unable or ("the server is set so" if setting == "off" else f"by {', '.join(policy.available)}")
+        on = unable is None and setting != "off"
+        self.speculation = SpecDecodeStats(
+            on, reason, setting, most, unavailable={str(method): why for method, why in policy.missing.items()}
+        )
+        level = logging.WARNING if unable is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
+        for method, why in policy.missing.items() if on else ():
+            log.info("speculation without %s: %s", method, why)
 
     def _wire(self) -> None:
         """On Metal, keep the model's memory resident for the engine's life, as mlx-lm does for a generation."""

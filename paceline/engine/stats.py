@@ -118,7 +118,7 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         memory_budget=None if admission is None else admission.stats(),
         memory=engine.monitor.memory,
         prefix_cache=PrefixCacheStats() if engine.prefix is None else engine.prefix.stats(),
-        spec_decode=scheduler.draft_lengths.stats(),
+        spec_decode=scheduler.draft_lengths.stats(scheduler.draft_choice.costs()),
         specprefill=SpecPrefillStats() if engine.sparse is None else engine.sparse.stats(),
     )
 

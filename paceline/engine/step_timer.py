@@ -16,19 +16,23 @@ class StepTimer:
     def reset(self) -> None:
         """Nothing is running: the next step's time is not known."""
         self._read_at = 0.0
-        self._shape: tuple[int, int] | None = None
+        self._shape: tuple[int, int, int] | None = None
         self._alike = 0  # steps of this shape in a row
 
     def read(self, step: InFlightStep, now: float) -> None:
-        """Report how long a step took, if it and the two before had the same shape and only decoded."""
+        """Report how long a step took, if it and the two before had the same shape and only decoded. A step whose
+        drafts the host knew began after the one before was read: one before it is enough, of any shape."""
         seconds, known = now - self._read_at, self._read_at > 0.0
         draft_lengths, prefill_budget = self._scheduler.draft_lengths, self._scheduler.prefill_budget
         shape = None
         if step.decode_only and step.steady:
-            shape = (draft_lengths.size(len(step.seqs)), max(step.draft_lengths, default=0))
+            shape = (draft_lengths.size(len(step.seqs)), step.head_length, step.host_length)
         if known and step.seqs and step.steady and (step.decode_only or step.prompt_tokens):
             prefill_budget.observe(step.prompt_tokens, seconds)
         self._alike = self._alike + 1 if shape is not None and shape == self._shape else 0
-        if shape is not None and self._alike >= 2:
-            draft_lengths.timed(*shape, seconds)
+        if shape is not None and shape[2]:
+            if self._shape is not None:
+                self._scheduler.draft_choice.timed(*shape, seconds)
+        elif shape is not None and self._alike >= 2:
+            draft_lengths.timed(*shape[:2], seconds)
         self._read_at, self._shape = now, shape

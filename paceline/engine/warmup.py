@@ -23,17 +23,18 @@ from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import Grouping
 from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine import proposer
 from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
 from paceline.engine.prompt_runner import SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import StartAbandoned
 from paceline.models import check
-from paceline.models.adapter import Adapted
+from paceline.models.adapter import Adapted, flat_plans
 from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
-from paceline.types import Prompt, RequestId, Sampling
+from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
@@ -189,6 +190,13 @@ class _WarmUp:
         seq.draft.mtp_prefill = self.runner.drafter is not None
         return seq
 
+    def _drafts(self, seq: Sequence, draft_length: int) -> None:
+        """Long drafts come from the host, and all drafts where there is no head."""
+        if seq.draft.mtp_prefill and draft_length <= MOST_DRAFTED:
+            seq.draft.plan(proposer.Draft(length=draft_length))
+        elif self.runner.model.no_rollback is None:
+            seq.draft.plan(proposer.Draft("lookup", draft_length, (0,) * draft_length))
+
     def prefill(self, seq: Sequence) -> None:
         """Its prompt, in two chunks."""
         for size in (seq.remaining // 2, seq.remaining - seq.remaining // 2):
@@ -212,7 +220,7 @@ class _WarmUp:
     def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
         runner = self.runner
         for seq in seqs:
-            seq.draft.length = draft_length if seq.draft.mtp_prefill else 0
+            self._drafts(seq, draft_length)
         deep = draft_length if any(seq.draft.length for seq in seqs) else 0
         for _ in range(turns):
             step = runner.decode(seqs, deep)
@@ -249,17 +257,20 @@ class _WarmUp:
 def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
     """Check speculative and traced steps against plain decoding on this machine, and drop what disagrees.
 
-    Returns whether steps are traced; a model whose speculative steps disagree loses its head.
+    Returns whether steps are traced; a model whose speculative steps disagree loses its head, and drafts nothing.
     """
     language = model.language
-    if not isinstance(model.head, str) and not _speculation_agrees(language, grouping):
+    model.no_rollback = _no_rollback(language)
+    if model.no_rollback is None and not _speculation_agrees(language, grouping):
         with_kernels = language.use_kernels(False)
         if with_kernels and _speculation_agrees(language, grouping):
             log.warning("our kernels disagree with their plain forms in speculative steps, and are not used")
         else:
-            model.head = "speculative steps do not give what plain decoding gives on this machine"
+            model.no_rollback = "speculative steps do not give what plain decoding gives on this machine"
             if with_kernels:  # in plain steps they were right
                 language.use_kernels(True)
+    if model.no_rollback is not None and not isinstance(model.head, str):
+        model.head = model.no_rollback
     if not isinstance(model.head, str):
         model.head.use_kernels(language.uses_kernels)
     if platform.device_kind() not in DEVICES or language.dynamic_rope:
@@ -274,7 +285,7 @@ def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
 
     try:
         same = check.agrees(language, grouping, step)
-        if same and not isinstance(model.head, str):
+        if same and model.no_rollback is None:
             same = check.rolls_back(language, grouping, step)
         if same and forward.traced_calls:
             return True
@@ -282,6 +293,15 @@ def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
     except Exception as error:  # noqa: BLE001  a model that cannot be traced is served without
         log.warning("the decode step of this model cannot be traced, and runs as it is: %s", error)
     return False
+
+
+def _no_rollback(language: Adapted) -> str | None:
+    """Why this model's steps must keep all of their tokens; None: they need not."""
+    if language.dynamic_rope:
+        return "its positions depend on the length of the text"
+    if not all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(language.plans)):
+        return "its recurrent layers cannot reject tokens"
+    return None
 
 
 def _speculation_agrees(language: Adapted, grouping: Grouping) -> bool:

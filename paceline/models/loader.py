@@ -42,6 +42,7 @@ class LoadedModel:
     context_length: int
     notes: list[str] = field(default_factory=list)
     quantization: Quantization | None = None
+    no_rollback: str | None = None  # why a step must keep all of its tokens, so that nothing is drafted
 
     @property
     def nbytes(self) -> int:

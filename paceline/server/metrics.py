@@ -146,6 +146,15 @@ class StatsCollector(Collector):
             "draft_length",
             dict(enumerate(stats.num_steps_per_draft_length)),
         )
+        drafted = {method: counts.num_draft_tokens for method, counts in stats.methods.items()}
+        accepted = {method: counts.num_accepted_tokens for method, counts in stats.methods.items()}
+        if drafted:
+            yield self._counters(
+                "spec_decode_num_draft_tokens_per_method", "Tokens drafted, by method.", "method", drafted
+            )
+            yield self._counters(
+                "spec_decode_num_accepted_tokens_per_method", "Draft tokens accepted, by method.", "method", accepted
+            )
 
     def _prefix_cache(self, stats: PrefixCacheStats) -> Iterator[Metric]:
         yield self._counter("prefix_cache_queries", "Prompt tokens looked up.", stats.query_tokens)

@@ -42,8 +42,8 @@ def planned(scheduler: Scheduler, now: float = 0.0) -> Planned:
         admitted += _rows(scheduler, plan.admit)
         plan = _round_trip(scheduler.plan(now))
     admitted += _rows(scheduler, plan.admit)
-    for seq, length in zip(_rows(scheduler, plan.decode), plan.draft_lengths, strict=True):
-        seq.draft.length = length
+    for seq, draft in zip(_rows(scheduler, plan.decode), plan.drafts, strict=True):
+        seq.draft.plan(draft)
     known = {seq.id: seq for seq in (*scheduler.running, *scheduler.waiting)}
     return Planned(
         _rows(scheduler, plan.decode),

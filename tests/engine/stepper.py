@@ -18,13 +18,15 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.checkpoints import Worth
 from paceline.engine.core import EngineCore
+from paceline.engine.draft_choice import DraftChoice
 from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.proposer import HostProposer
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
-from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.speculation_policy import HEADED, SpeculationPolicy
 from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel, load
-from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, SamplingTokens, Speculation
+from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, SamplingTokens, Speculation, SpeculationMethod
 
 BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
 NO_TOKENS = SamplingTokens()
@@ -83,13 +85,16 @@ class Stepper:
         disk_limit: int = 1 << 30,
         features: int = 0,
         traces: bool = False,
+        methods: tuple[SpeculationMethod, ...] = HEADED,
+        proposers: Sequence[HostProposer] = (),
     ) -> None:
         """`layout`: its name, with `+buckets` where shapes come from buckets. `cache`: bytes for the prefix cache;
         None: there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there
-        is known. `features`: bytes for pictures seen before."""
+        is known. `features`: bytes for pictures seen before. `methods`: who may draft, beside the head the
+        `proposers`."""
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None
-        self.router = SpeculationPolicy(speculation, no_head)
+        self.router = SpeculationPolicy(speculation, no_head, methods)
         self.end_ids = end_ids
         self.grouping = grouping(layout, self.model)
         self.runner = Runner(self.model, self.grouping, traces=traces, features=Features(features))
@@ -103,6 +108,7 @@ class Stepper:
                 tier.open()
         self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)
         self.engine.scheduler.buckets = self.engine.scheduler.draft_lengths.buckets = self.grouping.buckets
+        self.engine.scheduler.draft_choice = DraftChoice(proposers)
         self.heard: dict[str, Heard] = {}
 
     def submit(

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from paceline.engine.limits import Limits, validate, validate_choices
 from paceline.errors import InvalidRequest
-from paceline.types import Sampling
+from paceline.types import Sampling, SpeculationMethod
 
-LIMITS = Limits(100, 50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5, max_draft=6)
+NO_METHOD: dict[SpeculationMethod, str] = {"grammar": "a test says so"}
+LIMITS = Limits(
+    100, 50, max_choices=4, max_stop_strings=3, max_stop_length=8, max_logprobs=5, max_draft=6, no_method=NO_METHOD
+)
 NAN, INFINITY = float("nan"), float("inf")
 
 ALLOWED: dict[str, list[Any]] = {
@@ -45,6 +48,7 @@ ALLOWED: dict[str, list[Any]] = {
     "logprob_token_ids": [()],
     "prompt_logprobs": [None, 0, 5],
     "speculation": [None, "off", "auto", 1, 6],
+    "speculation_method": [None, "mtp", "lookup"],
     "specprefill": [None, True, False],
     "specprefill_keep": [None],
 }
@@ -77,6 +81,7 @@ REFUSED: dict[str, list[Any]] = {
     "prompt_logprobs": [-1, 6],
     "logprob_token_ids": [(1,)],  # without logprobs
     "speculation": [0, -1, 7, 10**9],
+    "speculation_method": ["", "eagle", "grammar"],  # unknown, or not to be had here
 }
 
 

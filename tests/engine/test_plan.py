@@ -9,16 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.engine.plan import PrefillChunk, StepPlan
-from paceline.types import RequestId
+from paceline.engine.proposer import Draft
+from paceline.types import SPECULATION_METHODS, RequestId
 
 IDS = st.text(min_size=1, max_size=8).map(RequestId)
 SOME = st.lists(IDS, max_size=4, unique=True).map(tuple)
 CHUNKS = st.lists(st.builds(PrefillChunk, IDS, st.integers(1, 4096)), max_size=3).map(tuple)
+DRAFTS = st.builds(
+    Draft,
+    st.sampled_from(SPECULATION_METHODS),
+    st.integers(0, 32),
+    st.lists(st.integers(0, 9), max_size=3).map(tuple),
+)
 PLANS = SOME.flatmap(
     lambda decode: st.builds(
         StepPlan,
         decode=st.just(decode),
-        draft_lengths=st.lists(st.integers(0, 8), min_size=len(decode), max_size=len(decode)).map(tuple),
+        drafts=st.lists(DRAFTS, min_size=len(decode), max_size=len(decode)).map(tuple),
         prefill=CHUNKS,
         encode=st.none() | IDS,
         score=st.none() | IDS,
@@ -45,7 +52,7 @@ def test_a_plan_cannot_be_changed() -> None:
 def test_a_plan_that_admits_preempts_or_ends_somebody_is_no_step() -> None:
     one = (RequestId("a"),)
     assert StepPlan().is_step and StepPlan().empty
-    assert StepPlan(decode=one, draft_lengths=(3,)).draft_length == 3
+    assert StepPlan(decode=one, drafts=(Draft(length=3),)).draft_length == 3
     assert not StepPlan(admit=one).is_step
     assert not StepPlan(preempt=one).is_step
     assert not StepPlan(exceeds_memory=one[0]).is_step

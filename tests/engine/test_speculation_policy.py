@@ -90,6 +90,34 @@ def test_a_request_that_generates_nothing_does_not_draft(setting: Speculation) -
     assert route == SpeculationMode(0, "plain: nothing is generated")
 
 
+def test_without_a_head_the_other_methods_draft_and_a_method_that_is_missing_says_why() -> None:
+    router = SpeculationPolicy("auto", "no head", ("mtp", "lookup", "draft_model"), {"draft_model": "no model"})
+    assert router.available == ("lookup",) and router.cannot_draft is None
+    assert router.mode(TEXT, asks()) == SpeculationMode(
+        None, "drafts as deep as it pays, by lookup: text only", ("lookup",)
+    )
+    assert router.mode(TEXT, asks()).head_length == 0
+    assert router.missing == {
+        "mtp": "no head",
+        "draft_model": "no model",
+        "grammar": "the server's speculation_methods leave it out",
+    }
+    assert (
+        SpeculationPolicy("auto", None, ("lookup",)).why_not("mtp") == "the server's speculation_methods leave it out"
+    )
+    assert SpeculationPolicy("auto", "no head", ("mtp",)).cannot_draft == "no head"
+
+
+def test_a_request_chooses_among_the_methods_of_the_server() -> None:
+    router = SpeculationPolicy("auto", None, ("mtp", "lookup"))
+    assert router.mode(TEXT, asks()).methods == ("mtp", "lookup")
+    for method in ("mtp", "lookup"):
+        assert router.mode(TEXT, asks(3, speculation_method=method)).methods == (method,)
+    assert router.mode(TEXT, asks(3, speculation_method="lookup")).head_length == 0
+    assert router.mode(TEXT, asks(3, speculation_method="mtp")).head_length == 3
+    assert not router.mode(TEXT, asks(speculation_method="grammar")).drafts
+
+
 def test_a_route_drafts_unless_its_draft_length_is_zero() -> None:
     assert SpeculationMode(None, "").drafts and SpeculationMode(2, "").drafts
     assert not SpeculationMode(0, "").drafts
@@ -108,7 +136,14 @@ def served(request: pytest.FixtureRequest, tiny: Tiny) -> Iterator[tuple[Service
     else:
         setting, router = request.param, SpeculationPolicy(request.param)
         folder = tiny("hybrid", layers=4)
-    settings = Settings(model=str(folder), speculation=setting, max_num_seqs=4, context_length=900, prefill_chunk=64)
+    settings = Settings(
+        model=str(folder),
+        speculation=setting,
+        speculation_methods=("mtp",),
+        max_num_seqs=4,
+        context_length=900,
+        prefill_chunk=64,
+    )
     service = Service(settings)
     asyncio.run(service.start())
     yield service, router

@@ -14,7 +14,7 @@ from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import LAYOUTS, Grouping
 from paceline.engine import sequence
 from paceline.engine.draft_length import ENOUGH, DraftLengths
-from paceline.engine.drafter import Choose, Drafter
+from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost
 from paceline.engine.runner import Runner
@@ -88,28 +88,26 @@ class Round(NamedTuple):
         return self.depth - self.kept + 1
 
 
-class WatchedDrafter(Drafter):
-    def propose(self, length: int, choose: Choose) -> list[mx.array]:
-        self.guesses = super().propose(length, choose)
-        return self.guesses
-
-
 class WatchedRunner(Runner):
     """Remembers each sequence's rounds."""
 
     def __init__(self, model: LoadedModel, grouping: Grouping) -> None:
         super().__init__(model, grouping)
         assert not isinstance(model.head, str), model.head
-        self.drafter: WatchedDrafter = WatchedDrafter(model.head, grouping)
+        self.drafter: Drafter = Drafter(model.head, grouping)
         self.rounds: dict[str, list[Round]] = defaultdict(list)
         self._guesses: dict[int, list[mx.array]] = {}  # of rounds that were not read yet
         self.followed = 0  # rounds that were submitted before the one before was read
         self.drifted = 0  # times that the head stood elsewhere than the target, but for what it is owed
         self.lose = False
 
-    def _speculative_step(self, batch: Batch, drafter: Drafter, draft_length: int) -> InFlightStep:
-        step = super()._speculative_step(batch, drafter, draft_length)
-        self._guesses[id(step)] = self.drafter.guesses
+    def _draft(self, length: int) -> list[mx.array]:
+        self._drafted = super()._draft(length)
+        return self._drafted
+
+    def _speculative_step(self, batch: Batch, draft_length: int) -> InFlightStep:
+        step = super()._speculative_step(batch, draft_length)
+        self._guesses[id(step)] = self._drafted
         return step
 
     def can_follow(self, step: InFlightStep, seqs: Collection[sequence.Sequence], draft_length: int) -> bool:

@@ -70,6 +70,7 @@ class MessagesBody(CountBody):
     top_k: int | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None  # ours, like the rest
     speculation: Any = None  # the service knows what it may be
+    speculation_method: str | None = None
     specprefill: bool | None = None
     specprefill_keep_pct: float | None = None
     cache: bool | None = None
@@ -98,6 +99,7 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
         "top_k": body.top_k,
         "seed": None if body.seed is None else body.seed % 2**64,
         "speculation": body.speculation,
+        "speculation_method": body.speculation_method,
         "specprefill": body.specprefill,
         "specprefill_keep": body.specprefill_keep_pct,
         # Clients must send one, and know nothing of our context: more than that is as far as it goes.

@@ -54,6 +54,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "best_of": "Must be equal to `n`.",
     # -- engine
     "speculation": '`"off"`, `"auto"`, or a draft length. Default: the server\'s setting.',
+    "speculation_method": 'Who drafts: `"mtp"`, `"lookup"`, `"grammar"` or `"draft_model"`. Default: whoever pays.',
     "specprefill": "Prefill a long prompt sparsely, or (false) never. Default: the server's setting.",
     "specprefill_keep_pct": "Share of the prompt that sparse prefill keeps, 0.1 to 1. Default: the server's setting.",
     "cache": "false: this request neither uses nor stores cached prefixes.",

@@ -73,6 +73,7 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
         "ignore_eos": body.ignore_eos,
         "skip_special_tokens": body.skip_special_tokens,
         "speculation": body.speculation,
+        "speculation_method": body.speculation_method,
         "specprefill": body.specprefill,
         "specprefill_keep": body.specprefill_keep_pct,
         **more_sampling(body),

@@ -94,6 +94,7 @@ class SamplingFields(RequestBody):
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
     speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
+    speculation_method: str | None = None  # the service knows what it may be
     specprefill: bool | None = None  # read a long prompt sparsely
     specprefill_keep_pct: float | None = None  # share of it that is read
     cache: bool | None = None  # false: neither use nor feed the prefix cache

@@ -1,0 +1,97 @@
+"""Prompts of `python -m benchmarks speculate --trace`: a file to write again with small changes, or prose.
+
+The file is Python of our own making, of about 2,000 tokens. The answer has begun already, so that a small model knows
+what to do: it goes on copying, which is what agents do most of the time. The other trace has nothing to copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from paceline.errors import LoadError
+
+Trace = Literal["random", "edit", "prose"]
+Encode = Callable[[str], list[int]]
+NOUNS = (
+    "order",
+    "account",
+    "ticket",
+    "parcel",
+    "invoice",
+    "session",
+    "sensor",
+    "journey",
+    "recipe",
+    "lesson",
+    "tenant",
+)
+FIELDS = ("total", "count", "limit", "offset", "weight", "price", "status", "length", "height", "owner", "volume")
+VERBS = ("update", "check", "merge", "split", "close", "archive", "restore", "publish", "refresh", "rank", "measure")
+FILE_TOKENS = 2000
+STARTED = 200  # tokens of the answer that the prompt has already
+SUBJECTS = (
+    "how a lighthouse keeper spends a stormy night",
+    "why the old bridge in our town was rebuilt",
+    "a recipe for soup that my grandmother never wrote down",
+    "what a beekeeper does in each month of the year",
+    "how a watch is taken apart and put together again",
+    "the first winter in a house on the island",
+    "a train that is late, and the people who wait for it",
+    "how a river changes its bed over a hundred years",
+)
+
+
+def function(place: int, seed: int) -> str:
+    """One function of the file; no two are alike."""
+    noun, field, verb = (
+        words[(place * step + seed) % len(words)] for words, step in ((NOUNS, 1), (FIELDS, 3), (VERBS, 5))
+    )
+    other = FIELDS[(place * 7 + seed + 4) % len(FIELDS)]
+    number = 3 + (17 * place + 5 * seed) % 89
+    return (
+        f"def {verb}_{noun}_{place}({noun}, {other}={number}):\n"
+        f'    """Return the {field} of a {noun} after {verb}, at most {number}."""\n'
+        f"    if {noun}.{field} > {number} or not {noun}.{other}:\n"
+        f'        raise ValueError("{noun} {place} has no {other}")\n'
+        f"    {noun}.{field} = min({noun}.{field} + {other}, {number * 2})\n"
+        f"    return {noun}.{field} - {number % 7}\n\n\n"
+    )
+
+
+def edit_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
+    """A file, and the beginning of the same file with one name changed."""
+    text, place = "", 0
+    while len(encode(text)) < FILE_TOKENS:
+        text += function(place, seed)
+        place += 1
+    old = FIELDS[seed % len(FIELDS)]
+    changed = text.replace(old, f"{old}_value")
+    asked = f"\n# The same file once more, with {old} renamed to {old}_value:\n\n"
+    return (*encode(text + asked), *encode(changed)[:STARTED])
+
+
+def prose_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
+    return tuple(encode(f"Here is a short text about {SUBJECTS[seed % len(SUBJECTS)]}.\n\nIt"))
+
+
+def prompts(trace: Trace, encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
+    make = edit_prompt if trace == "edit" else prose_prompt
+    return [make(encode, 31 * seed + place) for place in range(count)]
+
+
+def encoder(folder: Path) -> Encode:
+    """The model's own tokenizer, without special tokens. Raises LoadError for a model that has none."""
+    from tokenizers import Tokenizer
+
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise LoadError(f"{folder.name} has no tokenizer.json: a trace of text needs a model with a tokenizer.")
+    tokenizer = Tokenizer.from_file(str(file))
+
+    def encode(text: str) -> list[int]:
+        ids: Sequence[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return list(ids)
+
+    return encode

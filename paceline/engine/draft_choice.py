@@ -1,0 +1,227 @@
+"""Which proposer drafts for each sequence of a step, and how many tokens: what brings the most tokens per second.
+
+Device proposers draft by the lengths of engine/draft_length. Here offers of the host's proposers compete with those: a
+step with offers is expected to bring, for each sequence, 1 + r1 + r1 r2 + ... tokens, and its time is measured by batch
+size and longest draft. Every row of a step pays for the longest draft, so lengths come from a short table. No MLX.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paceline.engine.draft_length import SAMPLES, WORTH, DraftLengths
+from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
+from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
+
+if TYPE_CHECKING:
+    from paceline.engine import sequence
+
+LENGTHS = (1, 2, 3, 5, 8, 16, 32)  # the longest draft of a step
+SLOPE = 0.04  # of a plain step's time that each further draft token takes, before it is measured
+PROMISING = 1.3  # times the tokens of a step without offers: worth another measurement now and then
+FIRST_WAIT, LONGEST_WAIT = 16, 4096  # promising offers that are declined before one is taken; doubled each time
+
+
+class _BatchSize:
+    """Steps of about one batch size whose draft tokens came from the host."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[int, deque[float]] = {}  # by longest draft
+        self.declined = 0
+        self.wait = FIRST_WAIT
+
+    def costs(self) -> dict[int, float]:
+        found = {}
+        for length, times in self.seconds.items():
+            kept = sorted(times)[: max(1, len(times) - len(times) // 7)]  # a pause is not a cost
+            found[length] = statistics.fmean(kept)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    drafts: tuple[Draft, ...]
+    tokens: float  # expected of the step
+    value: float  # the same per second
+
+    @property
+    def from_host(self) -> bool:
+        return any(draft.tokens for draft in self.drafts)
+
+
+class DraftChoice:
+    def __init__(self, proposers: Sequence[HostProposer] = (), longest: int = LONGEST_DRAFT) -> None:
+        """`longest`: draft tokens that the model can verify in one step."""
+        self.proposers = tuple(proposers)
+        self.longest = longest
+        self._sizes: dict[int, _BatchSize] = {}
+
+    def finished(self, seq: sequence.Sequence) -> None:
+        for proposer in self.proposers:
+            proposer.finished(seq)
+
+    def wants_tokens(self, seqs: Collection[sequence.Sequence], model: DraftLengths) -> bool:
+        """Should the step in flight, which is of these sequences, be read before the next is planned? If a proposer on
+        the host will probably have an offer that pays."""
+        if not self.proposers:
+            return False
+        seqs = list(seqs)
+        peeks = self._offers(seqs, peek=True)
+        if not peeks:
+            return False
+        lengths = tuple(0 if seq.draft.tokens else seq.draft.length for seq in seqs)
+        return self._best(seqs, lengths, peeks, model, counts=False).from_host
+
+    def choose(
+        self, seqs: Sequence[sequence.Sequence], lengths: Sequence[int], model: DraftLengths
+    ) -> tuple[Draft, ...]:
+        """`lengths`: what each sequence would draft with a device proposer."""
+        offers = self._offers(seqs) if self.proposers else {}
+        if not offers:
+            return tuple(Draft(length=length) if length else NO_DRAFT for length in lengths)
+        chosen = self._best(seqs, lengths, offers, model).drafts
+        before, after = max(lengths), max(draft.length for draft in chosen)
+        if before != after:
+            model.recount(before, after)
+        return chosen
+
+    def _offers(self, seqs: Sequence[sequence.Sequence], *, peek: bool = False) -> dict[int, Offer]:
+        """By place: of each sequence's offers, the one that promises the most."""
+        found = {}
+        for place, seq in enumerate(seqs):
+            if not seq.speculation.drafts or (not peek and seq.scheduled != len(seq.generated)):
+                continue
+            best: Offer | None = None
+            for proposer in self.proposers:
+                if proposer.method not in seq.speculation.methods:
+                    continue
+                offer = proposer.peek(seq) if peek else proposer.offer(seq)
+                if offer is not None and (best is None or _gain(offer.rates) > _gain(best.rates)):
+                    best = offer
+            room = min(seq.max_draft_length - peek, self.longest)
+            if best is not None and room > 0:
+                found[place] = Offer(best.method, best.tokens[:room], best.rates[:room])
+        return found
+
+    def _best(
+        self,
+        seqs: Sequence[sequence.Sequence],
+        lengths: Sequence[int],
+        offers: Mapping[int, Offer],
+        model: DraftLengths,
+        *,
+        counts: bool = True,
+    ) -> _Option:
+        size = model.size(len(seqs))
+        here = self._sizes.setdefault(size, _BatchSize())
+        heads = [model.expected(seq, length) for seq, length in zip(seqs, lengths, strict=True)]
+        most = min(model.buckets.longest_draft(len(seqs), LONGEST_DRAFT, MOST_DRAFTED), self.longest)
+        longest = min(max(len(offer.tokens) for offer in offers.values()), most)
+        limits = [0, *(length for length in LENGTHS if length < longest), longest]
+        costs = self._points(size, model)
+        options = [self._option(seqs, lengths, heads, offers, limit, model, size, costs) for limit in limits]
+        without, *others = options
+        best = max(others, key=lambda option: option.value)
+        if best.value >= WORTH * without.value:
+            here.wait, here.declined = FIRST_WAIT, 0
+            return best
+        if counts and best.tokens >= PROMISING * without.tokens:
+            here.declined += 1
+            if here.declined >= here.wait:
+                here.wait, here.declined = min(2 * here.wait, LONGEST_WAIT), 0
+                return best
+        return without
+
+    def _option(
+        self,
+        seqs: Sequence[sequence.Sequence],
+        lengths: Sequence[int],
+        heads: Sequence[float],
+        offers: Mapping[int, Offer],
+        limit: int,
+        model: DraftLengths,
+        size: int,
+        costs: Mapping[int, float],
+    ) -> _Option:
+        """A step in which offers count for up to `limit` tokens. A sequence with a fixed draft length takes its better
+        proposal whatever it costs."""
+        drafts, total = [], 0.0
+        for place, (seq, length) in enumerate(zip(seqs, lengths, strict=True)):
+            draft, gain = (Draft(length=length) if length else NO_DRAFT), heads[place]
+            offer = offers.get(place)
+            if offer is not None:
+                fixed = seq.speculation.draft_length
+                taken = min(limit if fixed is None else fixed, len(offer.tokens))
+                mine = _gain(offer.rates[:taken])
+                if taken and mine > gain:
+                    draft, gain = Draft(offer.method, taken, offer.tokens[:taken]), mine
+            drafts.append(draft)
+            total += 1 + gain
+        head = max((draft.length for draft in drafts if not draft.tokens), default=0)
+        host = max((len(draft.tokens) for draft in drafts), default=0)
+        return _Option(tuple(drafts), total, total / self._cost(size, head, host, model, costs))
+
+    # -- costs
+
+    def timed(self, size: int, head: int, host: int, seconds: float) -> None:
+        """A decode-only step took this long. Mixed steps are not counted: their cost is put together from others."""
+        if host and not head:
+            length = next((length for length in LENGTHS if length >= host), LENGTHS[-1])
+            here = self._sizes.setdefault(size, _BatchSize())
+            here.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
+
+    def _points(self, size: int, model: DraftLengths) -> dict[int, float]:
+        """Known times of a verification, by longest draft; the plain step has none."""
+        known = self._sizes[size].costs()
+        plain = model.cost(size, 0)
+        if plain is not None:
+            known[0] = plain
+        return known or {0: 1.0}
+
+    def _cost(self, size: int, head: int, host: int, model: DraftLengths, points: Mapping[int, float]) -> float:
+        if not head:
+            return _expected(points, host)
+        drafting = model.cost(size, head)
+        if drafting is None:
+            drafting = _expected(points, head) * (1 + SLOPE * head)
+        return _expected(points, max(head, host)) + max(drafting - _expected(points, head), 0.0)
+
+    def costs(self) -> dict[str, dict[str, float]]:
+        """Milliseconds of a step, by batch size and longest draft from the host."""
+        return {
+            str(size): {str(length): round(1e3 * cost, 3) for length, cost in sorted(here.costs().items())}
+            for size, here in sorted(self._sizes.copy().items())
+            if here.seconds
+        }
+
+
+def _gain(rates: Sequence[float]) -> float:
+    """Draft tokens that are expected to be accepted."""
+    reach, total = 1.0, 0.0
+    for rate in rates:
+        reach *= rate
+        total += reach
+    return total
+
+
+def _expected(points: Mapping[int, float], length: int) -> float:
+    """The time at a length: on the line between the measured ones around it, or beyond them."""
+    if length in points:
+        return points[length]
+    below = max((known for known in points if known < length), default=None)
+    above = min((known for known in points if known > length), default=None)
+    if below is None:
+        assert above is not None
+        return points[above] * (1 + SLOPE * length) / (1 + SLOPE * above)
+    if above is None:
+        before = max((known for known in points if known < below), default=None)
+        slope = SLOPE * points[below] / (1 + SLOPE * below)
+        if before is not None:
+            slope = max((points[below] - points[before]) / (below - before), 0.0)
+        return points[below] + slope * (length - below)
+    share = (length - below) / (above - below)
+    return points[below] + share * (points[above] - points[below])

@@ -1,0 +1,168 @@
+"""Prompt lookup: where a sequence repeats its prompt, its own answer or a recent answer of the same tenant, what stood
+there next is proposed. No weights, no MLX.
+
+Edits, diffs and tool results repeat their context for hundreds of tokens. Every sequence follows the longest earlier
+occurrence of its last tokens (engine/token_index), and how often such an occurrence went on as the sequence did is
+counted by its length, also while nothing is drafted: so a text that does not repeat itself is known as such before a
+single token is drafted for it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paceline.engine.proposer import HostProposer, Offer
+from paceline.engine.token_index import Follower, TokenIndex
+
+if TYPE_CHECKING:
+    from paceline.engine import sequence
+
+CLASSES = (5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
+PRIOR = (0.3, 0.5, 0.7, 0.9)  # of each class: how often it goes on, before anything is known
+PRIOR_WEIGHT = 20.0
+SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
+FORGET, FORGET_ALL = 0.98, 0.999  # per token
+UNLIKELY = 0.1  # a draft ends where the probability that it gets so far is lower
+GENERATION = 1 << 14  # tokens of a tenant's answers; as many older ones are kept beside them
+MOST_POOLED = 1 << 18  # tokens of all tenants' answers
+LONGEST_POOLED = 1 << 12  # tokens of one answer, the last ones
+
+
+class Rates:
+    """How often an occurrence went on as the text did, by class, as decayed counts."""
+
+    __slots__ = ("hits", "trials")
+
+    def __init__(self) -> None:
+        self.hits = [0.0] * len(PRIOR)
+        self.trials = [0.0] * len(PRIOR)
+
+    def add(self, kind: int, hit: bool, forget: float) -> None:
+        self.hits[kind] = self.hits[kind] * forget + hit
+        self.trials[kind] = self.trials[kind] * forget + 1
+
+    def rates(self, prior: Sequence[float], weight: float) -> list[float]:
+        columns = zip(self.hits, self.trials, prior, strict=True)
+        return [(hits + weight * rate) / (trials + weight) for hits, trials, rate in columns]
+
+
+class AnswerPool:
+    """Recent answers, by salt: tenants that share no prefixes share no answers. Bounded."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, list[TokenIndex]] = OrderedDict()  # by salt: older, newer
+        self.tokens = 0
+
+    def add(self, salt: str, tokens: Sequence[int]) -> None:
+        pooled = self._answers.setdefault(salt, [])
+        self._answers.move_to_end(salt)
+        if not pooled or len(pooled[-1]) >= GENERATION:
+            pooled.append(TokenIndex())
+            if len(pooled) > 2:
+                self.tokens -= len(pooled.pop(0))
+        new = tokens[-LONGEST_POOLED:]
+        pooled[-1].extend(new)
+        self.tokens += len(new)
+        while self.tokens > MOST_POOLED:
+            _, oldest = self._answers.popitem(last=False)
+            self.tokens -= sum(map(len, oldest))
+
+    def of(self, salt: str) -> list[TokenIndex]:
+        return self._answers.get(salt, [])
+
+
+class LookupState:
+    """What a sequence has said, and where it stands in earlier text. It depends on tokens only: preemption keeps it."""
+
+    __slots__ = ("followers", "own", "rates", "read")
+
+    def __init__(self, seq: sequence.Sequence, answers: Sequence[TokenIndex]) -> None:
+        base = seq.request.lookup_index
+        self.own = TokenIndex(seq.prompt.token_ids) if base is None else base.fork()
+        self.followers = [Follower(self.own, repeats=True), *map(Follower, reversed(answers))]
+        self.rates = Rates()
+        self.read = 0  # generated tokens so far
+        for follower in self.followers:
+            follower.position, follower.length = follower.index.match(self.own.tokens)
+
+    @property
+    def best(self) -> Follower | None:
+        """The longest occurrence that goes on."""
+        best = None
+        for follower in self.followers:
+            if follower.length and (best is None or follower.length > best.length) and follower.next is not None:
+                best = follower
+        return best
+
+
+class LookupProposer(HostProposer):
+    method = "lookup"
+
+    def __init__(self, *, answers: bool = True) -> None:
+        """`answers`: also look at recent answers of the same tenant."""
+        self.pool = AnswerPool() if answers else None
+        self._all = Rates()
+
+    def offer(self, seq: sequence.Sequence) -> Offer | None:
+        state = self._update(seq)
+        best = state.best
+        return None if best is None else self._offered(state, best, 0)
+
+    def peek(self, seq: sequence.Sequence) -> Offer | None:
+        state = self._update(seq)
+        best = state.best
+        return None if best is None else self._offered(state, best, 1)
+
+    def _offered(self, state: LookupState, best: Follower, skipped: int) -> Offer | None:
+        """What stands behind an occurrence, without the first tokens, which must come first."""
+        by_class = state.rates.rates(self._all.rates(PRIOR, PRIOR_WEIGHT), SEQUENCE_WEIGHT)
+        tokens = best.following(self.longest + skipped)
+        rates: list[float] = []
+        reach = 1.0
+        for place in range(len(tokens)):
+            rate = by_class[_class(best.length + place)]
+            reach *= rate
+            if reach < UNLIKELY:
+                break
+            rates.append(rate)
+        if len(rates) <= skipped:
+            return None
+        if skipped:
+            rates[skipped] *= rates[0]
+        return Offer(self.method, tuple(tokens[skipped : len(rates)]), tuple(rates[skipped:]))
+
+    def _update(self, seq: sequence.Sequence) -> LookupState:
+        """Read what the sequence has said since the last call."""
+        state: LookupState | None = seq.lookup
+        if state is None:
+            pooled = self.pool is not None and seq.prompt.cached
+            state = seq.lookup = LookupState(seq, self.pool.of(seq.prompt.salt) if pooled and self.pool else ())
+        if state.read < len(seq.generated):
+            for token in seq.generated[state.read :]:
+                self._read(state, token)
+            state.read = len(seq.generated)
+        return state
+
+    def _read(self, state: LookupState, token: int) -> None:
+        best = state.best
+        if best is not None:
+            kind, hit = _class(best.length), best.next == token
+            state.rates.add(kind, hit, FORGET)
+            self._all.add(kind, hit, FORGET_ALL)
+        state.own.append(token)
+        for follower in state.followers:
+            follower.follow(state.own.tokens)
+
+    def finished(self, seq: sequence.Sequence) -> None:
+        if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):
+            self.pool.add(seq.prompt.salt, seq.generated)
+        seq.lookup = None
+
+
+def _class(length: int) -> int:
+    for kind, limit in enumerate(CLASSES):
+        if length < limit:
+            return kind
+    return len(CLASSES)

@@ -1,0 +1,124 @@
+"""Where runs of tokens occurred before in a text that grows: an index of runs of three tokens. No MLX.
+
+A dictionary finds the latest occurrence of the last three tokens, and a list the ones before it; among those, the one
+that agrees with the text furthest back is taken. Adding or looking up a token takes about a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+RUN = 3  # tokens: shorter repetitions are mostly chance
+BITS = 21  # of a token id in a key
+CANDIDATES = 16  # occurrences that are compared, the latest ones
+FURTHEST = 64  # tokens that are compared
+MOST_INDEXED = 1 << 16  # tokens of a text: about 150 bytes each
+
+
+class TokenIndex:
+    """`tokens`, of which every run of three is indexed, but for the last one: a text's end does not match itself."""
+
+    __slots__ = ("_base", "_before", "_latest", "tokens")
+
+    def __init__(self, tokens: Sequence[int] = ()) -> None:
+        """Of a longer text, the last tokens are taken."""
+        self.tokens: list[int] = []
+        self._latest: dict[int, int] = {}  # by run: the position behind it
+        self._before: list[int] = []  # by position: that of the same run before; 0: none
+        self._base: TokenIndex | None = None
+        self.extend(tokens[-MOST_INDEXED:])
+
+    def fork(self) -> TokenIndex:
+        """A text that begins like this one, which must not grow any more."""
+        new = TokenIndex()
+        new.tokens = list(self.tokens)
+        new._base = self
+        return new
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self.append(token)
+
+    def append(self, token: int) -> None:
+        tokens = self.tokens
+        end, base = len(tokens), self._base
+        begun = 0 if base is None else len(base)
+        if end >= RUN and end - begun < MOST_INDEXED:
+            run = (tokens[-3] << 2 * BITS) | (tokens[-2] << BITS) | tokens[-1]
+            while len(self._before) < end - begun:
+                self._before.append(0)
+            self._before.append(self._find(run))
+            self._latest[run] = end
+        tokens.append(token)
+
+    def _find(self, run: int) -> int:
+        found = self._latest.get(run, 0)
+        return found if found or self._base is None else self._base._latest.get(run, 0)
+
+    def match(self, text: Sequence[int]) -> tuple[int, int]:
+        """The longest occurrence of the end of `text`: the position behind it, and its length; 0, 0: there is none."""
+        if len(text) < RUN:
+            return 0, 0
+        position = self._find((text[-3] << 2 * BITS) | (text[-2] << BITS) | text[-1])
+        best, longest = 0, 0
+        left = CANDIDATES
+        while position and left and longest < FURTHEST:
+            if longest < position and longest < len(text) and self.tokens[position - 1 - longest] == text[-1 - longest]:
+                length = self._agrees(text, position)
+                if length > longest:
+                    best, longest = position, length
+            position = self._earlier(position)
+            left -= 1
+        return best, longest
+
+    def _agrees(self, text: Sequence[int], position: int) -> int:
+        """For how many tokens the text's end is what stands before `position`."""
+        tokens = self.tokens
+        most = min(position, len(text), FURTHEST)
+        for count in range(RUN, most):
+            if tokens[position - 1 - count] != text[-1 - count]:
+                return count
+        return most
+
+    def _earlier(self, position: int) -> int:
+        base = self._base
+        if base is None:
+            return self._before[position]
+        return self._before[position - len(base)] if position >= len(base) else base._before[position]
+
+
+class Follower:
+    """The longest earlier occurrence of a growing text's end, kept up token by token: an occurrence that goes on as the
+    text does remains the longest, and costs one comparison."""
+
+    __slots__ = ("index", "length", "position", "repeats")
+
+    def __init__(self, index: TokenIndex, *, repeats: bool = False) -> None:
+        self.index = index
+        self.repeats = repeats  # it is the index of the text itself
+        self.position = self.length = 0
+
+    @property
+    def next(self) -> int | None:
+        """The token that stands behind the occurrence."""
+        tokens = self.index.tokens
+        return tokens[self.position] if self.length and self.position < len(tokens) else None
+
+    def follow(self, text: Sequence[int]) -> None:
+        """The text has one more token. If it is the index's own text, that one is in it."""
+        tokens, position = self.index.tokens, self.position
+        if self.length and position < len(tokens) and tokens[position] == text[-1]:
+            self.position, self.length = position + 1, self.length + 1
+        else:
+            self.position, self.length = self.index.match(text)
+
+    def following(self, count: int) -> list[int]:
+        """The tokens behind the occurrence. Where they reach the end of the text itself, it repeats."""
+        found = self.index.tokens[self.position : self.position + count]
+        period = len(found)
+        while self.repeats and 0 < len(found) < count:
+            found.append(found[len(found) - period])
+        return found
