@@ -194,9 +194,11 @@ class PromptRunner:
         ids = np.zeros((rows, width), dtype=np.int32)
         for row, (seq, size) in enumerate(zip(seqs, sizes, strict=True)):
             ids[row, :size] = seq.context[seq.computed.tokens : seq.computed.tokens + size]
-        tokens, valid = mx.array(ids), [*sizes, *[0] * (rows - len(seqs))]
         seq, size = seqs[0], sizes[0]
         start, stop = seq.computed.tokens, seq.computed.tokens + size
+        if seq.computed.features and self.model.vision is not None and self.model.vision.input_token is not None:
+            ids[0, :size][self._media_mask(seq)[start:stop]] = self.model.vision.input_token
+        tokens, valid = mx.array(ids), [*sizes, *[0] * (rows - len(seqs))]
         media = self._media_inputs(seq, tokens, start, stop) if seq.computed.features else []
         embeddings = media[0] if media else None
         inner = tuple(position - start for position in checkpoints)
@@ -242,13 +244,18 @@ class PromptRunner:
         read = self.language.logits_of if self.drafter is None else self.language.hidden
         return [read(tokens, batch.layers, *media)]
 
-    def _media_inputs(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> list[mx.array]:
-        """Token embeddings, with media's features in their places; then what deeper layers add there, if any do."""
-        embedded = self.language.embed(tokens)
+    @staticmethod
+    def _media_mask(seq: Sequence) -> NDArray[np.bool_]:
+        """Which tokens of a sequence's context are media's."""
         mask = seq.prompt.media_mask
         if seq.sparse.kept is not None:
             mask = mask[seq.sparse.kept]
-        mask = np.concatenate([mask, np.zeros(seq.recomputed, dtype=bool)])
+        return np.concatenate([mask, np.zeros(seq.recomputed, dtype=bool)])
+
+    def _media_inputs(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> list[mx.array]:
+        """Token embeddings, with media's features in their places; then what deeper layers add there, if any do."""
+        embedded = self.language.embed(tokens)
+        mask = self._media_mask(seq)
         if not mask[start:stop].any():
             return [embedded]
         features, parts = seq.computed.features, 1 + self.language.residual_layers

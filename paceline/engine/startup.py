@@ -25,6 +25,7 @@ from paceline.engine.memory import (
     profile_memory,
     request_memory,
 )
+from paceline.engine.media_check import check_media
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
@@ -140,6 +141,7 @@ class Startup:
         self.sampling_defaults = defaults.within(self.context_length)
         log.info("sampling where a request is silent: %s", self.sampling_defaults)
         self.vocab_size = model.language.vocab_size
+        check_media(model, grouping)
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or prefill_chunk(

@@ -101,7 +101,7 @@ class Adapted:
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     plans = tuple(_plan(cache, config["model_type"]) for cache in make_prompt_cache(module))
     dynamic = wrap_layers(module, config)
-    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=True))
+    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=False))
     install_attention()
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))
     adapted.use_kernels(True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from paceline.models.qwen_vision import QwenVision
 from paceline.models.vision import Vision
+from paceline.types import Media
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -19,6 +21,19 @@ class Gemma3Vision(Vision):
 
     def _marker(self) -> str:
         return str(self.processor.boi_token)
+
+
+class Gemma4Vision(Vision):
+    """mlx-vlm scales embeddings before it merges, mlx-lm after. Layers' own inputs are the padding token's where media
+    stand."""
+
+    input_token = 0
+
+    def encode(self, medium: Media) -> mx.array:
+        return super().encode(medium) / self.view.language_model.model.embed_scale
+
+    def features_of(self, embeddings: mx.array) -> mx.array:
+        return embeddings / self.view.language_model.model.embed_scale
 
 
 class InternVision(Vision):
@@ -59,8 +74,15 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen3_5": QwenVision,
     "qwen3_5_moe": QwenVision,
     "gemma3": Gemma3Vision,
+    "gemma4": Gemma4Vision,
     "internvl_chat": InternVision,
 }
+
+
+# Families that tests compare with mlx-vlm: their towers are expected to load. Others are tried.
+SERVED = frozenset(
+    {*IMPLEMENTATIONS, "mistral3", "pixtral", "lfm2_vl", "smolvlm", "idefics3", "llava", "llava_onevision"}
+)
 
 
 def implementation(family: str) -> type[Vision]:

@@ -27,6 +27,10 @@ class QwenVision(Vision):
         super().__init__(tower, processor, config)
         self.image_processor = processor.image_processor
         self.merge = int(config["vision_config"].get("spatial_merge_size", 2))
+        names = ("vision_start_token_id", "vision_end_token_id")
+        around = [getattr(tower.config, name, None) or config.get(name) for name in names]
+        start, end = (self.tokenizer.convert_ids_to_tokens(id) if id else "" for id in around)
+        self.placeholder = f"{start}{self.marker}{end}"
         if getattr(processor, "video_processor", None) is not None and hasattr(processor, "vision_start_token"):
             self.video_processor = VideoProcessor(self, processor)
 

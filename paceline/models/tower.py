@@ -16,6 +16,7 @@ from mlx.utils import tree_flatten
 from paceline.models.adapter import stored_quantization
 
 LANGUAGE = "language_model."
+SILENT = ("gemma4",)  # families that can be built without their audio tower, which is not served yet
 
 
 class Tower:
@@ -28,8 +29,8 @@ class Tower:
         self._family, self.family = get_model_and_args(config)
         config = copy.deepcopy(config)  # some families write into it
         config.setdefault("text_config", config.pop("llm_config", {}))
-        for name in ("vision_config", "audio_config"):
-            config.setdefault(name, {})
+        if self.family in SILENT:
+            config["audio_config"] = None
         made = self._family.ModelConfig.from_dict(config)
         modules = ["text", "vision", "perceiver", "projector", "audio"]
         self.config = update_module_configs(made, self._family, config, modules)
@@ -58,7 +59,7 @@ class Tower:
         known = {name for name, _ in tree_flatten(self.view.parameters())}
         self.view.load_weights([(name, array) for name, array in everything.items() if name in known], strict=True)
         self.view.eval()
-        mx.eval([part.parameters() for part in self.parts])
+        mx.eval(list(self.tensors.values()))
 
     def _shared(self, language: nn.Module) -> dict[str, mx.array]:
         """The language model's arrays under mlx-vlm's names. Where its head is tied, mlx-vlm's may have a head of its
@@ -83,8 +84,12 @@ class Tower:
         return [part for part in found if isinstance(part, nn.Module)]
 
     @property
+    def tensors(self) -> dict[str, mx.array]:
+        return {name: array for name, array in tree_flatten(self.view.parameters()) if not name.startswith(LANGUAGE)}
+
+    @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for part in self.parts for _, array in tree_flatten(part.parameters()))
+        return sum(array.nbytes for array in self.tensors.values())
 
 
 def load_processor(folder: Path) -> Any:

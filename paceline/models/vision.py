@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,17 @@ TEXT_OUTPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_
 PROBES = ((64, 64), (2048, 2048), (3000, 500), (500, 3000))  # pictures whose inputs show how large inputs get
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What mlx-vlm makes of a prompt: `logits` after it and after each of `forced`."""
+
+    token_ids: tuple[int, ...]
+    embeddings: mx.array
+    positions: NDArray[np.int32] | None
+    forced: tuple[int, ...]
+    logits: list[mx.array]
+
+
 class Vision:
     """What a prompt and the engine need of a model's towers.
 
@@ -38,6 +50,7 @@ class Vision:
     """
 
     video_processor: VideoProcessor | None = None  # None: only images
+    input_token: int | None = None  # what the model reads where features are; None: the token of the prompt
 
     def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
         self.tower = tower
@@ -46,11 +59,12 @@ class Vision:
         self.image_token = self._image_token(config)
         self.marker = self._marker()
         self.marker_token = self._single(self.marker)
+        self.placeholder = self.marker  # with what a template writes around it
         self._most_bytes: int | None = None
 
-    @staticmethod
+    @classmethod
     def build(
-        folder: Path, config: dict[str, Any], language: nn.Module, tower: Tower, weights: dict[str, mx.array]
+        cls, folder: Path, config: dict[str, Any], language: nn.Module, tower: Tower, weights: dict[str, mx.array]
     ) -> Vision:
         """The family's implementation over mlx-lm's language model. Raises LoadError."""
         from paceline.models.families import implementation
@@ -67,7 +81,7 @@ class Vision:
         """Resize a picture and cut it up, by the model's processor."""
         text, outputs = self._processed([picture], self.marker)
         inputs = MediaInputs({name: _numpy(value) for name, value in outputs.items() if name not in TEXT_OUTPUTS})
-        return self.media(tuple(self._encode(text)), inputs, text)
+        return self.media(tuple(self.token_ids(text)), inputs, text)
 
     def input_bytes(self, pixels: int) -> int:
         """The most memory of a picture's inputs. Processors bound sizes and tiles; probes show where."""
@@ -121,6 +135,36 @@ class Vision:
             rows += list(found.deepstack_visual_embeds)
         return rows[0] if len(rows) == 1 else mx.concatenate(rows, axis=-1)
 
+    def reference(self, pictures: Sequence[Picture], text: str, steps: int) -> Reference:
+        """What mlx-vlm makes of a text with pictures, in one pass, and of `steps` greedy tokens after it."""
+        from mlx_vlm.models.cache import make_prompt_cache
+
+        text, outputs = self._processed(pictures, text)
+        token_ids = tuple(self.token_ids(text))
+        ids = mx.array([token_ids])
+        inputs = self._inputs({name: value for name, value in outputs.items() if name not in TEXT_OUTPUTS})
+        found = self.view.get_input_embeddings(ids, **inputs, mask=mx.ones_like(ids))
+        embeddings = mx.stop_gradient(found.inputs_embeds)  # a handle of its own: Gemma scales the other in place
+        inputs.pop("pixel_values", None)
+        more = inputs | {name: value for name, value in found.to_dict().items() if value is not None}
+        language = self.view.language_model
+        cache = make_prompt_cache(language)
+        logits = [language(ids, cache=cache, **more).logits[0, -1]]
+        forced: list[int] = []
+        for _ in range(steps):
+            forced.append(int(mx.argmax(logits[-1]).item()))  # type: ignore[arg-type]
+            logits.append(language(mx.array([forced[-1:]]), cache=cache).logits[0, -1])
+        mx.eval(logits)
+        positions = self.reference_positions(found)
+        return Reference(token_ids, self.features_of(embeddings[0]), positions, tuple(forced), logits)
+
+    def reference_positions(self, found: Any) -> NDArray[np.int32] | None:
+        return None if found.position_ids is None else np.array(found.position_ids)[:, 0]
+
+    def features_of(self, embeddings: mx.array) -> mx.array:
+        """The same numbers as in `encode`, of mlx-vlm's embeddings."""
+        return embeddings
+
     def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {name: _mlx(value) for name, value in inputs.items()}
 
@@ -144,7 +188,7 @@ class Vision:
     def tokenizer(self) -> Any:
         return getattr(self.processor, "tokenizer", self.processor)
 
-    def _encode(self, text: str) -> list[int]:
+    def token_ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return ids
 
@@ -156,7 +200,7 @@ class Vision:
     def _processed(self, pictures: Sequence[Picture], text: str) -> tuple[str, Mapping[str, Any]]:
         """A text with its markers replaced, and the processor's outputs."""
         processor = copy.copy(self.processor)
-        processor.tokenizer = recorder = _Recorder(self.tokenizer, self._encode)
+        processor.tokenizer = recorder = _Recorder(self.tokenizer, self.token_ids)
         try:
             outputs = self._call(processor, list(pictures), text)
         except (ValueError, IndexError, ZeroDivisionError) as error:  # for example a picture 200 times as wide as high
@@ -196,6 +240,8 @@ def _numpy(value: Any) -> Any:
 
 
 def _mlx(value: Any) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
     if isinstance(value, np.ndarray):
         return mx.array(value)
     if isinstance(value, tuple):

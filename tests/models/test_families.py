@@ -53,6 +53,9 @@ def inputs(folder: Path, messages: Sequence[Message]) -> Mapping[str, Any]:
     conversation, images = for_reference(messages)
     tokenizer = processor.tokenizer
     text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+    if images and Path(folder).name.startswith("llava-"):  # `prepare_inputs` of 0.7.10 fails with LLaVA's processor
+        made: Mapping[str, Any] = processor(images=images, text=[text])
+        return made
     found: Mapping[str, Any] = prepare_inputs(processor, images=images or None, prompts=text)
     return found
 
@@ -96,7 +99,7 @@ def test_a_prompt_has_mlx_vlms_tokens(seeing: Seeing, family: str) -> None:
 def test_sequences_with_images_give_mlx_vlms_tokens(seeing: Seeing, family: str) -> None:
     """Beside each other and a text, in chunks that end inside pictures; then again, from the prefix cache."""
     folder = seeing(family)
-    together(folder, "similar+buckets", 7)
+    together(folder, "padded+buckets" if FAMILIES[family].padded else "similar+buckets", 7)
 
 
 @pytest.mark.slow
@@ -104,6 +107,8 @@ def test_sequences_with_images_give_mlx_vlms_tokens(seeing: Seeing, family: str)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_layout_and_chunk_gives_mlx_vlms_tokens(seeing: Seeing, family: str, layout: str, chunk: int) -> None:
+    if FAMILIES[family].padded and not layout.startswith("padded"):
+        pytest.skip("the start-up check chooses the padded layout")
     together(seeing(family), layout, chunk)
 
 

@@ -68,6 +68,7 @@ class Family:
     renames: tuple[tuple[str, str], ...] = ()
     convert: Callable[[dict[str, Any]], object] = lambda weights: None
     tokenizer: Config = field(default_factory=dict)
+    padded: bool = False  # served in the padded layout only
 
 
 def build(name: str, folder: Path) -> Path:
@@ -124,12 +125,15 @@ def _weights(folder: Path, family: Family, config: Config) -> None:
     from paceline.models.tower import Tower
 
     rng = np.random.default_rng(0)
+    tied = config.get("text_config", {}).get("tie_word_embeddings", False)
     weights = {}
     for name, array in tree_flatten(Tower(config).view.parameters()):
         values = rng.standard_normal(array.shape).astype(np.float32)
         if array.ndim < 2:
             values = np.float32("norm" in name and name.endswith("weight")) + 0.1 * values
-        elif "embed_tokens" not in name:
+        elif "embed_tokens" in name:
+            values *= 0.3 if tied else 1  # a tied head would say the last token again
+        else:
             values *= 1.5 / math.sqrt(math.prod(array.shape[1:]))
         weights[name] = values
     for name in [name for name, values in weights.items() if values.ndim in (4, 5)]:  # of convolutions, channels last
@@ -234,7 +238,7 @@ MOE: Config = {
 def _gemma3(ids: Ids) -> Config:
     text = TEXT | {"model_type": "gemma3_text", "sliding_window": 24, "sliding_window_pattern": 2}
     text |= {"query_pre_attn_scalar": 16, "rope_local_base_freq": 10000.0, "num_hidden_layers": 3}
-    text |= {"mm_tokens_per_image": 4}
+    text |= {"mm_tokens_per_image": 4, "rope_theta": 1_000_000.0, "tie_word_embeddings": True}
     return {
         "model_type": "gemma3",
         "text_config": text,
@@ -360,7 +364,103 @@ def _internvl(ids: Ids) -> Config:
     }
 
 
+def _llava(ids: Ids) -> Config:
+    tower = SIGLIP | {"model_type": "clip_vision_model", "num_hidden_layers": 3, "projection_dim": 32}
+    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+    return {
+        "model_type": "llava",
+        "text_config": text | {"model_type": "llama"},
+        "vision_config": tower,
+        "image_token_index": ids["<image>"],
+        "vision_feature_layer": -2,
+        "vision_feature_select_strategy": "default",
+    }
+
+
+def _llava_files(ids: Ids) -> dict[str, Config]:
+    image: Config = {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}, "do_center_crop": True}
+    image |= HALF | {"image_processor_type": "CLIPImageProcessor", "do_resize": True, "do_convert_rgb": True}
+    more = {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    return {"preprocessor_config.json": image, "processor_config.json": more | {"image_token": "<image>"}}
+
+
+PINPOINTS = [[56, 56], [56, 112], [112, 56], [112, 112]]
+
+
+def _onevision(ids: Ids) -> Config:
+    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+    return {
+        "model_type": "llava_onevision",
+        "text_config": text | {"model_type": "qwen2"},
+        "vision_config": SIGLIP | {"model_type": "siglip_vision_model"},
+        "image_token_index": ids["<image>"],
+        "video_token_index": ids["<video>"],
+        "image_grid_pinpoints": PINPOINTS,
+        "vision_aspect_ratio": "anyres_max_9",
+        "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full",
+    }
+
+
+def _onevision_files(ids: Ids) -> dict[str, Config]:
+    image = HALF | {"image_processor_type": "LlavaOnevisionImageProcessor", "image_grid_pinpoints": PINPOINTS}
+    image |= {"size": {"height": 56, "width": 56}, "do_resize": True, "do_pad": True}
+    more = {"num_image_tokens": 16, "vision_feature_select_strategy": "full"}
+    return {"preprocessor_config.json": image, "processor_config.json": more}
+
+
+GEMMA4 = {
+    "boi_token": "<|image>",
+    "eoi_token": "<image|>",
+    "image_token": "<|image|>",
+    "boa_token": "<|audio>",
+    "eoa_token": "<audio|>",
+    "audio_token": "<|audio|>",
+}
+
+
+def _gemma4(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "gemma4_text", "sliding_window": 24, "num_hidden_layers": 4, "global_head_dim": 16}
+    text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
+    text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
+    text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
+    tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
+    tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
+    return {
+        "model_type": "gemma4",
+        "text_config": text,
+        "vision_config": tower,
+        "image_token_id": ids["<|image|>"],
+        "audio_token_id": ids["<|audio|>"],
+        "boi_token_id": ids["<|image>"],
+        "eoi_token_id": ids["<image|>"],
+        "hidden_size": 64,
+        "vision_soft_tokens_per_image": 8,
+    }
+
+
+def _gemma4_files(ids: Ids) -> dict[str, Config]:
+    image = {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 8, "max_soft_tokens": 8}
+    return {"processor_config.json": {"image_processor": image | {"pooling_kernel_size": 3}}}
+
+
 FAMILIES = {
+    "llava": Family(_llava, _llava_files, ("<image>",), "<image>"),
+    "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
+    "gemma4": Family(
+        _gemma4,
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        (
+            ("language_model.model.", "model.language_model."),
+            ("vision_tower.", "model.vision_tower."),
+            ("embed_vision.", "model.embed_vision."),
+        ),
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+    ),
     "qwen2_vl": Family(
         _qwen2("qwen2_vl", {"embed_dim": 32, "hidden_size": 64}), _qwen_files(14), QWEN, QWEN_MARK, QWEN2_NAMES
     ),
