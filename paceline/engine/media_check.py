@@ -96,7 +96,8 @@ def _inputs(vision: Vision, prompt: Prompt, reference: Reference) -> str | None:
     if check.difference(ours[:, : theirs.shape[-1]], theirs) > check.tolerance(theirs):
         return "features differ"
     found = vision.positions(prompt.token_ids, prompt.media)
-    if found is not None and not np.array_equal(found[0], reference.positions):
+    positions = reference.positions
+    if found is not None and positions is not None and not np.array_equal(found[0], positions):
         return "positions differ"
     return None
 

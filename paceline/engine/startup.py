@@ -17,6 +17,7 @@ from paceline.engine import layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.forward import DEVICES
+from paceline.engine.media_check import check_media
 from paceline.engine.memory import (
     budget_for,
     build_prefix_manager,
@@ -25,7 +26,6 @@ from paceline.engine.memory import (
     profile_memory,
     request_memory,
 )
-from paceline.engine.media_check import check_media
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager

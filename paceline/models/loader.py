@@ -19,8 +19,8 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
-from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.families import SERVED
+from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
 from paceline.models.quantization import Quantization, dense_bytes, dense_tensor_bytes, dequantize, dtype_name

@@ -96,7 +96,14 @@ def load_processor(folder: Path) -> Any:
     """mlx-vlm's processor, or transformers' one. Code in the checkpoint is never run (mlx-vlm would allow it)."""
     from mlx_vlm.utils import load_processor as load
 
-    return load(folder, add_detokenizer=False, trust_remote_code=False)
+    processor = load(folder, add_detokenizer=False, trust_remote_code=False)
+    kinds = type(getattr(processor, "image_processor", None)).__mro__
+    if any(kind.__name__ == "TorchvisionBackend" for kind in kinds):  # it gives other pixels than Pillow
+        from transformers import AutoImageProcessor
+
+        options = {"backend": "pil", "trust_remote_code": False}
+        processor.image_processor = AutoImageProcessor.from_pretrained(folder, **options)
+    return processor
 
 
 def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.array]) -> None:

@@ -142,7 +142,8 @@ class Vision:
         text, outputs = self._processed(pictures, text)
         token_ids = tuple(self.token_ids(text))
         ids = mx.array([token_ids])
-        inputs = self._inputs({name: value for name, value in outputs.items() if name not in TEXT_OUTPUTS})
+        text_only = ("input_ids", "attention_mask")  # kinds of tokens belong to it: they may make attention two-sided
+        inputs = self._inputs({name: value for name, value in outputs.items() if name not in text_only})
         found = self.view.get_input_embeddings(ids, **inputs, mask=mx.ones_like(ids))
         embeddings = mx.stop_gradient(found.inputs_embeds)  # a handle of its own: Gemma scales the other in place
         inputs.pop("pixel_values", None)

@@ -77,7 +77,7 @@ def build(name: str, folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent))
     ids = _tokenizer(made, family)
-    config = {"vocab_size": ids[""], "torch_dtype": "float32"} | family.config(ids)
+    config: Config = {"vocab_size": ids[""], "torch_dtype": "float32", **family.config(ids)}
     for part in ("text_config", "llm_config", "language_config"):
         if part in config:
             config[part] = {"vocab_size": ids[""]} | config[part]
@@ -424,6 +424,9 @@ def _gemma4(ids: Ids) -> Config:
     text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
     text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
     text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
+    whole = {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"}
+    near = {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0, "rope_type": "default"}
+    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}}
     tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
     tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
