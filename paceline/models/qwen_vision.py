@@ -17,6 +17,7 @@ from paceline.types import Media, MediaInputs, MediaKind
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
+VIDEO = ("qwen3_5", "qwen3_5_moe")  # families whose videos tests compare with mlx-vlm
 Grid = tuple[int, int, int]  # patches in time, height, width, before merging
 
 
@@ -31,7 +32,7 @@ class QwenVision(Vision):
         around = [getattr(tower.config, name, None) or config.get(name) for name in names]
         start, end = (self.tokenizer.convert_ids_to_tokens(id) if id else "" for id in around)
         self.placeholder = f"{start}{self.marker}{end}"
-        if getattr(processor, "video_processor", None) is not None and hasattr(processor, "vision_start_token"):
+        if tower.family in VIDEO and getattr(processor, "video_processor", None) is not None:
             self.video_processor = VideoProcessor(self, processor)
 
     def preprocess(self, picture: Picture) -> Media:
