@@ -117,8 +117,7 @@ class Runtime:
                 f"The prompt has token {unknown}; this model's tokens are 0 to {self.limits.vocab_size - 1}.",
                 field=field,
             )
-        sizes = [image.grid[0] * image.grid[1] * image.grid[2] for image in prompt.images]
-        self.startup.admission.check(len(prompt.token_ids), sizes, field)
+        self.startup.admission.check(len(prompt.token_ids), [medium.cost for medium in prompt.media], field)
 
     async def run_in_executor(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
         """Run slow work off the event loop. `heavy`: it may wait for memory, so it gets a pool of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NewType, Protocol, get_args
+from typing import Any, Literal, NewType, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from paceline.errors import InvalidRequest, Refused
 RequestId = NewType("RequestId", str)
 FinishReason = Literal["stop", "length", "abort", "error"]
 Speculation = Literal["off", "auto"] | int  # an int: draft that many tokens at every step
+MediaKind = Literal["image", "video", "audio"]
 Pooling = Literal["mean", "last"]  # one vector of all hidden states, or of the last token's
 SpeculationMethod = Literal["mtp", "lookup", "draft_model", "grammar"]  # who proposes draft tokens
 SPECULATION_METHODS: tuple[SpeculationMethod, ...] = get_args(SpeculationMethod)
@@ -100,27 +101,45 @@ class Grammar(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One image, preprocessed on the caller's thread; `digest` identifies its pixels."""
+class MediaInputs(dict[str, Any]):
+    """Arrays for a tower, by the names that it gives them. Only models/vision looks into it."""
 
-    patches: NDArray[np.float32]
-    grid: tuple[int, int, int]  # patches in time, height, width, before merging
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, or a part of a video, preprocessed on the caller's thread; `digest` identifies its content.
+
+    Its features replace the embeddings of `tokens` tokens of the prompt, those with the id `token_id`. `token_ids` are
+    all tokens that it adds to a prompt: some families write row ends or tile numbers between those.
+    """
+
     digest: str
+    tokens: int
+    token_id: int
+    token_ids: tuple[int, ...] = ()
+    text: str = ""  # what `token_ids` say, for families whose tokens join with the text around
+    cost: int = 0  # bytes of `inputs`: memory for encoding is priced by it
+    kind: MediaKind = "image"
+    inputs: MediaInputs = field(default_factory=MediaInputs, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Token ids with every image's placeholder already expanded to its number of tokens."""
+    """Token ids with every medium's marker already replaced by the medium's tokens."""
 
     token_ids: tuple[int, ...]
-    images: tuple[Image, ...] = ()
+    media: tuple[Media, ...] = ()
     boundaries: tuple[int, ...] = ()  # cache boundaries: lengths of prefixes that other prompts may share, rising
     system: int = 0  # tokens in front of the conversation: instructions and tools; 0: none, or not known
     cached: bool = True  # may what is computed for it be kept, and what was kept be used for it?
     salt: str = ""  # prompts share prefixes only with prompts of the same salt
     tail: str = ""  # the last words of its text: they tell whether the answer begins inside a think block
     pooling: Pooling | None = None  # its hidden states are asked for, and no answer
+
+    @property
+    def media_mask(self) -> NDArray[np.bool_]:
+        """Which of its tokens are replaced by features."""
+        return np.isin(np.asarray(self.token_ids), [medium.token_id for medium in self.media])
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,22 @@ def window(tiny: Tiny) -> Path:
 
 
 @pytest.fixture(scope="session")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`seeing("gemma3")` is the folder of a small checkpoint of that vision-language family."""
+    kept = os.environ.get("PACELINE_TEST_MODELS")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("seeing")
+
+    def folder(family: str) -> Path:
+        from tests.synthetic import vision
+
+        assert vision.__file__ is not None
+        path = home / f"{family}-{hashlib.sha256(Path(vision.__file__).read_bytes()).hexdigest()[:12]}"
+        return path if path.exists() else vision.build(family, path)
+
+    return folder
+
+
+@pytest.fixture(scope="session")
 def four_bit(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """`four_bit("llama")` is the folder of such a checkpoint, quantized by mlx-lm."""
 

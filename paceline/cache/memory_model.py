@@ -1,4 +1,4 @@
-"""The memory model: bytes that rows, chunks, steps and images take. For admission, chunk sizing, preemption, status.
+"""The memory model: bytes that rows, chunks, steps and media take. For admission, chunk sizing, preemption, status.
 
 No MLX. The numbers are read off the model at start (engine/memory); here is only the arithmetic. It follows the
 buffers: they grow in steps (cache/slot_plan), a window bounds them, and rows of one group are padded to its longest.
@@ -30,9 +30,9 @@ class MemoryModel:
     chunk_token: float = 0.0  # activations, per token of a prefill chunk
     chunk_pair: float = 0.0  # and per pair of such a token and a token before it
     decode_token: float = 0.0  # activations, per token of a decode step
-    patch: float = 0.0  # features that a row keeps until prefill has read them, per patch of its images
-    tower_patch: float = 0.0  # the vision tower's activations, per patch of the image that it encodes
-    tower_pair: float = 0.0  # and per pair of its patches
+    media_byte: float = 0.0  # features that a row keeps until prefill has read them, per byte of its media's inputs
+    encode_byte: float = 0.0  # an encoder's activations, per byte of the inputs that it encodes
+    encode_pair: float = 0.0  # and per pair of such bytes
     grouping: Grouping = ROWS
 
     def row(self, tokens: int) -> int:
@@ -114,10 +114,10 @@ class MemoryModel:
         """Activations of a decode step."""
         return int(self.grouping.buckets.row_count(rows) * width * self.decode_token)
 
-    def images(self, sizes: Sequence[int]) -> int:
-        """Images of so many patches, encoded one after another."""
-        largest = max(sizes, default=0)
-        return int(sum(sizes) * self.patch + largest * (self.tower_patch + self.tower_pair * largest))
+    def media(self, costs: Sequence[int]) -> int:
+        """Media whose inputs have so many bytes, encoded one after another."""
+        largest = max(costs, default=0)
+        return int(sum(costs) * self.media_byte + largest * (self.encode_byte + self.encode_pair * largest))
 
     def _slots_of(self, tokens: int) -> int:
         """Bytes of a decoding row's slots."""

@@ -55,7 +55,7 @@ class VideoPart:
     fps: float | None = None  # frames to sample per second; with `frames`, their rate
 
 
-Media = ImagePart | VideoPart
+MediaPart = ImagePart | VideoPart
 
 
 def is_heavy(messages: Any) -> bool:
@@ -77,7 +77,7 @@ def is_heavy(messages: Any) -> bool:
 
 def checked(
     messages: Sequence[Mapping[str, Any]], *, takes_images: bool, takes_video: bool = False
-) -> tuple[list[dict[str, Any]], list[Media]]:
+) -> tuple[list[dict[str, Any]], list[MediaPart]]:
     """The conversation for the template (`{"type": "image"}` and `{"type": "video"}` parts), and its media in order.
 
     A system message of nothing but volatile headers is left out.
@@ -85,7 +85,7 @@ def checked(
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
     conversation: list[dict[str, Any]] = []
-    media: list[Media] = []
+    media: list[MediaPart] = []
     takes = {"image": takes_images, "video": takes_video}
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
@@ -163,7 +163,7 @@ def _check_calls(message: Mapping[str, Any], place: str) -> None:
             raise InvalidRequest(f"{where}.arguments must be JSON text.", field=f"{where}.arguments")
 
 
-def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) -> tuple[Any, list[Media]]:
+def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) -> tuple[Any, list[MediaPart]]:
     """The content as text or as parts, and its media."""
     content = message.get("content")
     field = f"{place}.content"
@@ -179,13 +179,15 @@ def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) 
     if not isinstance(content, Sequence):
         raise InvalidRequest(f"{field} must be text or a list of parts.", field=field)
     parts: list[dict[str, Any]] = []
-    media: list[Media] = []
+    media: list[MediaPart] = []
     for index, part in enumerate(content):
         _part(part, f"{field}[{index}]", parts, media, takes)
     return parts, media
 
 
-def _part(part: Any, place: str, parts: list[dict[str, Any]], media: list[Media], takes: Mapping[str, bool]) -> None:
+def _part(
+    part: Any, place: str, parts: list[dict[str, Any]], media: list[MediaPart], takes: Mapping[str, bool]
+) -> None:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in TEXT_PARTS:
         text = part.get("text")

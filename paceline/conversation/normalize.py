@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paceline import bounded_json
-from paceline.conversation.messages import REASONING, Media
+from paceline.conversation.messages import REASONING, MediaPart
 from paceline.errors import InvalidRequest
 
 Message = dict[str, Any]
@@ -22,8 +22,8 @@ THINK, END_OF_THINK = "<think>", "</think>"
 
 
 def normalized(
-    conversation: Sequence[Message], media: Sequence[Media], *, names: bool = False
-) -> tuple[list[Message], list[Media]]:
+    conversation: Sequence[Message], media: Sequence[MediaPart], *, names: bool = False
+) -> tuple[list[Message], list[MediaPart]]:
     """A `checked` conversation in normal form, and its media in their new order.
 
     `names`: the template writes names, so messages of different names are not merged.
@@ -31,8 +31,8 @@ def normalized(
     following = iter(media)
     opening: list[Message] = []
     rest: list[Message] = []
-    opening_media: list[Media] = []
-    rest_media: list[Media] = []
+    opening_media: list[MediaPart] = []
+    rest_media: list[MediaPart] = []
     for message in conversation:
         found = [next(following) for part in as_parts(message["content"]) if part["type"] in ("image", "video")]
         if message["role"] != "system":

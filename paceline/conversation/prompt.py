@@ -10,17 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
-from paceline.conversation import continuation, video
+from paceline.conversation import continuation, expansion, video
 from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.fill_in_middle import fill_in_middle
 from paceline.conversation.media import LARGE, EncodedImage, Loader, Loading
-from paceline.conversation.messages import LONG_TEXT, ImagePart, Media, VideoPart, check_calls, checked, checked_tools
+from paceline.conversation.messages import (
+    LONG_TEXT,
+    ImagePart,
+    MediaPart,
+    VideoPart,
+    check_calls,
+    checked,
+    checked_tools,
+)
 from paceline.conversation.normalize import normalized
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import RequestMemory
-from paceline.types import Image, Prompt
+from paceline.types import Media, Prompt
 
 MAX_TOKEN = 32  # characters per token, at most, on average over any prompt
 USUAL_TOKEN = 4  # characters per token in most texts
@@ -42,13 +50,14 @@ def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
 
 
 class ImageProcessor(Protocol):
-    """What a prompt needs for images: only numpy, on any thread."""
+    """What a prompt needs for images, on any thread."""
 
-    image_token: int
+    image_token: int  # at whose places features are put
+    marker: str  # what the template writes for an image
+    marker_token: int | None  # the marker's token; None: it is a text of several
 
-    def preprocess(self, picture: Picture) -> Image: ...
-    def patch_bytes(self, pixels: int) -> int: ...
-    def tokens(self, image: Image) -> int: ...
+    def preprocess(self, picture: Picture) -> Media: ...
+    def input_bytes(self, pixels: int) -> int: ...
 
 
 class VideoProcessor(Protocol):
@@ -58,8 +67,8 @@ class VideoProcessor(Protocol):
     image_placeholder: str  # and for an image
     group_size: int  # frames in a group
 
-    def pairs(self, frames: NDArray[np.uint8]) -> list[Image]: ...
-    def patch_bytes(self, pixels: int) -> int: ...
+    def pairs(self, frames: NDArray[np.uint8]) -> list[Media]: ...
+    def input_bytes(self, pixels: int) -> int: ...
 
 
 class PromptBuilder:
@@ -115,12 +124,12 @@ class PromptBuilder:
         text = self._with_videos(text, video_texts)
         with self._tokenizing(text, "messages", truncated=truncate is not None):
             ids = self._last(self.tokenizer.encode(text, add_special_tokens=False), truncate)
-            expanded = self._expanded(ids, images, "messages")
+            expanded = self._expanded(ids, images, "messages", text)
             if source is None:
                 found = self._boundary_finder.chat(conversation, options, ids, tools)
             else:
                 found = self._boundary_finder.text(ids)
-            boundaries = self._moved(found, ids, images)
+            boundaries = self._moved(found, ids, expanded, images)
         instructed = bool(tools) or conversation[0]["role"] == "system"
         system = boundaries[0] if instructed and boundaries else 0
         return Prompt(expanded, tuple(images), boundaries, system, tail=text[-TAIL:])
@@ -151,7 +160,7 @@ class PromptBuilder:
     def _last(self, ids: list[int], count: int | None) -> list[int]:
         if count is None or len(ids) <= count:
             return ids
-        if self.image_processor is not None and self.image_processor.image_token in ids:
+        if self.image_processor is not None and self.image_processor.marker_token in ids:
             raise InvalidRequest.at("truncate_prompt_tokens", "cannot be asked for with images.")
         return ids[-count:]
 
@@ -183,19 +192,19 @@ class PromptBuilder:
 
     # -- images and videos
 
-    def _read(self, parts: Sequence[Media]) -> tuple[list[Image], list[str]]:
+    def _read(self, parts: Sequence[MediaPart]) -> tuple[list[Media], list[str]]:
         """The images in order, and the text that replaces each video's placeholder. One is decoded at a time.
 
-        The memory of all patches is taken at once: requests with a part of theirs might wait for each other forever.
+        The memory of all inputs is taken at once: requests with a part of theirs might wait for each other forever.
         """
         if not parts:
             return [], []
         loading = self.loader.request()
         media = [loading.open(part.url, part.place) if isinstance(part, ImagePart) else part for part in parts]
         self._check_pixels(media)
-        left = sum(self._patch_bytes(medium) for medium in media)
+        left = sum(self._input_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
-        images: list[Image] = []
+        images: list[Media] = []
         video_texts: list[str] = []
         try:
             for medium in media:
@@ -205,8 +214,8 @@ class PromptBuilder:
                     made, written = self._video(medium, loading)
                     video_texts.append(written)
                 for image in made:
-                    self.memory.media.give_back_with(image.patches, image.patches.nbytes)
-                    left -= image.patches.nbytes
+                    self.memory.media.give_back_with(image.inputs, image.cost)
+                    left -= image.cost
                 images += made
         finally:
             self.memory.media.give_back(left)
@@ -220,33 +229,36 @@ class PromptBuilder:
                 f"The request's images have {pixels} pixels together, and at most {most} are allowed.", field="messages"
             )
 
-    def _patch_bytes(self, medium: EncodedImage | VideoPart) -> int:
+    def _input_bytes(self, medium: EncodedImage | VideoPart) -> int:
         if isinstance(medium, EncodedImage):
             assert self.image_processor is not None  # else `checked` has raised
-            return self.image_processor.patch_bytes(medium.pixels)
+            return self.image_processor.input_bytes(medium.pixels)
         assert self.video_processor is not None
-        return self.video_processor.patch_bytes(self.video_limits.pixels)
+        return self.video_processor.input_bytes(self.video_limits.pixels)
 
-    def _image(self, encoded: EncodedImage) -> Image:
+    def _image(self, encoded: EncodedImage) -> Media:
         assert self.image_processor is not None
-        processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.patch_bytes(encoded.pixels)
+        processing = PROCESSING_BYTES * min(encoded.pixels, LARGE) + self.image_processor.input_bytes(encoded.pixels)
         with self.memory.work.holding(encoded.decoding_bytes + processing, "The picture", encoded.field):
             try:
-                return self.image_processor.preprocess(encoded.decode())
+                image = self.image_processor.preprocess(encoded.decode())
             except InvalidRequest as error:
                 raise InvalidRequest(str(error), field=encoded.field) from error
+        if image.cost > self.image_processor.input_bytes(encoded.pixels):
+            raise InvalidRequest(f"{encoded.field} is cut into more tiles than expected.", field=encoded.field)
+        return image
 
-    def _check_counts(self, parts: Sequence[Media]) -> None:
+    def _check_counts(self, parts: Sequence[MediaPart]) -> None:
         images = sum(isinstance(part, ImagePart) for part in parts)
         videos = len(parts) - images
         for count, most, name in ((images, self.max_images, "images"), (videos, self.video_limits.videos, "videos")):
             if count > most:
                 raise InvalidRequest(f"The request has {count} {name}; at most {most} are taken.", field="messages")
 
-    def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Image], str]:
+    def _video(self, part: VideoPart, loading: Loading) -> tuple[list[Media], str]:
         """A video's groups of frames, and the text that replaces its placeholder: each group after its time."""
         assert self.video_processor is not None
-        needed = self.video_limits.decoding_bytes + self.video_processor.patch_bytes(self.video_limits.pixels)
+        needed = self.video_limits.decoding_bytes + self.video_processor.input_bytes(self.video_limits.pixels)
         with self.memory.work.holding(needed, "The video", part.place):
             clip = video.load(part, loading, self.video_limits)
             try:
@@ -269,30 +281,36 @@ class PromptBuilder:
             )
         return pieces[0] + "".join(video + piece for video, piece in zip(video_texts, pieces[1:], strict=True))
 
-    def _expanded(self, ids: Sequence[int], images: Sequence[Image], field: str) -> tuple[int, ...]:
-        """Replaces each image's placeholder by as many as the image has tokens."""
-        if self.image_processor is None:
+    def _expanded(
+        self, ids: Sequence[int], media: Sequence[Media], field: str, text: str | None = None
+    ) -> tuple[int, ...]:
+        """Replaces each medium's marker by the medium's tokens."""
+        processor = self.image_processor
+        if processor is None:
             return tuple(ids)
-        token = self.image_processor.image_token
-        if ids.count(token) != len(images):
+        if not media or self._closed(media):
+            expanded, found = expansion.of_tokens(ids, processor.marker_token, media)
+        else:
+            assert text is not None
+            written, found = expansion.of_text(text, processor.marker, media)
+            expanded = tuple(self.tokenizer.encode(written, add_special_tokens=False))
+        shown = expanded.count(processor.image_token)
+        if found != len(media) or shown != sum(medium.tokens for medium in media):
             raise InvalidRequest(
-                f"The prompt has {ids.count(token)} image placeholders for {len(images)} images. Text may not "
+                f"The prompt has {found or shown} image placeholders for {len(media)} images. Text may not "
                 "contain the model's own image placeholder.",
                 field=field,
             )
-        expanded: list[int] = []
-        pending = iter(images)
-        for id in ids:
-            expanded.extend([token] * self.image_processor.tokens(next(pending)) if id == token else [id])
-        return tuple(expanded)
+        return expanded
 
-    def _moved(self, boundaries: Sequence[int], ids: Sequence[int], images: Sequence[Image]) -> tuple[int, ...]:
-        """The boundaries in the expanded ids: a boundary after an image is after all its tokens."""
-        if self.image_processor is None or not images:
+    def _closed(self, media: Sequence[Media]) -> bool:
+        marker = None if self.image_processor is None else self.image_processor.marker_token
+        return expansion.is_closed(marker, media, self.tokenizer.special_ids)
+
+    def _moved(
+        self, boundaries: Sequence[int], ids: Sequence[int], expanded: Sequence[int], media: Sequence[Media]
+    ) -> tuple[int, ...]:
+        if self.image_processor is None or not media:
             return tuple(boundaries)
-        places = [place for place, id in enumerate(ids) if id == self.image_processor.image_token]
-        gains = [self.image_processor.tokens(image) - 1 for image in images]
-        return tuple(
-            length + sum(gain for place, gain in zip(places, gains, strict=True) if place < length)
-            for length in boundaries
-        )
+        marker = self.image_processor.marker_token if self._closed(media) else None
+        return expansion.moved(boundaries, ids, expanded, marker, media)

@@ -42,21 +42,21 @@ class Admission:
 
     # -- for any thread
 
-    def check(self, tokens: int, patches: Collection[int] = (), place: str = "messages") -> None:
+    def check(self, tokens: int, media: Collection[int] = (), place: str = "messages") -> None:
         """Raise NeverFits for a prompt that would not fit even if it ran alone."""
-        need = self._minimum(tokens, patches)
+        need = self._minimum(tokens, media)
         if need > self.budget.usable:
             base = self.budget.holding("weights")
             raise NeverFits(tokens, need - base, max(self.budget.usable - base, 0), field=place)
 
-    def _minimum(self, tokens: int, patches: Collection[int]) -> int:
+    def _minimum(self, tokens: int, media: Collection[int]) -> int:
         """What `used` returns for a new sequence that runs alone with the smallest chunk."""
         memory_model = self.memory_model
         width = self._width(1)
         activations = memory_model.step(1, width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * width
         held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
-        return self.budget.holding("weights") + held + activations + memory_model.images(list(patches))
+        return self.budget.holding("weights") + held + activations + memory_model.media(list(media))
 
     # -- on the engine's thread
 
@@ -69,7 +69,7 @@ class Admission:
 
     def fits(self, running: Collection[Sequence], seq: Sequence, chunk: int = MIN_CHUNK) -> bool:
         """May `seq` run beside the others? Prefixes may be evicted, and chunks may shrink to `chunk`."""
-        if not running and self._minimum(len(seq.context), seq.patches) <= self.budget.usable:
+        if not running and self._minimum(len(seq.context), seq.media_costs) <= self.budget.usable:
             return True  # it may exceed the memory later
         return self.reserved([*running, seq], chunk) + self.budget.holding(*REQUEST_PARTS) <= self.budget.usable
 
@@ -126,7 +126,7 @@ class Admission:
         copying = self.memory_model.copying(lengths, groups)
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
-        self.budget.hold("sequence images", self._images(seqs))
+        self.budget.hold("sequence images", self._media(seqs))
         self.budget.hold("draft", self._scoring(seqs))
 
     @property
@@ -143,12 +143,12 @@ class Admission:
         memory_model = self.memory_model
         together = memory_model.batch([seq.length for seq in seqs if not seq.remaining])
         apart = sum(memory_model.row(seq.length) for seq in seqs if seq.remaining)
-        images = sum(memory_model.patch * size for seq in seqs if seq.remaining for size in seq.patches)
+        media = sum(memory_model.media_byte * size for seq in seqs if seq.remaining for size in seq.media_costs)
         return (
             self.budget.holding("weights", "prefixes", "copies", "draft prefixes", "images")
             + together
             + apart
-            + int(images)
+            + int(media)
         )
 
     def stats(self) -> MemoryBudgetStats:
@@ -170,7 +170,7 @@ class Admission:
         return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
     def _base(self, seqs: Collection[Sequence]) -> int:
-        return self.budget.holding("weights") + self._images(seqs) + self._scoring(seqs)
+        return self.budget.holding("weights") + self._media(seqs) + self._scoring(seqs)
 
     def _scoring(self, seqs: Collection[Sequence]) -> int:
         """One prompt is scored at a time."""
@@ -179,9 +179,9 @@ class Admission:
         prompts = [len(seq.prompt.token_ids) for seq in seqs if not seq.sparse.decided]
         return self.scoring(max(prompts)) if prompts else 0
 
-    def _images(self, seqs: Collection[Sequence]) -> int:
-        sizes = [size for seq in seqs if seq.patches and seq.remaining for size in seq.patches]
-        return self.memory_model.images(sizes) if sizes else 0
+    def _media(self, seqs: Collection[Sequence]) -> int:
+        sizes = [size for seq in seqs if seq.media_costs and seq.remaining for size in seq.media_costs]
+        return self.memory_model.media(sizes) if sizes else 0
 
     def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
         """A decode step of all sequences, and a prefill chunk."""

@@ -35,7 +35,7 @@ from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
 from paceline.models.prefill_chunk import pass_overhead
 from paceline.models.vision import Vision
-from paceline.types import Image, Prompt, RequestId, Sampling
+from paceline.types import Media, Prompt, RequestId, Sampling
 
 if TYPE_CHECKING:
     from paceline.settings import Settings
@@ -159,7 +159,7 @@ IMAGE_SIDES = (224, 448)  # sides of the images that are measured, in pixels
 
 
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
-    """Measure what sequences, chunks and images cost with this model, on this machine. `head`: its MTP head reads
+    """Measure what sequences, chunks and media cost with this model, on this machine. `head`: its MTP head reads
     prompts."""
     seq = Sequence(
         EngineRequest(RequestId("measure"), Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False), Sampling(), 1),
@@ -174,16 +174,16 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     assert seq.computed.batch is not None
     held = [seq.computed.batch] if seq.draft.batch is None else [seq.computed.batch, seq.draft.batch]
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
-    patch, tower_patch, tower_pair = _profile_images(runner)
+    media_byte, encode_byte, encode_pair = _profile_media(runner)
     return MemoryModel(
         attention=_attention(held),
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
         chunk_token=token,
         chunk_pair=pair,
         decode_token=token + LOGITS * 4 * runner.language.vocab_size,
-        patch=patch,
-        tower_patch=tower_patch,
-        tower_pair=tower_pair,
+        media_byte=media_byte,
+        encode_byte=encode_byte,
+        encode_pair=encode_pair,
         grouping=runner.grouping,
     )
 
@@ -203,25 +203,23 @@ def _bytes(cache: AttentionCache | StateCache) -> int:
     return sum(array.nbytes for array in cache.arrays())
 
 
-def _profile_images(runner: Runner) -> tuple[float, float, float]:
-    """Bytes per patch of features; and that the tower needs, per patch and per pair of patches."""
+def _profile_media(runner: Runner) -> tuple[float, float, float]:
+    """Bytes of features per byte of inputs; and that the tower needs, per byte of inputs and per pair of them."""
     vision = runner.model.vision
     if vision is None:
         return 0.0, 0.0, 0.0
     points, kept = [], 0.0
     for side in IMAGE_SIDES:
         image = vision.preprocess(PictureFile.new("RGB", (side, side)))
-        size = image.grid[0] * image.grid[1] * image.grid[2]
         features: list[mx.array] = []
-
         peak = _peak(partial(_encode, vision, image, features))
-        kept = max(kept, features[0].nbytes / size)
-        points.append((size, peak / size))
-    pair, patch = _line(points)
-    return kept, patch, pair
+        kept = max(kept, features[0].nbytes / image.cost)
+        points.append((image.cost, peak / image.cost))
+    pair, single = _line(points)
+    return kept, single, pair
 
 
-def _encode(vision: Vision, image: Image, features: list[mx.array]) -> None:
+def _encode(vision: Vision, image: Media, features: list[mx.array]) -> None:
     features.append(vision.encode(image))
     mx.eval(features)
 

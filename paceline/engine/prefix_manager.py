@@ -73,8 +73,6 @@ class PrefixManager:
         self.store = PrefixStore(cache, runner, budget, worth)
         self.needs_state = kv_snapshot.needs_checkpoints(runner.language.batch(runner.grouping))
         cache.anywhere = not self.needs_state and runner.drafter is None
-        vision = runner.model.vision
-        self.image_token = None if vision is None else vision.image_token
         self._active: list[Sequence] = []  # sequences in prefill, oldest first
         self._waits: list[PrefixWait] = []
         self.tolerated_error: Exception | None = None  # the latest error that cost no sequence anything
@@ -85,7 +83,7 @@ class PrefixManager:
 
     def cache_key(self, prompt: Prompt) -> PrefixKey | None:
         """The expensive part of a lookup, for any thread. The result is never modified."""
-        return prompt_cache_key(prompt, self.image_token) if prompt.cached else None
+        return prompt_cache_key(prompt) if prompt.cached else None
 
     # -- restoring
 
@@ -239,7 +237,7 @@ class PrefixManager:
             self.tolerated_error = error
             log.warning("a cached prefix of %d tokens could not be restored: %s", hit.length, error)
             seq.computed.batch = seq.draft.batch = seq.draft.last_hidden = seq.computed.position_ids = None
-            seq.computed.tokens = seq.computed.rope_delta = seq.computed.images = seq.computed.skipped_image_tokens = 0
+            seq.computed.tokens = seq.computed.rope_delta = seq.computed.media = seq.computed.skipped_media_tokens = 0
             if not seq.preemptions:
                 seq.prefix.cached_tokens = 0
             seq.prefix.checkpoint_positions = sorted(
@@ -283,23 +281,22 @@ class PrefixManager:
             seq.draft.batch.deltas[0] = delta + hit.length - 1 - count  # positions stay right where the head has gaps
             seq.draft.last_hidden = checkpoint.carry
             waits += seq.draft.batch.arrays()
-        self._skip_images(seq, hit.length)
+        self._skip_media(seq, hit.length)
         mx.async_eval(waits)
         seq.computed.tokens = hit.length
         if not seq.preemptions:
             seq.prefix.cached_tokens = hit.length
 
-    def _skip_images(self, seq: Sequence, length: int) -> None:
-        """Images inside the restored prefix need no features."""
-        if not seq.prompt.images or self.runner.model.vision is None:
+    def _skip_media(self, seq: Sequence, length: int) -> None:
+        """Media inside the restored prefix need no features."""
+        if not seq.prompt.media:
             return
-        inside = int(np.count_nonzero(np.asarray(seq.prompt.token_ids[:length]) == self.image_token))
-        for image in seq.prompt.images:
-            count = self.runner.model.vision.tokens(image)
-            if seq.computed.skipped_image_tokens + count > inside:
+        inside = int(np.count_nonzero(seq.prompt.media_mask[:length]))
+        for medium in seq.prompt.media:
+            if seq.computed.skipped_media_tokens + medium.tokens > inside:
                 break
-            seq.computed.skipped_image_tokens += count
-            seq.computed.images += 1
+            seq.computed.skipped_media_tokens += medium.tokens
+            seq.computed.media += 1
 
     def _choose_checkpoints(self, seq: Sequence, hit: Hit) -> list[int]:
         """Where the prefill stores checkpoints."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,15 +163,12 @@ class PrefixStore:
             self.budget.hold("copies", self._copies)
 
 
-def prompt_cache_key(prompt: Prompt, image_token: int | None) -> PrefixKey:
-    """Token ids; an image's tokens are replaced by a hash of its pixels, so that another image never matches."""
+def prompt_cache_key(prompt: Prompt) -> PrefixKey:
+    """Token ids; a medium's tokens are replaced by a hash of its content, so that another one never matches."""
     cache_key = np.asarray(prompt.token_ids, dtype=np.int64)
-    if prompt.images:
-        places = np.nonzero(cache_key == image_token)[0]
-        sizes = [math.prod(image.grid) for image in prompt.images]
-        merged = sum(sizes) // max(len(places), 1)  # patches per token
-        names = [-1 - (int(image.digest[:16], 16) >> 2) for image in prompt.images]
-        cache_key[places] = np.repeat(names, [size // merged for size in sizes])
+    if prompt.media:
+        names = [-1 - (int(medium.digest[:16], 16) >> 2) for medium in prompt.media]
+        cache_key[prompt.media_mask] = np.repeat(names, [medium.tokens for medium in prompt.media])
     return cache_key
 
 

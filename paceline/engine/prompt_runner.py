@@ -1,4 +1,4 @@
-"""Prefill on MLX: images are encoded, prompts are read in chunks, each in a batch of its own until it decodes.
+"""Prefill on MLX: media are encoded, prompts are read in chunks, each in a batch of its own until it decodes.
 
 Where shapes come from buckets, a chunk is padded to its bucket, and short prompts that wait together share a pass.
 """
@@ -49,19 +49,19 @@ class PromptRunner:
         self.on_checkpoint: Callable[[Sequence, int], list[mx.array]] = lambda seq, stop: []
 
     def encode(self, seq: Sequence) -> None:
-        """Encode the sequence's next image."""
+        """Encode the sequence's next medium."""
         if self.model.vision is None:
             raise RuntimeError("an image reached a model without a vision tower")
-        image = seq.prompt.images[seq.computed.images]
-        key = f"{seq.prompt.salt}/{image.digest}"  # tenants that share no prefixes share no features
+        medium = seq.prompt.media[seq.computed.media]
+        key = f"{seq.prompt.salt}/{medium.digest}"  # tenants that share no prefixes share no features
         features = self.features.get(key) if seq.prompt.cached else None
         if features is None:
-            features = self.model.vision.encode(image)
+            features = self.model.vision.encode(medium)
             mx.eval(features)
             if seq.prompt.cached:
                 self.features.put(key, features)
-        seq.computed.image_features.append(features)
-        seq.computed.images += 1
+        seq.computed.features.append(features)
+        seq.computed.media += 1
 
     def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
         """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
@@ -127,7 +127,7 @@ class PromptRunner:
         return max(size for size in sizes if size <= waiting)
 
     def _may_share(self, seq: Sequence, size: int) -> bool:
-        plain = not seq.prompt.images and seq.prompt.pooling is None and seq.sampling.prompt_logprobs is None
+        plain = not seq.prompt.media and seq.prompt.pooling is None and seq.sampling.prompt_logprobs is None
         checkpoints = seq.prefix.checkpoint_positions
         whole = not checkpoints or checkpoints[0] >= seq.computed.tokens + size
         batch = seq.computed.batch
@@ -162,8 +162,11 @@ class PromptRunner:
     def _set_position_ids(self, seq: Sequence, batch: Batch) -> None:
         """Set the positions of a sequence's context where they are not consecutive."""
         prompt = len(seq.prompt.token_ids)
-        if seq.prompt.images and self.model.vision is not None:
-            places, seq.computed.rope_delta = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.images)
+        found = None
+        if seq.prompt.media and self.model.vision is not None:
+            found = self.model.vision.positions(seq.prompt.token_ids, seq.prompt.media)
+        if found is not None:
+            places, seq.computed.rope_delta = found
         elif seq.sparse.kept is not None:
             places, seq.computed.rope_delta = np.arange(prompt, dtype=np.int32), 0
         else:
@@ -191,22 +194,24 @@ class PromptRunner:
         ids = np.zeros((rows, width), dtype=np.int32)
         for row, (seq, size) in enumerate(zip(seqs, sizes, strict=True)):
             ids[row, :size] = seq.context[seq.computed.tokens : seq.computed.tokens + size]
-        tokens, valid = mx.array(ids), [*sizes, *[0] * (rows - len(seqs))]
         seq, size = seqs[0], sizes[0]
         start, stop = seq.computed.tokens, seq.computed.tokens + size
-        embeddings = self._embeddings(seq, tokens, start, stop) if seq.computed.image_features else None
-        inputs = [tokens] if embeddings is None else [tokens, embeddings]
+        if seq.computed.features and self.model.vision is not None and self.model.vision.input_token is not None:
+            ids[0, :size][self._media_mask(seq)[start:stop]] = self.model.vision.input_token
+        tokens, valid = mx.array(ids), [*sizes, *[0] * (rows - len(seqs))]
+        media = self._media_inputs(seq, tokens, start, stop) if seq.computed.features else []
+        embeddings = media[0] if media else None
         inner = tuple(position - start for position in checkpoints)
         if seq.prompt.pooling is not None:
             batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid, checkpoints=inner)
-            states = self.language.hidden(tokens, batch.layers, embeddings)
+            states = self.language.hidden(tokens, batch.layers, *media)
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
             return self._submitted([[*batch.arrays(), *batch.recorded(), seq.computed.pooled]])
         (states,), close = self.prompts(
             batch,
             width,
-            inputs,
+            [tokens, *media],
             positions=self._prompt_positions(seq, start, stop, width),
             valid=valid,
             checkpoints=inner,
@@ -235,30 +240,32 @@ class PromptRunner:
 
     def _read_prompt(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
         """Hidden states if there is a head to read them, else logits: those of a family without states."""
-        tokens, *embeddings = inputs
-        if self.drafter is not None:
-            return [self.language.hidden(tokens, batch.layers, *embeddings)]
-        more = {"input_embeddings": embeddings[0]} if embeddings else {}
-        return [self.language.module(tokens, cache=batch.layers, **more)]
+        tokens, *media = inputs
+        read = self.language.logits_of if self.drafter is None else self.language.hidden
+        return [read(tokens, batch.layers, *media)]
 
-    def _embeddings(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> mx.array:
-        """Token embeddings, with image features at their placeholders."""
-        if self.model.vision is None:
-            raise RuntimeError("an image reached a model without a vision tower")
+    @staticmethod
+    def _media_mask(seq: Sequence) -> NDArray[np.bool_]:
+        """Which tokens of a sequence's context are media's."""
+        mask = seq.prompt.media_mask
+        if seq.sparse.kept is not None:
+            mask = mask[seq.sparse.kept]
+        return np.concatenate([mask, np.zeros(seq.recomputed, dtype=bool)])
+
+    def _media_inputs(self, seq: Sequence, tokens: mx.array, start: int, stop: int) -> list[mx.array]:
+        """Token embeddings, with media's features in their places; then what deeper layers add there, if any do."""
         embedded = self.language.embed(tokens)
-        is_image = np.asarray(seq.context) == self.model.vision.image_token
-        is_image[len(seq.context) - seq.recomputed :] = False
-        if not is_image[start:stop].any():
-            return embedded
-        features = (
-            seq.computed.image_features[0]
-            if len(seq.computed.image_features) == 1
-            else mx.concatenate(seq.computed.image_features)
-        )
-        place = np.maximum(np.cumsum(is_image) - 1 - seq.computed.skipped_image_tokens, 0)[start:stop]
+        mask = self._media_mask(seq)
+        if not mask[start:stop].any():
+            return [embedded]
+        features, parts = seq.computed.features, 1 + self.language.residual_layers
+        joined = features[0] if len(features) == 1 else mx.concatenate(features)
+        place = np.maximum(np.cumsum(mask) - 1 - seq.computed.skipped_media_tokens, 0)[start:stop]
         width = tokens.shape[1]
-        image_embeddings = features[mx.array(_padded(place, width))][None].astype(embedded.dtype)
-        return mx.where(mx.array(_padded(is_image[start:stop], width))[None, :, None], image_embeddings, embedded)
+        gathered = joined[mx.array(_padded(place, width))][None].astype(embedded.dtype)
+        shown = mx.array(_padded(mask[start:stop], width))[None, :, None]
+        first, *deeper = [gathered] if parts == 1 else mx.split(gathered, parts, axis=-1)
+        return [mx.where(shown, first, embedded), *(mx.where(shown, part, 0) for part in deeper)]
 
     def _prompt_positions(self, seq: Sequence, start: int, stop: int, width: int) -> Positions | None:
         if seq.computed.position_ids is not None:
@@ -272,7 +279,7 @@ class PromptRunner:
     def _pair_positions(self, seq: Sequence, start: int, stop: int, width: int) -> Positions | None:
         """Positions for the MTP head: a pair has the position of its hidden state. The head stops at the first skipped
         token."""
-        if seq.computed.position_ids is None or not seq.prompt.images:
+        if seq.computed.position_ids is None or seq.computed.position_ids.ndim == 1:
             return None
         places = seq.computed.position_ids[:, None, max(start - 1, 0) : stop - 1]
         return Positions(mx.array(_padded(places, width if self.grouping.buckets.widths else places.shape[-1])))

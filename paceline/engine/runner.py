@@ -324,7 +324,7 @@ class Runner(PromptRunner):
             self.tokens = joined(self.tokens, first, at)
         if self.drafter is not None:
             self.drafter.join(seq, at)
-        seq.computed.batch, seq.computed.image_features, seq.computed.position_ids = None, [], None
+        seq.computed.batch, seq.computed.features, seq.computed.position_ids = None, [], None
 
     def _group_of(self, batch: Batch, group: int) -> int | None:
         """The name of a group, by any sequence in it."""

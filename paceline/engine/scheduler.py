@@ -133,7 +133,7 @@ class Scheduler:
                 return first
         self._plans += 1
         decode = tuple(seq for seq in self.running if seq.is_decoding)
-        encode = next((seq for seq in self.running if seq.images_left and not seq.prefix.waiting), None)
+        encode = next((seq for seq in self.running if seq.media_left and not seq.prefix.waiting), None)
         sparse_spent = bool(decode) and self.sparse_budget.is_spent(now)
         prefill, score = self._prefill(bool(decode), sparse_spent), None if sparse_spent else self._score()
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
@@ -310,7 +310,7 @@ class Scheduler:
             for seq in self.running
             if seq.remaining
             and seq.sparse.decided
-            and not seq.images_left
+            and not seq.media_left
             and not seq.prefix.waiting
             and seq.finished is None
             if seq.sparse.kept is None or not sparse_spent

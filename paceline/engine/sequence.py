@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -94,9 +93,9 @@ class ComputedState:
     group: int | None = None  # of the sequences that it shares a buffer with, once it decodes
     position_ids: Any = None  # of its context, where they are not consecutive
     rope_delta: int = 0  # position of the next token minus length
-    images: int = 0  # images that need no encoding any more
-    image_features: list[Any] = field(default_factory=list)  # in order, until the prefill has used them
-    skipped_image_tokens: int = 0  # before the first one in `image_features`
+    media: int = 0  # media that need no encoding any more
+    features: list[Any] = field(default_factory=list)  # of media in order, until the prefill has used them
+    skipped_media_tokens: int = 0  # before the first one in `features`
     pooled: Any = None  # sum or last of its hidden states (engine/pooling)
 
 
@@ -165,7 +164,7 @@ class Sequence:
         stop_ids = frozenset(sampling.stop_token_ids)
         self.stop_ids = stop_ids if sampling.ignore_eos else request.eos_ids | stop_ids
         self.seed = (secrets.randbits(64) if sampling.seed is None else sampling.seed) & MASK64
-        self.patches = tuple(math.prod(image.grid) for image in prompt.images)
+        self.media_costs = tuple(medium.cost for medium in prompt.media)
         self.number = next(_numbers)  # in the order of arrival
         self.siblings = Siblings()
         # Tokens. `context` is what is prefilled: the prompt, or its kept tokens, and what was generated before the
@@ -230,12 +229,12 @@ class Sequence:
         return (*ids, *self.generated)
 
     @property
-    def images_left(self) -> int:
-        return len(self.prompt.images) - self.computed.images
+    def media_left(self) -> int:
+        return len(self.prompt.media) - self.computed.media
 
     @property
     def is_decoding(self) -> bool:
-        if self.finished is not None or self.remaining or self.images_left:
+        if self.finished is not None or self.remaining or self.media_left:
             return False
         return self.scheduled < self.max_tokens
 
@@ -265,7 +264,7 @@ class Sequence:
 
     def free(self) -> None:
         """Drop all arrays; how far it got stays known."""
-        self.computed = replace(self.computed, batch=None, position_ids=None, image_features=[], pooled=None)
+        self.computed = replace(self.computed, batch=None, position_ids=None, features=[], pooled=None)
         self.draft = replace(self.draft, batch=None, last_hidden=None)
         self.sparse.scorer = None
 

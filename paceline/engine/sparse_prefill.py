@@ -51,8 +51,6 @@ class SparsePrefill:
         self.draft_bytes = draft_bytes
         self.on_kept = on_kept  # a sequence has begun to skip tokens
         self.counts = SparseCounts()
-        vision = runner.model.vision
-        self.image_token = None if vision is None else vision.image_token
 
     def on_arrival(self, seq: Sequence) -> None:
         seq.sparse.keep_ratio = self.rules.keep_ratio(seq.prompt, seq.sampling)
@@ -115,7 +113,7 @@ class SparsePrefill:
         if not np.isfinite(scores).all():
             raise FloatingPointError("the draft's scores are not numbers")
         ids, whole = seq.prompt.token_ids, _begin(seq)
-        kept = always(ids, seq.prompt.boundaries, self.special, self.image_token)
+        kept = always(ids, seq.prompt.boundaries, self.special, seq.prompt.media_mask)
         kept[-1] = True
         chosen = select(scores[whole:], kept[whole:], seq.sparse.keep_ratio or 1.0) + whole
         self.runner.keep_only(seq, np.concatenate([np.arange(whole), chosen]), whole)

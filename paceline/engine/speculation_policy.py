@@ -83,7 +83,7 @@ class SpeculationPolicy:
             return SpeculationMode(0, f"plain: {who} says so")
         if sampling.max_tokens == 0 or prompt.pooling is not None:
             return SpeculationMode(0, "plain: nothing is generated")
-        kind = "images, which the head reads too" if prompt.images else "text only"
+        kind = "images, which the head reads too" if prompt.media else "text only"
         by = "" if methods == HEADED else f", by {' or '.join(methods)}"
         if wanted == "auto":
             return SpeculationMode(None, f"drafts as deep as it pays{by}: {kind}", methods)

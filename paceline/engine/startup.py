@@ -19,6 +19,7 @@ from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
+from paceline.engine.media_check import check_media
 from paceline.engine.memory import (
     budget_for,
     build_prefix_manager,
@@ -162,6 +163,7 @@ class Startup:
         self.sampling_defaults = defaults.within(self.context_length)
         log.info("sampling where a request is silent: %s", self.sampling_defaults)
         self.vocab_size = model.language.vocab_size
+        check_media(model, grouping)
         self.vision = model.vision
         self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or prefill_chunk(

@@ -140,7 +140,7 @@ def state(seq: Sequence) -> SequenceState:
         return "waiting_for_prefix"
     if not seq.sparse.decided and seq.remaining:  # a draft reads its prompt
         return "scoring"
-    return "prefill" if seq.remaining or seq.images_left else "decode"
+    return "prefill" if seq.remaining or seq.media_left else "decode"
 
 
 def _sequence(

@@ -237,8 +237,8 @@ class _WarmUp:
         vision = self.runner.model.vision
         assert vision is not None
         image = vision.preprocess(PictureFile.new("RGB", (PIXELS, PIXELS)))
-        tokens = (0,) * 4 + (vision.image_token,) * vision.tokens(image) + (0,) * 4
-        seq = self.seq(0, prompt=Prompt(tokens, images=(image,), cached=False))
+        tokens = (0,) * 4 + image.token_ids + (0,) * 4
+        seq = self.seq(0, prompt=Prompt(tokens, media=(image,), cached=False))
         self.runner.encode(seq)
         return seq
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -29,10 +29,12 @@ from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
 from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
+from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 
-MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")
+MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
+INTERLEAVED = ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe")  # families that mix the axes of M-RoPE
 NEARBY_BLOCK = 2  # times a draft's window: the block of `nearby_attention`
 ATTENTION = "scaled_dot_product_attention"
 library_attention = base.scaled_dot_product_attention
@@ -47,6 +49,7 @@ class Adapted:
     dynamic_rope: bool  # position ids must be explicit, with the reach of every token
     vocab_size: int
     ragged: bool = False  # whether attention runs by our kernel
+    inlets: Inlets = field(default_factory=Inlets)
 
     def use_kernels(self, on: bool) -> bool:
         """Switch our kernels on or off. Returns whether that changed anything."""
@@ -69,13 +72,26 @@ class Adapted:
         """Token embeddings: for the MTP head, and for prompts in which images' features replace some."""
         return self.inner.model.embed_tokens(tokens)
 
-    def hidden(self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None) -> mx.array:
+    @property
+    def residual_layers(self) -> int:
+        """How many layers add something of their own at media's tokens."""
+        return len(self.inlets.residuals)
+
+    def hidden(
+        self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None, *residuals: mx.array
+    ) -> mx.array:
         """Hidden states after the final norm, for the MTP head and for embeddings.
 
         Not every family has them (`check.hidden_size`).
         """
-        inputs = {} if embeddings is None else {"input_embeddings": embeddings}
-        return self.inner.model(tokens, cache=cache, **inputs)
+        with self.inlets.given(embeddings, residuals) as inputs:
+            return self.inner.model(tokens, cache=cache, **inputs)
+
+    def logits_of(
+        self, tokens: mx.array, cache: Any, embeddings: mx.array | None = None, *residuals: mx.array
+    ) -> mx.array:
+        with self.inlets.given(embeddings, residuals) as inputs:
+            return self.module(tokens, cache=cache, **inputs)
 
     def logits(self, hidden: mx.array) -> mx.array:
         inner = self.inner
@@ -85,7 +101,7 @@ class Adapted:
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     plans = tuple(_plan(cache, config["model_type"]) for cache in make_prompt_cache(module))
     dynamic = wrap_layers(module, config)
-    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=True))
+    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=False))
     install_attention()
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))
     adapted.use_kernels(True)
@@ -119,10 +135,8 @@ def switch_kernels(module: nn.Module, on: bool) -> bool:
 
 def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
     """Wrap the parts of a module of this family. Returns whether its RoPE is dynamic."""
-    sections = None
-    if config["model_type"] in MROPE_FAMILIES:
-        text = config.get("text_config", config)
-        sections = (text.get("rope_parameters") or {}).get("mrope_section")
+    sections = _mrope_sections(config)
+    interleaved = config["model_type"] in INTERLEAVED
     dynamic = False
     for _, part in module.named_modules():
         if type(part) is GatedDeltaNet:
@@ -134,10 +148,20 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.rope = DynamicRoPE(rope)
             dynamic = True
         elif sections is not None and type(rope) in (nn.RoPE, YarnRoPE):
-            part.rope = MRoPE(rope, sections)
+            part.rope = MRoPE(rope, sections, interleaved=interleaved)
     for _, part in module.named_modules():
         linear_cuda.join_siblings(part)
     return dynamic
+
+
+def _mrope_sections(config: dict[str, Any]) -> list[int] | None:
+    """How many pairs of dimensions rotate by time, height and width; None: there is one axis."""
+    text = config.get("text_config") or config
+    for name in ("rope_parameters", "rope_scaling"):
+        sections = (text.get(name) or {}).get("mrope_section")
+        if sections and "vision_config" in config:
+            return list(sections)
+    return None
 
 
 def stored_quantization(path: str, part: nn.Module, weights: dict[str, mx.array]) -> dict[str, int] | None:

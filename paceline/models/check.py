@@ -80,7 +80,7 @@ def batched_error(
     for step in range(STEPS):
         logits = decode(model, batch, tokens)
         for row, reference in enumerate(expected):
-            worst = max(worst, _difference(logits[row], reference[step]))
+            worst = max(worst, difference(logits[row], reference[step]))
         tokens = mx.stack([mx.argmax(reference[step]) for reference in expected])
     return None if worst <= tolerance(expected[0][0]) else worst
 
@@ -145,7 +145,7 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
         close()
         other.advance([1] * other.rows)
         mx.eval(logits, other.arrays())
-        if _difference(logits[:, -1], expected) > tolerance(expected):
+        if difference(logits[:, -1], expected) > tolerance(expected):
             return False
         tokens = mx.argmax(expected, axis=-1)
     return plain.lengths == other.lengths
@@ -182,7 +182,7 @@ def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
         mx.eval(logits, other.arrays())
         for row in (0, 1):
             want = truth[row, done[row] : done[row] + kept[row]]
-            if _difference(logits[row, : kept[row]], want) > tolerance(want):
+            if difference(logits[row, : kept[row]], want) > tolerance(want):
                 return False
             done[row] += kept[row]
     return True
@@ -197,7 +197,7 @@ def accepts_position_ids(model: Adapted) -> bool:
         row.begin(prompt.shape[1], positions)
         found.append(model.module(prompt, cache=row.layers)[0, -1])
         row.commit()
-    return _difference(found[1], found[0]) <= tolerance(found[0])
+    return difference(found[1], found[0]) <= tolerance(found[0])
 
 
 def tolerance(logits: mx.array) -> float:
@@ -209,7 +209,7 @@ def _prompts(model: Adapted, lengths: Sequence[int] = PROMPTS) -> list[list[int]
     return [rng.integers(0, min(model.vocab_size, 1000), count).tolist() for count in lengths]
 
 
-def _difference(logits: mx.array, reference: mx.array) -> float:
+def difference(logits: mx.array, reference: mx.array) -> float:
     """The largest difference relative to the largest logit; NaN counts as infinite."""
     share: Any = (mx.abs(logits - reference).max() / mx.abs(reference).max()).item()
     return float(share) if share == share else float("inf")

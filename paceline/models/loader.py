@@ -6,7 +6,6 @@ mlx-lm builds the language model and drops tensors that it does not know. A subc
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,13 +19,18 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
+from paceline.models.families import SERVED
 from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
+from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
 from paceline.models.quantization import Quantization, dense_bytes, dense_tensor_bytes, dequantize, dtype_name
-from paceline.models.vision import VISION_FAMILIES, Vision
+from paceline.models.text_class import Classes, choose
+from paceline.models.tower import Tower
+from paceline.models.vision import Vision
 
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]  # stage, bytes done, bytes in all
+TEXT_ONLY = "The model is served as a text model."
 SLICE = 256 << 20  # bytes evaluated at a time: bounds what a conversion holds twice
 
 
@@ -55,6 +59,7 @@ class LoadedModel:
 class _Kept:
     """Tensors that mlx-lm's model drops."""
 
+    tower: Tower | None = None  # says which are its own
     vision: dict[str, mx.array] = field(default_factory=dict)
     mtp: dict[str, mx.array] = field(default_factory=dict)
     hugging_face: bool = False  # in Hugging Face's layout, not converted to MLX's
@@ -71,7 +76,8 @@ def load(
     config = read_config(folder)
     files = check_weights(folder)
     check_family(folder, config)
-    kept = _Kept()
+    notes: list[str] = []
+    kept = _Kept(_tower(config, notes))
     try:
         module, config = load_model(folder, lazy=True, get_model_classes=_keeping(kept))
     except LoadError:
@@ -83,7 +89,6 @@ def load(
         _cast_module(module, wanted)
         kept.vision = {name: _cast(array, wanted) for name, array in kept.vision.items()}
         kept.mtp = {name: _cast(array, wanted) for name, array in kept.mtp.items()}
-    notes: list[str] = []
     quantization = Quantization.of(module)
     if quantization is not None and wanted is not None and dequantize_within is not None:
         quantization = _dequantize(module, kept, config, quantization, wanted, dequantize_within, notes)
@@ -91,11 +96,13 @@ def load(
         _evaluate(module, kept, progress)
     except RuntimeError as error:
         raise LoadError(f"The weights in {files[0].parent} cannot be read: {one_line(error)}") from error
-    vision = _vision(folder, config, module, kept.vision, notes)
+    vision = _vision(folder, config, module, kept, notes)
     language = adapt(module, config)
+    if vision is not None:
+        language.inlets = Inlets.of(module, vision.residual_layers)
     head = build(kept.mtp, language, config, kept.hugging_face)
     if quantization is not None and quantization.dense is not None:
-        others = [vision.view.vision_tower] if vision is not None else []
+        others = vision.tower.parts if vision is not None else []
         for part in others if isinstance(head, str) else [*others, head.module]:
             _make_dense(part, quantization.dense)
             mx.eval(part.parameters())
@@ -105,28 +112,22 @@ def load(
 def check_family(folder: Path, config: dict[str, Any]) -> None:
     """Raises LoadError if mlx-lm does not have this family."""
     try:
-        _classes()(config=config)
+        choose(config)
     except Exception as error:  # the library may raise anything on a strange config
         raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
 
 
-def _classes() -> Callable[..., tuple[type[nn.Module], type]]:
-    """mlx-lm's own choice of classes for a configuration."""
-    return inspect.signature(load_model).parameters["get_model_classes"].default
+def _keeping(kept: _Kept) -> Callable[..., Classes]:
+    """The model's classes, with a `sanitize` that keeps what the model drops."""
 
-
-def _keeping(kept: _Kept) -> Callable[..., tuple[type[nn.Module], type]]:
-    """mlx-lm's choice of classes, with a `sanitize` that keeps what the model drops."""
-    choose = _classes()
-
-    def classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
-        model_class, args_class = choose(config=config)
+    def classes(config: dict[str, Any]) -> Classes:
+        model_class, args_class = choose(config)
 
         def sanitize(self: nn.Module, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            if kept.tower is not None:
+                kept.vision = kept.tower.take(weights)
             for name, array in weights.items():
-                if name.startswith(("model.visual.", "visual.", "vision_tower.", "model.language_model.visual.")):
-                    kept.vision[name] = array
-                elif name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
+                if name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
                     kept.mtp[name[name.index("mtp.") + 4 :]] = array
                 # mlx-lm's own test for the layout that it has to convert
                 kept.hugging_face |= name.endswith("conv1d.weight") and array.shape[-1] != 1
@@ -219,15 +220,27 @@ def _note(notes: list[str], note: str, level: int = logging.INFO) -> None:
     log.log(level, note)
 
 
-def _vision(
-    folder: Path, config: dict[str, Any], module: nn.Module, weights: dict[str, mx.array], notes: list[str]
-) -> Vision | None:
-    if "vision_config" not in config:
+def _tower(config: dict[str, Any], notes: list[str]) -> Tower | None:
+    """The parts of a model that are not its language model; None: it has none, or mlx-vlm does not know them."""
+    if not config.get("vision_config"):
         return None
-    if config["model_type"] not in VISION_FAMILIES:
-        _note(notes, f"{config['model_type']} has a vision tower that Paceline does not serve yet: text only.")
+    try:
+        return Tower(config)
+    except Exception as error:  # noqa: BLE001  the library may raise anything on a strange config
+        _note(notes, f"The vision tower of {config['model_type']} cannot be built: {one_line(error)}. {TEXT_ONLY}")
         return None
-    if not weights:
+
+
+def _vision(folder: Path, config: dict[str, Any], module: nn.Module, kept: _Kept, notes: list[str]) -> Vision | None:
+    if kept.tower is None:
+        return None
+    if not kept.vision:
         _note(notes, f"{folder.name} has no vision weights: text only.")
         return None
-    return Vision.build(folder, config, module, weights)
+    try:
+        return Vision.build(folder, config, module, kept.tower, kept.vision)
+    except LoadError as error:
+        if kept.tower.family in SERVED:
+            raise
+        _note(notes, f"{error}. {TEXT_ONLY}", logging.WARNING)
+        return None

@@ -67,12 +67,13 @@ class PositionIdRoPE(nn.Module):  # type: ignore[misc]
 
 
 class MRoPE(nn.Module):  # type: ignore[misc]
-    """Wraps a plain or YaRN RoPE of mlx-lm's. `sections` are M-RoPE's, interleaved as in Qwen3.5."""
+    """Wraps a plain or YaRN RoPE of mlx-lm's. `sections` are M-RoPE's: interleaved as in Qwen3.5, or one after
+    another as in Qwen2-VL."""
 
     stretch = 1.0  # YaRN scales the rotated vectors
     fixed = True  # the angles depend only on the position id
 
-    def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None) -> None:
+    def __init__(self, inner: nn.Module, sections: Sequence[int] | None = None, *, interleaved: bool = True) -> None:
         super().__init__()
         self._inner = inner
         self.dims = inner.dims
@@ -85,11 +86,13 @@ class MRoPE(nn.Module):  # type: ignore[misc]
             frequencies = inner.scale * inner.base ** (-np.arange(half, dtype=np.float64) / half)
         self._frequencies = mx.array(frequencies.astype(np.float32))
         axes = np.zeros(half, dtype=np.int32)
-        if sections:
+        if sections and not interleaved:
+            axes[:] = np.repeat(np.arange(3), sections)
+        elif sections:
             for axis in (1, 2):
                 axes[axis : min(sections[axis] * 3, half) : 3] = axis
         self._axes = mx.array(axes)
-        self.key: object = (self.dims, frequencies.tobytes(), self.stretch, tuple(sections or ()))
+        self.key: object = (self.dims, frequencies.tobytes(), self.stretch, tuple(sections or ()), interleaved)
 
     def angles(self, positions: Positions) -> mx.array:
         position_ids = positions.position_ids.astype(mx.float32)[..., None] * self._frequencies

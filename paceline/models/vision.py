@@ -1,152 +1,256 @@
-"""Images and videos: mlx-vlm's tower and processors over the arrays that the language model already holds.
+"""Media for any family of mlx-vlm's: one protocol, one generic implementation, and small parts per class of families.
 
-mlx-vlm is imported only here, when a checkpoint has a vision tower: the import alone takes seconds.
+A picture is processed by the model's own processor as if it were a prompt of its own. mlx-vlm's `get_input_embeddings`
+on those tokens gives its features: the rows at its places. So no family's tower needs code here.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest, LoadError
-from paceline.models.adapter import stored_quantization
 from paceline.models.files import one_line
-from paceline.models.positions import image_positions
-from paceline.types import Image
+from paceline.models.tower import Tower, load_processor
+from paceline.types import Media, MediaInputs, MediaKind
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-VISION_FAMILIES = ("qwen3_5", "qwen3_5_moe")
+    from paceline.models.qwen_vision import VideoProcessor
+
+TEXT_OUTPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
+PROBES = ((64, 64), (2048, 2048), (3000, 500), (500, 3000))  # pictures whose inputs show how large inputs get
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What mlx-vlm makes of a prompt: `logits` after it and after each of `forced`."""
+
+    token_ids: tuple[int, ...]
+    embeddings: mx.array
+    positions: NDArray[np.int32] | None
+    forced: tuple[int, ...]
+    logits: list[mx.array]
 
 
 class Vision:
-    """`preprocess` runs on any thread (numpy only); `encode` on the thread that owns MLX."""
+    """What a prompt and the engine need of a model's towers.
 
-    def __init__(self, view: nn.Module, processor: Any, config: dict[str, Any]) -> None:
-        self.view = view
-        self.processor = processor.image_processor
-        self.video_processor = VideoProcessor.of(processor)  # None: only images
-        self.image_token = int(config["image_token_id"])
-        self.merge = int(config["vision_config"]["spatial_merge_size"])
+    `preprocess` runs on any thread, `encode` and `reference` on the thread that owns MLX.
+    """
+
+    video_processor: VideoProcessor | None = None  # None: only images
+    input_token: int | None = None  # what the model reads where features are; None: the token of the prompt
+
+    def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
+        self.tower = tower
+        self.view = tower.view
+        self.processor = processor
+        self.image_token = self._image_token(config)
+        self.marker = self._marker()
+        self.marker_token = self._single(self.marker)
+        self.placeholder = self.marker  # with what a template writes around it
+        self._most_bytes: int | None = None
 
     @classmethod
-    def build(cls, folder: Path, config: dict[str, Any], language: nn.Module, weights: dict[str, mx.array]) -> Vision:
-        """mlx-vlm's model with the language model's own arrays and the tower's."""
-        family = importlib.import_module(f"mlx_vlm.models.{config['model_type']}")
-        from mlx_vlm.utils import load_processor
+    def build(
+        cls, folder: Path, config: dict[str, Any], language: nn.Module, tower: Tower, weights: dict[str, mx.array]
+    ) -> Vision:
+        """The family's implementation over mlx-lm's language model. Raises LoadError."""
+        from paceline.models.families import implementation
 
-        shared = dict(tree_flatten(language.parameters()))
         try:
-            view = family.Model(family.ModelConfig.from_dict(config))
-            tower = view.vision_tower.sanitize(view.sanitize(dict(weights)))
-            if any(name.endswith(".scales") for name in [*shared, *tower]):
-                _quantize(view, config, {**shared, **tower})
-            view.load_weights([*shared.items(), *tower.items()], strict=True)
-            view.eval()
-            mx.eval(view.vision_tower.parameters())
-            processor = load_processor(folder, add_detokenizer=False)
+            tower.load(language, weights, config)
+            return implementation(tower.family)(tower, load_processor(folder), config)
         except Exception as error:  # any failure becomes one line
             raise LoadError(f"The vision tower of {folder} cannot be built: {one_line(error)}") from error
-        return cls(view, processor, config)
+
+    # -- for any thread
+
+    def preprocess(self, picture: Picture) -> Media:
+        """Resize a picture and cut it up, by the model's processor."""
+        text, outputs = self._processed([picture], self.marker)
+        inputs = MediaInputs({name: _numpy(value) for name, value in outputs.items() if name not in TEXT_OUTPUTS})
+        return self.media(tuple(self.token_ids(text)), inputs, text)
+
+    def input_bytes(self, pixels: int) -> int:
+        """The most memory of a picture's inputs. Processors bound sizes and tiles; probes show where."""
+        if self._most_bytes is None:
+            from PIL import Image
+
+            self._most_bytes = max(self.preprocess(Image.new("RGB", size)).cost for size in PROBES)
+        return self._most_bytes
+
+    def media(
+        self, token_ids: tuple[int, ...], inputs: MediaInputs, text: str = "", kind: MediaKind = "image"
+    ) -> Media:
+        arrays = [array for value in inputs.values() for array in _arrays(value)]
+        digest = hashlib.sha256(repr([(array.shape, array.dtype.str) for array in arrays]).encode())
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).data)
+        return Media(
+            digest.hexdigest(),
+            token_ids.count(self.image_token),
+            self.image_token,
+            token_ids,
+            text,
+            sum(array.nbytes for array in arrays),
+            kind,
+            inputs,
+        )
+
+    def positions(self, token_ids: tuple[int, ...], media: tuple[Media, ...]) -> tuple[NDArray[np.int32], int] | None:
+        """Position ids (3, tokens) of a prompt, and the next id minus the tokens. None: they count up."""
+        return None
+
+    # -- on MLX's thread
+
+    @property
+    def residual_layers(self) -> int:
+        """How many layers of the language model add something of their own at media's tokens (deepstack)."""
+        return len(getattr(getattr(self.tower.config, "vision_config", None), "deepstack_visual_indexes", None) or ())
 
     @property
     def tower_bytes(self) -> int:
-        return sum(array.nbytes for _, array in tree_flatten(self.view.vision_tower.parameters()))
+        return self.tower.nbytes
 
-    def preprocess(self, picture: Picture) -> Image:
-        """Resize an image and cut it into patches, by the model's processor."""
+    def encode(self, medium: Media) -> mx.array:
+        """Features (tokens, hidden) of one medium. Where some layers have residuals, those follow along the last
+        axis."""
+        ids = mx.array([medium.token_ids])
+        found = self.view.get_input_embeddings(ids, **self._inputs(medium.inputs), mask=mx.ones_like(ids))
+        places = mx.array(np.flatnonzero(np.array(medium.token_ids) == medium.token_id))
+        rows = [found.inputs_embeds[0][places]]
+        if found.deepstack_visual_embeds is not None:
+            rows += list(found.deepstack_visual_embeds)
+        return rows[0] if len(rows) == 1 else mx.concatenate(rows, axis=-1)
+
+    def reference(self, pictures: Sequence[Picture], text: str, steps: int) -> Reference:
+        """What mlx-vlm makes of a text with pictures, in one pass, and of `steps` greedy tokens after it."""
+        from mlx_vlm.models.cache import make_prompt_cache
+
+        text, outputs = self._processed(pictures, text)
+        token_ids = tuple(self.token_ids(text))
+        ids = mx.array([token_ids])
+        text_only = ("input_ids", "attention_mask")  # kinds of tokens belong to it: they may make attention two-sided
+        inputs = self._inputs({name: value for name, value in outputs.items() if name not in text_only})
+        found = self.view.get_input_embeddings(ids, **inputs, mask=mx.ones_like(ids))
+        embeddings = mx.stop_gradient(found.inputs_embeds)  # a handle of its own: Gemma scales the other in place
+        inputs.pop("pixel_values", None)
+        more = inputs | {name: value for name, value in found.to_dict().items() if value is not None}
+        language = self.view.language_model
+        cache = make_prompt_cache(language)
+        logits = [language(ids, cache=cache, **more).logits[0, -1]]
+        forced: list[int] = []
+        for _ in range(steps):
+            forced.append(int(mx.argmax(logits[-1]).item()))  # type: ignore[arg-type]
+            logits.append(language(mx.array([forced[-1:]]), cache=cache).logits[0, -1])
+        mx.eval(logits)
+        positions = self.reference_positions(found)
+        return Reference(token_ids, self.features_of(embeddings[0]), positions, tuple(forced), logits)
+
+    def reference_positions(self, found: Any) -> NDArray[np.int32] | None:
+        return None if found.position_ids is None else np.array(found.position_ids)[:, 0]
+
+    def features_of(self, embeddings: mx.array) -> mx.array:
+        """The same numbers as in `encode`, of mlx-vlm's embeddings."""
+        return embeddings
+
+    def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: _mlx(value) for name, value in inputs.items()}
+
+    # -- internal
+
+    def _image_token(self, config: dict[str, Any]) -> int:
+        for owner in (self.tower.config, self.processor):
+            for name in ("image_token_index", "image_token_id"):
+                if isinstance(found := getattr(owner, name, None), int):
+                    return found
+        raise ValueError("its configuration names no image token")
+
+    def _marker(self) -> str:
+        """What a chat template writes for a picture."""
+        for owner in (self.processor, self.tokenizer):
+            if isinstance(found := getattr(owner, "image_token", None), str):
+                return found
+        return str(self.tokenizer.convert_ids_to_tokens(self.image_token))
+
+    @property
+    def tokenizer(self) -> Any:
+        return getattr(self.processor, "tokenizer", self.processor)
+
+    def token_ids(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def _single(self, text: str) -> int | None:
+        """The id of a text that is always one token."""
+        found = self.tokenizer.get_added_vocab().get(text)
+        return None if found is None else int(found)
+
+    def _processed(self, pictures: Sequence[Picture], text: str) -> tuple[str, Mapping[str, Any]]:
+        """A text with its markers replaced, and the processor's outputs."""
+        processor = copy.copy(self.processor)
+        processor.tokenizer = recorder = _Recorder(self.tokenizer, self.token_ids)
         try:
-            inputs = self.processor(images=[picture])
-        except ValueError as error:  # for example an image 200 times as wide as high
+            outputs = self._call(processor, list(pictures), text)
+        except (ValueError, IndexError, ZeroDivisionError) as error:  # for example a picture 200 times as wide as high
             raise InvalidRequest(f"The picture cannot be used: {error}", field="messages") from error
-        patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values"], dtype=np.float32)
-        grid = tuple(int(n) for n in np.asarray(inputs["image_grid_thw"])[0])
-        digest = hashlib.sha256(repr(grid).encode() + patches.tobytes()).hexdigest()
-        return Image(patches, (grid[0], grid[1], grid[2]), digest)
+        return recorder.text, outputs
 
-    def patch_bytes(self, pixels: int) -> int:
-        """The most memory of an image's patches: the processor scales large images down and tiny ones up."""
-        least, most = self.processor.min_pixels, self.processor.max_pixels
-        # Sides are rounded to whole patches; an image is repeated for each frame of a patch.
-        return min(max(pixels, least), most) * 5 // 4 * 3 * 4 * int(self.processor.temporal_patch_size)
-
-    def tokens(self, image: Image) -> int:
-        """How many placeholder tokens the image takes in a prompt."""
-        time, height, width = image.grid
-        return time * height * width // self.merge**2
-
-    def encode(self, image: Image) -> mx.array:
-        """Features (tokens, hidden) of one image, lazy."""
-        tower = self.view.vision_tower
-        pixels = mx.array(image.patches).astype(tower.patch_embed.proj.weight.dtype)
-        features, _ = tower(pixels, mx.array([image.grid]))
-        return features
-
-    def positions(self, token_ids: tuple[int, ...], images: tuple[Image, ...]) -> tuple[NDArray[np.int32], int]:
-        return image_positions(token_ids, [image.grid for image in images], self.image_token, self.merge)
+    def _call(self, processor: Any, pictures: list[Picture], text: str) -> Mapping[str, Any]:
+        outputs: Mapping[str, Any] = processor(images=pictures, text=[text])
+        return outputs
 
 
-def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.array]) -> None:
-    quantization = config.get("quantization") or {}
+class _Recorder:
+    """Stands in for a processor's tokenizer, and remembers the text that the processor made."""
 
-    def predicate(path: str, module: nn.Module) -> bool | dict[str, Any]:
-        stored = stored_quantization(path, module, weights)
-        if stored is None:
-            return False
-        special = quantization.get(path)
-        return special if isinstance(special, dict) else {**stored, "mode": quantization.get("mode", "affine")}
+    def __init__(self, tokenizer: Any, encode: Any) -> None:
+        self._tokenizer, self._encode = tokenizer, encode
+        self.text = ""
 
-    nn.quantize(
-        view,
-        group_size=quantization.get("group_size", 64),
-        bits=quantization.get("bits", 4),
-        class_predicate=predicate,
-    )
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def __call__(self, text: str | Sequence[str], **options: Any) -> Any:
+        from transformers import BatchEncoding
+
+        self.text = text if isinstance(text, str) else text[0]
+        ids = self._encode(self.text)
+        return BatchEncoding({"input_ids": [ids], "attention_mask": [[1] * len(ids)]})
 
 
-class VideoProcessor:
-    """Cuts videos into pairs of frames, as Qwen's processors do. Only numpy, on any thread.
+def _numpy(value: Any) -> Any:
+    """Arrays as numpy's: a medium may wait long, and be dropped on any thread."""
+    if isinstance(value, mx.array | np.ndarray):
+        return np.array(value)
+    if isinstance(value, list | tuple):
+        return tuple(_numpy(part) for part in value)
+    return value
 
-    A pair is like an image to the engine: one grid of patches and one run of placeholders. The tower attends within a
-    pair and never across, so pairs are encoded one by one; the only difference is that two frames are in a patch. The
-    placeholder's own id does not matter, because features replace it.
-    """
 
-    def __init__(self, processor: Any) -> None:
-        self._processor = processor.video_processor
-        start, end = processor.vision_start_token, processor.vision_end_token
-        self.video_placeholder = f"{start}{processor.video_token}{end}"
-        self.image_placeholder = f"{start}{processor.image_token}{end}"
-        self.group_size = int(self._processor.temporal_patch_size)  # frames in a patch
+def _mlx(value: Any) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, np.ndarray):
+        return mx.array(value)
+    if isinstance(value, tuple):
+        return [_mlx(part) for part in value]
+    return value
 
-    @classmethod
-    def of(cls, processor: Any) -> VideoProcessor | None:
-        """None if the checkpoint's processor takes no videos."""
-        return None if getattr(processor, "video_processor", None) is None else cls(processor)
 
-    def patch_bytes(self, pixels: int) -> int:
-        """The most memory of a video's patches, for `pixels` in all its frames."""
-        return min(pixels, self._processor.max_pixels) * 5 // 4 * 3 * 4
-
-    def pairs(self, frames: NDArray[np.uint8]) -> list[Image]:
-        """Frames (count, height, width, 3) as patches. The last frame is repeated if one is missing."""
-        try:
-            inputs = self._processor(videos=[frames])
-        except ValueError as error:  # for example a video 200 times as wide as high
-            raise InvalidRequest(f"The video cannot be used: {error}", field="messages") from error
-        patches: NDArray[np.float32] = np.ascontiguousarray(inputs["pixel_values_videos"], dtype=np.float32)
-        time, height, width = (int(n) for n in np.asarray(inputs["video_grid_thw"])[0])
-        grid = (1, height, width)
-        return [
-            Image(part, grid, hashlib.sha256(repr(grid).encode() + part.tobytes()).hexdigest())
-            for part in np.split(patches, time)
-        ]
+def _arrays(value: Any) -> list[NDArray[Any]]:
+    if isinstance(value, tuple):
+        return [array for part in value for array in _arrays(part)]
+    return [value if isinstance(value, np.ndarray) else np.array(value)]

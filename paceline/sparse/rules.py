@@ -65,16 +65,19 @@ SHORT_TURN = 512  # tokens; a last turn of at most this length is kept whole
 
 
 def always(
-    token_ids: Sequence[int], boundaries: Sequence[int], special: Collection[int], media: int | None
+    token_ids: Sequence[int],
+    boundaries: Sequence[int],
+    special: Collection[int],
+    media: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """Tokens that are kept whatever their scores: the head, the last turn's tail, special and media tokens.
+    """Tokens that are kept whatever their scores: the head, the last turn's tail, special tokens and those of media.
 
     `boundaries` are the prompt's cache boundaries, where turns begin.
     """
     ids = np.asarray(token_ids)
     kept = np.isin(ids, np.fromiter(special, dtype=ids.dtype, count=len(special)))
     if media is not None:
-        kept |= ids == media
+        kept |= media
     kept[:HEAD] = True
     turn = len(ids) - max((boundary for boundary in boundaries if boundary < len(ids)), default=len(ids))
     kept[-(turn if TAIL < turn <= SHORT_TURN else TAIL) :] = True

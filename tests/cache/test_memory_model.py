@@ -102,9 +102,9 @@ def test_a_step_pays_for_each_token_of_each_row() -> None:
 
 
 def test_images_keep_their_features_and_the_largest_needs_the_tower() -> None:
-    memory_model = MemoryModel(patch=2.0, tower_patch=10.0, tower_pair=1.0)
-    assert memory_model.images([]) == 0
-    assert memory_model.images([3, 5]) == 8 * 2 + 5 * (10 + 5)
+    memory_model = MemoryModel(media_byte=2.0, encode_byte=10.0, encode_pair=1.0)
+    assert memory_model.media([]) == 0
+    assert memory_model.media([3, 5]) == 8 * 2 + 5 * (10 + 5)
 
 
 def test_rows_are_priced_alone_unless_the_layout_says_otherwise() -> None:

@@ -18,7 +18,7 @@ from paceline.conversation.template import Templates
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest, PromptTooLong
 from paceline.host_memory import HostMemory, RequestMemory
-from paceline.types import Image
+from paceline.types import Media, MediaInputs
 from tests.conversation import vocabularies
 
 PLACEHOLDER = "<|image_pad|>"
@@ -28,18 +28,20 @@ CLOCK = {"type": "function", "function": {"name": "clock", "description": "the t
 class ImageProcessor:
     """A vision tower's front: a picture has as many tokens as it has pixels."""
 
+    marker = PLACEHOLDER
+    marker_token: int | None
+
     def __init__(self, image_token: int) -> None:
-        self.image_token = image_token
+        self.image_token = self.marker_token = image_token
 
-    def preprocess(self, picture: Picture) -> Image:
+    def preprocess(self, picture: Picture) -> Media:
         width, height = picture.size
-        return Image(np.zeros((width * height, 3), dtype=np.float32), (1, height, width), f"{width}x{height}")
+        count, inputs = width * height, MediaInputs(pixels=np.zeros((width * height, 3), dtype=np.float32))
+        ids = (self.image_token,) * count
+        return Media(f"{width}x{height}", count, self.image_token, ids, cost=inputs["pixels"].nbytes, inputs=inputs)
 
-    def patch_bytes(self, pixels: int) -> int:
+    def input_bytes(self, pixels: int) -> int:
         return 12 * pixels
-
-    def tokens(self, image: Image) -> int:
-        return len(image.patches)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def test_a_conversation_becomes_the_tokens_of_its_rendering(blind: PromptBuilder
     prompt = blind.chat(messages, {"enable_thinking": False})
     rendered = tokenizer.render(messages, enable_thinking=False)
     assert tokenizer.decode(prompt.token_ids, skip_special_tokens=False) == rendered
-    assert prompt.images == ()
+    assert prompt.media == ()
 
 
 @settings(deadline=None)
@@ -104,7 +106,7 @@ def test_each_image_takes_the_place_of_its_placeholder_and_as_many_tokens_as_it_
     prompt = seeing.chat([user(picture(2, 3), text("and"), picture(1, 4)), user(picture(5, 2))], {})
     assert seeing.image_processor is not None
     assert runs(prompt.token_ids, seeing.image_processor.image_token) == [6, 4, 10]
-    assert [image.digest for image in prompt.images] == ["2x3", "1x4", "5x2"]
+    assert [image.digest for image in prompt.media] == ["2x3", "1x4", "5x2"]
 
 
 def test_what_stands_around_an_image_stays(seeing: PromptBuilder, tokenizer: Tokenizer) -> None:
@@ -183,7 +185,7 @@ def test_an_image_that_the_template_leaves_out_is_refused_and_not_forgotten(
 def test_images_of_a_late_system_message_come_first(seeing: PromptBuilder) -> None:
     late = {"role": "developer", "content": [text("logo"), picture(5, 2)]}
     prompt = seeing.chat([user(picture(2, 3)), late, user(picture(1, 4))], {})
-    assert [image.digest for image in prompt.images] == ["5x2", "2x3", "1x4"]
+    assert [image.digest for image in prompt.media] == ["5x2", "2x3", "1x4"]
     assert seeing.image_processor is not None
     assert runs(prompt.token_ids, seeing.image_processor.image_token) == [10, 6, 4]
 
@@ -328,7 +330,7 @@ def test_a_long_text_waits_for_memory_and_gives_it_back(tokenizer: Tokenizer) ->
 def test_images_have_no_more_pixels_together_than_ten_of_the_largest(tokenizer: Tokenizer) -> None:
     image_processor = ImageProcessor(tokenizer.encode(PLACEHOLDER)[0])
     builder = PromptBuilder(tokenizer, image_processor, max_images=99, loader=Loader(max_pixels=100, max_bytes=10_000))
-    assert len(builder.chat([user(*[picture(10, 10)] * 10)], {}).images) == 10
+    assert len(builder.chat([user(*[picture(10, 10)] * 10)], {}).media) == 10
     with pytest.raises(InvalidRequest, match="1101 pixels together, and at most 1000") as raised:
         builder.chat([user(*[picture(10, 10)] * 11, picture(1, 1))], {})
     assert raised.value.field == "messages"
@@ -340,7 +342,7 @@ def test_images_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer
     loader = Loader(max_pixels=100, max_bytes=10_000)
     builder = PromptBuilder(tokenizer, image_processor, max_images=3, loader=loader, memory=memory)
     prompt = builder.chat([{"role": "user", "content": [picture(4, 3), picture(2, 2)]}], {})
-    assert memory.media.held == sum(image.patches.nbytes for image in prompt.images) > 0
+    assert memory.media.held == sum(image.cost for image in prompt.media) > 0
     assert memory.work.held == 0
     del prompt
     assert memory.media.held == 0

@@ -11,8 +11,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from paceline.cache.budget import Budget
 from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.shape_buckets import EXACT, GPU
@@ -26,7 +24,7 @@ from paceline.engine.policy import OUTPUT_WEIGHT, POLICIES, PolicyName
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import NeverFits
-from paceline.types import Image, Prompt, RequestId, Sampling
+from paceline.types import Media, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 
 LONGEST = 0.1  # seconds of the longest step
@@ -35,8 +33,8 @@ NEVER = 1_000_000
 NUMBERS = itertools.count()
 
 
-def picture(patches: int) -> Image:
-    return Image(np.zeros((0,), dtype=np.float32), (1, 1, patches), "picture")
+def picture(cost: int) -> Media:
+    return Media("picture", 1, 9, (9,), cost=cost)
 
 
 def seq(
@@ -128,7 +126,7 @@ class Simulator:
         self.endings[new.number] = []
         if self.scheduler.admission is not None:
             try:
-                self.scheduler.admission.check(len(new.prompt.token_ids), new.patches)
+                self.scheduler.admission.check(len(new.prompt.token_ids), new.media_costs)
             except NeverFits:
                 self.end(new, "never fits")
                 return
@@ -184,7 +182,7 @@ class Simulator:
             chunk.seq.computed.tokens += chunk.tokens
             scheduler.policy.served(chunk.seq, chunk.tokens)
         if plan.encode is not None:
-            plan.encode.computed.images += 1
+            plan.encode.computed.media += 1
         seqs = list(plan.decode)
         if not seqs:
             return
@@ -275,9 +273,9 @@ def random_script(dice: random.Random, policy: PolicyName) -> Script:
         chunk_token=dice.choice((0.0, 2.0, 10.0)),
         chunk_pair=dice.choice((0.0, 0.01)),
         decode_token=dice.choice((0.0, 20.0)),
-        patch=dice.choice((0.0, 4.0)),
-        tower_patch=8.0,
-        tower_pair=0.01,
+        media_byte=dice.choice((0.0, 4.0)),
+        encode_byte=8.0,
+        encode_pair=0.01,
         grouping=replace(dice.choice(list(LAYOUTS.values())), buckets=dice.choice((EXACT, EXACT, GPU))),
     )
     weights = dice.choice((0, 5000))

@@ -55,30 +55,30 @@ def test_the_least_chunk_and_the_images_count_too() -> None:
         admission(1024, chunk_token=1.0).check(1000)
     admission(1024 + MIN_CHUNK, chunk_token=1.0).check(1000)
     with pytest.raises(NeverFits):
-        admission(1024, patch=1.0).check(1000, [5])
-    admission(1029, patch=1.0).check(1000, [5])
+        admission(1024, media_byte=1.0).check(1000, [5])
+    admission(1029, media_byte=1.0).check(1000, [5])
 
 
 @pytest.mark.parametrize("prompt", [1, 2, 31, 500, 5000])
 @pytest.mark.parametrize("window", [None, 24, 512])
 def test_what_is_not_refused_may_come_in_alone_and_say_something(prompt: int, window: int | None) -> None:
     """The numbers of `check`, of letting in and of going on agree: to the byte."""
-    rules = admission(0, width=4, chunk_token=3.0, chunk_pair=0.1, decode_token=50.0, patch=1.0, tower_patch=2.0)
+    rules = admission(0, width=4, chunk_token=3.0, chunk_pair=0.1, decode_token=50.0, media_byte=1.0, encode_byte=2.0)
     rules.memory_model = MemoryModel(
         (AttentionCost(None, 2), AttentionCost(window, 3)),
         state=100,
         chunk_token=3.0,
         chunk_pair=0.1,
         decode_token=50.0,
-        patch=1.0,
-        tower_patch=2.0,
+        media_byte=1.0,
+        encode_byte=2.0,
     )
     new = seq(prompt, patches=[7])
     low, high = 0, 10**7
     while low < high:  # the least memory with which it is not refused
         rules.budget.limit = (low + high) // 2
         try:
-            rules.check(prompt, new.patches)
+            rules.check(prompt, new.media_costs)
             high = rules.budget.limit
         except NeverFits:
             low = rules.budget.limit + 1
@@ -200,7 +200,7 @@ def test_sequences_that_only_decode_do_not_shrink_the_chunk() -> None:
 
 
 def test_the_account_says_what_sequences_hold_what_they_were_promised_and_what_steps_take() -> None:
-    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
+    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, media_byte=1.0)
     rules.account([say(seq(100), 200), seq(50, patches=[9])], 64)
     parts = rules.budget.held()
     assert parts["sequences"] == 512
@@ -210,7 +210,7 @@ def test_the_account_says_what_sequences_hold_what_they_were_promised_and_what_s
 
 
 def test_when_nobody_is_there_nothing_is_held() -> None:
-    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, patch=1.0)
+    rules = admission(10_000, chunk_token=2.0, decode_token=3.0, media_byte=1.0)
     rules.account([seq(50, patches=[9])], 64)
     rules.account([], 64)
     assert set(rules.budget.held().values()) == {0}
@@ -227,8 +227,8 @@ def test_the_status_has_every_part() -> None:
 
 
 def test_between_two_steps_a_sequence_that_reads_holds_its_own_buffers_and_the_features_of_its_images() -> None:
-    rules = admission(100_000, weights=24, patch=1.5)
-    rules.memory_model = MemoryModel((AttentionCost(None, 1),), state=7, patch=1.5, grouping=PADDED)
+    rules = admission(100_000, weights=24, media_byte=1.5)
+    rules.memory_model = MemoryModel((AttentionCost(None, 1),), state=7, media_byte=1.5, grouping=PADDED)
     for name, size in {"prefixes": 1000, "draft prefixes": 2000, "images": 4000, "reserved": 50_000}.items():
         rules.budget.hold(name, size)
     kept = 24 + 1000 + 2000 + 4000
@@ -237,7 +237,7 @@ def test_between_two_steps_a_sequence_that_reads_holds_its_own_buffers_and_the_f
     reading.computed.tokens = 300
     together, apart, pictures = 2 * 1536 + 2 * 7, 512 + 7, 13
     assert rules.held([short, long, reading]) == kept + together + apart + pictures
-    long.patches = (100,)  # it has read them
+    long.media_costs = (100,)  # it has read them
     assert rules.held([long]) == kept + 1536 + 7
 
 

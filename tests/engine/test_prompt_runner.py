@@ -17,14 +17,14 @@ from paceline.cache.slot_plan import PADDED
 from paceline.engine.prompt_runner import SHARED_SLOTS, SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
-from paceline.types import Image, Prompt, RequestId, Sampling, Speculation
+from paceline.types import Media, Prompt, RequestId, Sampling, Speculation
 from tests.engine.stepper import Instead, Stepper, loaded
 from tests.engine.test_scheduler import seq as plain
 from tests.engine.watched import SMALL
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
-PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
+PICTURE = Media("picture", 1, 9, (9,), cost=4)
 NUMBERS = itertools.count()
 LENGTHS = (20, 31, 9, 100)  # the last has a bucket of its own
 TOKENS = 8
@@ -74,7 +74,7 @@ def test_no_pass_has_more_prompts_than_the_largest_bucket(runner: Runner) -> Non
 
 
 def pictured() -> Sequence:
-    return seq(images=(PICTURE,))
+    return seq(media=(PICTURE,))
 
 
 def pooled() -> Sequence:

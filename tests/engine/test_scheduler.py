@@ -7,7 +7,6 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +15,12 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.engine.speculation_policy import SpeculationMode
-from paceline.types import Image, Prompt, RequestId, Sampling
+from paceline.types import Media, Prompt, RequestId, Sampling
 from tests.engine.planned import Planned, planned
 from tests.lengths import examples
 
 NUMBERS = itertools.count()
-PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
+PICTURE = Media("picture", 1, 9, (9,), cost=4)
 
 
 def seq(prompt: int, *, limit: int = 1000, images: int = 0, name: str = "") -> Sequence:
@@ -48,8 +47,8 @@ def ride(plan: Planned) -> None:
     for chunk in plan.prefill:
         chunk.seq.computed.tokens += chunk.tokens
     if plan.encode is not None:
-        plan.encode.computed.image_features.append(object())
-        plan.encode.computed.images += 1
+        plan.encode.computed.features.append(object())
+        plan.encode.computed.media += 1
 
 
 def chunks(plan: Planned) -> list[tuple[Sequence, int]]:
@@ -181,7 +180,7 @@ def test_images_whose_features_are_used_up_are_not_encoded_again() -> None:
     queue = scheduler(pictured)
     for _ in range(3):
         ride(planned(queue))
-    pictured.computed.image_features = []  # the runner lets them go when the sequence joins the batch
+    pictured.computed.features = []  # the runner lets them go when the sequence joins the batch
     plan = planned(queue)
     assert (plan.encode, plan.prefill, plan.decode) == (None, (), (pictured,))
 
@@ -263,7 +262,7 @@ def test_every_sequence_comes_to_its_end_and_none_is_lost(arrivals: list[Any], m
                 gone.finished = "abort"
                 queue.remove(gone)
                 ended.append(gone)
-        before = [(each, each.remaining, each.images_left) for each in queue.running]
+        before = [(each, each.remaining, each.media_left) for each in queue.running]
         plan = planned(queue)
         entered += [each for each in queue.running if each not in entered]
         assert len(queue.running) <= max_rows
@@ -271,12 +270,12 @@ def test_every_sequence_comes_to_its_end_and_none_is_lost(arrivals: list[Any], m
         granted = [chunk.tokens for chunk in plan.prefill]
         assert all(1 <= chunk.tokens <= chunk.seq.remaining for chunk in plan.prefill)
         assert sum(granted) <= budget
-        wanted = [each for each in queue.running if each.remaining and not each.images_left]
+        wanted = [each for each in queue.running if each.remaining and not each.media_left]
         assert sum(granted) == min(budget, sum(each.remaining for each in wanted))
         if wanted:
             oldest = next(chunk for chunk in plan.prefill if chunk.seq is wanted[0])
             assert oldest.tokens >= min(oldest.seq.remaining, (budget + 1) // 2)
-        assert (plan.encode is None) == all(not each.images_left for each in queue.running)
+        assert (plan.encode is None) == all(not each.media_left for each in queue.running)
         assert all(each in queue.running for each, _, _ in before)
         ride(plan)
         for each in list(queue.running):

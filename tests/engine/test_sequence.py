@@ -10,13 +10,13 @@ import pytest
 
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.sequence import EngineRequest, Sequence
-from paceline.types import Image, Prompt, RequestId, Sampling, Usage
+from paceline.types import Media, Prompt, RequestId, Sampling, Usage
 from tests.engine.test_scheduler import seq
 
 
-def wanted(sampling: Sampling, *images: Image) -> Sequence:
+def wanted(sampling: Sampling, *media: Media) -> Sequence:
     text = TextStream(ByteDetokenizer(lambda token: b""))
-    return Sequence(EngineRequest(RequestId("row"), Prompt((0,) * 10, images), sampling, 100), text, lambda delta: None)
+    return Sequence(EngineRequest(RequestId("row"), Prompt((0,) * 10, media), sampling, 100), text, lambda delta: None)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,9 @@ def test_without_a_seed_each_has_one_of_its_own() -> None:
     assert len({wanted(Sampling()).seed for _ in range(10)}) == 10
 
 
-def test_an_image_has_the_patches_of_its_whole_grid() -> None:
-    nothing = np.zeros((0,), dtype=np.float32)
-    assert wanted(Sampling(), Image(nothing, (2, 3, 5), "film"), Image(nothing, (1, 7, 4), "picture")).patches == (
-        30,
-        28,
-    )
+def test_each_of_its_media_has_a_cost() -> None:
+    film, picture = Media("film", 5, 9, cost=30, kind="video"), Media("picture", 7, 9, cost=28)
+    assert wanted(Sampling(), film, picture).media_costs == (30, 28)
 
 
 def test_a_new_sequence_has_used_nothing_but_its_prompt() -> None:

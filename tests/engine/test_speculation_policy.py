@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image as Pictures
 
@@ -20,10 +19,10 @@ from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
-from paceline.types import Delta, Image, Prompt, Sampling, Speculation
+from paceline.types import Delta, Media, Prompt, Sampling, Speculation
 
 Tiny = Callable[..., Path]
-PICTURE = Image(np.zeros((4, 2), dtype=np.float32), (1, 2, 2), "picture")
+PICTURE = Media("picture", 1, 9, (9,), cost=4)
 TEXT, PICTURED = Prompt((1, 2, 3)), Prompt((1, 2, 3), (PICTURE,))
 KINDS = {"text only": TEXT, "images, which the head reads too": PICTURED}
 SETTINGS: list[Speculation] = ["off", "auto", 3]

@@ -180,7 +180,7 @@ _alone: dict[tuple[Any, ...], list[Round]] = {}
 
 
 def rounds_alone(folder: Path, text: Prompt, tokens: int, depth: Speculation) -> list[Round]:
-    key = folder, text.token_ids, tuple(image.digest for image in text.images), tokens, depth
+    key = folder, text.token_ids, tuple(image.digest for image in text.media), tokens, depth
     if key not in _alone:
         stepper = Watched(folder, chunk=4096)
         stepper.submit("row", text, greedy(tokens, speculation=depth))

@@ -160,7 +160,7 @@ def ask(stepper: Stepper, name: str, messages: Sequence[Message]) -> tuple[Heard
     heard = stepper.greedy(name, prompt, PICTURED)
     with quiet():
         stepper.finish()
-    if prompt.images:
+    if prompt.media:
         assert heard.tokens == expected(MINI, messages).tokens, name
     else:
         assert heard.tokens == greedy_text(MINI, prompt.token_ids, PICTURED), name

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.slot_plan import LAYOUTS
-from paceline.types import Image, Prompt
+from paceline.types import Media, Prompt
 from tests.engine.stepper import BUCKETED, Heard, Stepper
 from tests.memory import held
 from tests.models.test_vision import (
@@ -167,7 +167,7 @@ def test_a_running_sequence_gets_a_token_in_every_step_in_which_an_image_is_enco
     encoded: list[int] = []
     running = stepper.greedy("running", random_text(4), 40)
 
-    def seen(image: Image) -> mx.array:
+    def seen(image: Media) -> mx.array:
         encoded.append(len(running.tokens))
         features: mx.array = encode(image)
         return features
@@ -206,9 +206,9 @@ def broken(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Prompt, i
     encode = vision.encode
 
     def breaks(prompt: Prompt, place: int) -> None:
-        bad = prompt.images[place].digest
+        bad = prompt.media[place].digest
 
-        def failing(image: Image) -> Any:
+        def failing(image: Media) -> Any:
             if image.digest == bad:
                 raise RuntimeError("the tower fell")
             return encode(image)
@@ -240,9 +240,9 @@ def test_an_image_that_fails_ends_its_own_sequence_only(
 def test_features_that_do_not_fit_end_their_own_sequence_only(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vision = vision_of(hybrid)
     encode = vision.encode
-    bad = built(hybrid, TWO).images[0].digest
+    bad = built(hybrid, TWO).media[0].digest
 
-    def too_narrow(image: Image) -> mx.array:
+    def too_narrow(image: Media) -> mx.array:
         features: mx.array = encode(image)
         return features[:, :64] if image.digest == bad else features
 

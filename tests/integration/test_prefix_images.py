@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from paceline.engine.prefix_store import prompt_cache_key
-from paceline.types import Image, Speculation
+from paceline.types import Media, Speculation
 from tests.engine.conversations import check_rest, quiet
 from tests.engine.stepper import Heard, Stepper
 from tests.engine.watched import LISTENING, SMALL, usage
@@ -46,7 +46,7 @@ def encoded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], lis
         vision = vision_of(folder)
         encode, seen = vision.encode, list[str]()
 
-        def counted(image: Image) -> mx.array:
+        def counted(image: Media) -> mx.array:
             seen.append(image.digest)
             features: mx.array = encode(image)
             return features
@@ -108,9 +108,9 @@ def test_another_image_in_the_same_place_never_matches(tiny: Tiny, depth: Specul
 
 def test_images_of_the_same_shape_have_keys_of_their_own(tiny: Tiny) -> None:
     folder = tiny("hybrid", **SMALL)
-    prompt, token = built(folder, PAIR), vision_of(folder).image_token
-    other = replace(prompt, images=(replace(prompt.images[0], digest="0" * 64), prompt.images[1]))
-    keys, others = prompt_cache_key(prompt, token), prompt_cache_key(other, token)
+    prompt = built(folder, PAIR)
+    other = replace(prompt, media=(replace(prompt.media[0], digest="0" * 64), prompt.media[1]))
+    keys, others = prompt_cache_key(prompt), prompt_cache_key(other)
     places = image_tokens(folder, PAIR)
     first = [place for place in places if keys[place] == keys[places[0]]]
     assert len({int(keys[place]) for place in places}) == 2 and all(keys[place] < 0 for place in places)

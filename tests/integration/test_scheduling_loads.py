@@ -29,7 +29,7 @@ def starvation_bound(script: Script, failures: int) -> float:
     scheduler, guests = script.scheduler, script.guests
     least = min(MIN_CHUNK, scheduler.prefill_budget.max_chunk)
     contexts = sum(len(guest.seq.prompt.token_ids) + min(guest.says, guest.seq.max_tokens) for guest in guests)
-    pictures = sum(len(guest.seq.patches) for guest in guests)
+    pictures = sum(len(guest.seq.media_costs) for guest in guests)
     reading = (contexts / least + len(guests) + pictures + 2) * simulator.LONGEST
     slices = (len(guests) + 1) * (scheduler.starvation + reading)
     return scheduler.starvation + slices + (len(guests) + 1) * reading * failures

@@ -134,7 +134,7 @@ def test_images_are_kept_at_their_places(hybrid: Path) -> None:
     some = SparseStepper(hybrid, chunk=40, rules=Rules("auto", threshold=1, keep=0.1))
     for name, conversation in CONVERSATIONS.items():
         question = built(hybrid, conversation)
-        filled = Prompt((*prompt(300, 4), *question.token_ids), question.images)
+        filled = Prompt((*prompt(300, 4), *question.token_ids), question.media)
         wanted = plain.scored(name, filled, TOKENS)
         found = sparse.scored(name, filled, TOKENS)
         fewer = some.scored(name, filled, TOKENS)

@@ -58,7 +58,7 @@ def test_many_mixed_requests_leave_nothing_behind(hybrid: Path) -> None:
         asked = Prompt(tuple(tokens), boundaries=(160,) if kind == "cached" else ())
         if kind == "pictured":
             seen = rng.choice(pictures)
-            asked = Prompt((*tokens, *seen.token_ids), seen.images)
+            asked = Prompt((*tokens, *seen.token_ids), seen.media)
         sampling = Sampling(temperature=0, max_tokens=rng.randint(3, 12), ignore_eos=True)
         heard[name] = (kind, stepper.submit(name, asked, sampling), tokens)
         stepper.step(rng.randint(0, 6))

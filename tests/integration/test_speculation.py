@@ -328,7 +328,7 @@ def test_a_sequence_accepts_after_some_tokens_what_it_accepts_when_they_are_in_i
     rounds = list(stepper.runner.rounds["row"])
     done = [sum(each.kept for each in rounds[:place]) for place in range(len(rounds))]
     for count in done:
-        longer = Prompt((*text.token_ids, *tokens.tokens[:count]), text.images)
+        longer = Prompt((*text.token_ids, *tokens.tokens[:count]), text.media)
         stepper.greedy(f"after {count}", longer, TOKENS - count)
     stepper.finish()
     assert [stepper.runner.rounds[f"after {count}"][0] for count in done] == rounds
@@ -341,10 +341,12 @@ def guesses_of_one_pass(folder: Path, text: Prompt, tokens: Sequence[int]) -> li
     assert not isinstance(head, str) and vision is not None
     ids = np.array([*text.token_ids, *tokens])
     embeddings = language.embed(mx.array(ids)[None])
-    if text.images:
-        features = mx.concatenate([vision.encode(image) for image in text.images])
+    if text.media:
+        features = mx.concatenate([vision.encode(image) for image in text.media])
         embeddings[:, mx.array(np.flatnonzero(ids == vision.image_token))] = features
-    places = mx.array(vision.positions(tuple(ids.tolist()), text.images)[0])[:, None]
+    found = vision.positions(tuple(ids.tolist()), text.media)
+    assert found is not None
+    places = mx.array(found[0])[:, None]
     target, mine = language.batch(LAYOUTS["rows"]), head.batch(LAYOUTS["rows"])
     target.begin(len(ids), Positions(places))
     hidden = language.hidden(mx.array(ids)[None], target.layers, embeddings)

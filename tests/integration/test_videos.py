@@ -147,11 +147,11 @@ def test_a_video_seen_before_is_restored_and_another_sampling_is_not(hybrid: Pat
     assert again.tokens == first.tokens == expected(hybrid, 0)[1]
     assert again.cached == len(prompt_of(hybrid, 0).token_ids) - 1
     vision = vision_of(hybrid)
-    keys = prompt_cache_key(prompt_of(hybrid, 0), vision.image_token)
+    keys = prompt_cache_key(prompt_of(hybrid, 0))
     part = {"type": "video_url", "video_url": {"url": videos.url(film(0))}, "fps": 4}
     words = [{"type": "text", "text": "Look: "}, part, {"type": "text", "text": "What happens?"}]
     other = builder(hybrid).chat([{"role": "user", "content": words}], OPTIONS)
-    others = prompt_cache_key(other, vision.image_token)
+    others = prompt_cache_key(other)
     shared = next(place for place, (one, two) in enumerate(zip(keys, others, strict=False)) if one != two)
     assert shared <= list(prompt_of(hybrid, 0).token_ids).index(vision.image_token)
 
@@ -166,7 +166,7 @@ def test_frames_by_their_addresses_are_the_same_video(hybrid: Path) -> None:
     urls = [url(Image.fromarray(frame)) for frame in clip.frames]
     by_frames = written([{"type": "video", "video": urls, "fps": 2}])
     by_address = written([{"type": "video", "video": videos.url(film(0))}])
-    assert [image.digest for image in by_frames.images] == [image.digest for image in by_address.images]
+    assert [image.digest for image in by_frames.media] == [image.digest for image in by_address.media]
 
 
 def test_images_and_videos_keep_their_order(hybrid: Path) -> None:
@@ -179,7 +179,7 @@ def test_images_and_videos_keep_their_order(hybrid: Path) -> None:
     vision = vision_of(hybrid)
     pairs = vision.video_processor.pairs(decode(film(0), LIMITS, "here").frames)
     expected = [vision.preprocess(picture(1)), *pairs, vision.preprocess(picture(3))]
-    assert [image.digest for image in prompt.images] == [image.digest for image in expected]
+    assert [image.digest for image in prompt.media] == [image.digest for image in expected]
     stepper = Stepper(hybrid, chunk=32)
     heard = stepper.greedy("row", prompt, 3)
     stepper.finish()

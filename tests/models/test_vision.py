@@ -132,7 +132,7 @@ def our_logits(
     runner = Runner(loaded(folder), LAYOUTS[layout])
     seqs = [_row(built(folder, messages)), _row(Prompt(tuple(range(20))))]
     for seq in seqs:
-        while seq.images_left:
+        while seq.media_left:
             runner.encode(seq)
         while seq.remaining:
             runner.prefill(seq, min(chunk, seq.remaining))
@@ -175,10 +175,10 @@ def test_an_image_is_cut_into_the_reference_s_patches_and_features(hybrid: Path,
     vision, (theirs, _) = vision_of(hybrid), load_images(hybrid)
     inputs = reference_inputs(hybrid, (user(place, "?"),))
     image = vision.preprocess(picture(place))
-    assert np.array_equal(image.patches, np.array(inputs["pixel_values"]))
-    assert list(image.grid) == inputs["image_grid_thw"][0].tolist()
+    assert np.array_equal(image.inputs["pixel_values"], np.array(inputs["pixel_values"]))
+    assert image.inputs["image_grid_thw"].tolist() == inputs["image_grid_thw"].tolist()
     features = vision.encode(image)
-    assert features.shape == (vision.tokens(image), 128)
+    assert features.shape == (image.tokens, 128)
     expected, _ = theirs.vision_tower(inputs["pixel_values"], inputs["image_grid_thw"])
     assert float(np.abs(np.array(features) - np.array(expected)).max()) < 1e-5
 
@@ -215,7 +215,7 @@ def test_the_positions_after_images_matter_to_the_logits(hybrid: Path, monkeypat
 def test_the_same_pixels_have_the_same_digest_and_others_another(hybrid: Path) -> None:
     vision = vision_of(hybrid)
     first, again, other = (vision.preprocess(picture(place)) for place in (0, 0, 5))
-    assert first.grid == other.grid
+    assert (first.inputs["image_grid_thw"] == other.inputs["image_grid_thw"]).all()
     assert first.digest == again.digest != other.digest
 
 
@@ -234,7 +234,7 @@ def test_preprocessing_makes_no_arrays_of_mlx(hybrid: Path, monkeypatch: pytest.
     monkeypatch.setattr(mx, "array", touched)
     monkeypatch.setattr(mx, "eval", touched)
     image = vision.preprocess(picture(1))
-    assert type(image.patches) is np.ndarray
+    assert type(image.inputs["pixel_values"]) is np.ndarray
     assert vision.positions((5,) * 3, ())[1] == 0
 
 

@@ -1,0 +1,67 @@
+"""A prompt's media: the marker that a template writes for each becomes the medium's own tokens. No MLX."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from paceline.types import Media
+
+
+def is_closed(marker: int | None, media: Sequence[Media], special: Collection[int]) -> bool:
+    """Whether markers and media begin and end with special tokens, which never join with the text around."""
+    if marker is None:
+        return False
+    return all(
+        not medium.text or (medium.token_ids[0] in special and medium.token_ids[-1] in special) for medium in media
+    )
+
+
+def of_tokens(ids: Sequence[int], marker: int | None, media: Sequence[Media]) -> tuple[tuple[int, ...], int]:
+    """The expanded ids, and how many markers there were."""
+    expanded: list[int] = []
+    found = 0
+    for id in ids:
+        if id != marker:
+            expanded.append(id)
+            continue
+        expanded.extend(media[found].token_ids if found < len(media) else [id])
+        found += 1
+    return tuple(expanded), found
+
+
+def of_text(text: str, marker: str, media: Sequence[Media]) -> tuple[str, int]:
+    """The expanded text, and how many markers there were."""
+    first, *rest = text.split(marker)
+    if len(rest) != len(media):
+        return text, len(rest)
+    return first + "".join(medium.text + piece for medium, piece in zip(media, rest, strict=True)), len(rest)
+
+
+def moved(
+    boundaries: Sequence[int], ids: Sequence[int], expanded: Sequence[int], marker: int | None, media: Sequence[Media]
+) -> tuple[int, ...]:
+    """The boundaries in the expanded ids: one after a medium is after all its tokens. `marker` None: tokens may have
+    joined around media, and boundaries between the first medium and the last are dropped."""
+    if marker is not None:
+        places = [place for place, id in enumerate(ids) if id == marker]
+        gains = [len(medium.token_ids) - 1 for medium in media]
+        return tuple(
+            length + sum(gain for place, gain in zip(places, gains, strict=True) if place < length)
+            for length in boundaries
+        )
+    before, after = _common(ids, expanded), _common(ids[::-1], expanded[::-1])
+    gain = len(expanded) - len(ids)
+    kept = [
+        length if length <= before else length + gain for length in boundaries if _outside(length, ids, before, after)
+    ]
+    return tuple(kept)
+
+
+def _outside(length: int, ids: Sequence[int], before: int, after: int) -> bool:
+    return length <= before or len(ids) - length <= after
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))

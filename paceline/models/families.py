@@ -1,0 +1,89 @@
+"""Which implementation of `Vision` a family of mlx-vlm's has. Families that are not listed use the generic one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+import numpy as np
+
+from paceline.models.qwen_vision import QwenVision
+from paceline.models.vision import Vision
+from paceline.types import Media
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+
+class Gemma3Vision(Vision):
+    """The template writes the token that begins an image; the processor puts line breaks around."""
+
+    def _marker(self) -> str:
+        return str(self.processor.boi_token)
+
+
+class Gemma4Vision(Vision):
+    """mlx-vlm scales embeddings before it merges, mlx-lm after. Layers' own inputs are the padding token's where media
+    stand."""
+
+    input_token = 0
+
+    def encode(self, medium: Media) -> mx.array:
+        return super().encode(medium) / self.view.language_model.model.embed_scale
+
+    def features_of(self, embeddings: mx.array) -> mx.array:
+        return embeddings / self.view.language_model.model.embed_scale
+
+
+class InternVision(Vision):
+    """Its marker is plain text. mlx-vlm's image processor computes on MLX; this is the same in numpy."""
+
+    def _marker(self) -> str:
+        return "<image>"
+
+    def _image_token(self, config: dict[str, Any]) -> int:
+        return int(self.processor.img_context_token_id)
+
+    def _call(self, processor: Any, pictures: list[Picture], text: str) -> Mapping[str, Any]:
+        from mlx_vlm.models.internvl_chat import processor as library
+
+        own, tiles, written = processor.image_processor, [], text
+        for picture in pictures:
+            cut = library.dynamic_preprocess(
+                picture,
+                min_num=own.dynamic_min_num,
+                max_num=own.dynamic_max_num,
+                image_size=own.size,
+                use_thumbnail=own.dynamic_use_thumbnail,
+            )
+            tiles += [np.asarray(tile.convert("RGB"), dtype=np.float32) / np.float32(255) for tile in cut]
+            context = library.IMG_CONTEXT_TOKEN * (processor.num_image_token * len(cut))
+            written = written.replace(self.marker, library.IMG_START_TOKEN + context + library.IMG_END_TOKEN, 1)
+        processor.tokenizer([written])
+        mean, deviation = library.IMAGENET_MEAN.astype(np.float32), library.IMAGENET_STD.astype(np.float32)
+        pixels = ((np.stack(tiles) - mean) / deviation).transpose(0, 3, 1, 2)
+        return {"pixel_values": np.ascontiguousarray(pixels)[None], "image_token_index": self.image_token}
+
+
+IMPLEMENTATIONS: dict[str, type[Vision]] = {
+    "qwen2_vl": QwenVision,
+    "qwen2_5_vl": QwenVision,
+    "qwen3_vl": QwenVision,
+    "qwen3_vl_moe": QwenVision,
+    "qwen3_5": QwenVision,
+    "qwen3_5_moe": QwenVision,
+    "gemma3": Gemma3Vision,
+    "gemma4": Gemma4Vision,
+    "internvl_chat": InternVision,
+}
+
+
+# Families that tests compare with mlx-vlm: their towers are expected to load. Others are tried.
+SERVED = frozenset(
+    {*IMPLEMENTATIONS, "mistral3", "pixtral", "lfm2_vl", "smolvlm", "idefics3", "llava", "llava_onevision"}
+)
+
+
+def implementation(family: str) -> type[Vision]:
+    return IMPLEMENTATIONS.get(family, Vision)

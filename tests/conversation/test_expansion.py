@@ -1,0 +1,42 @@
+"""Markers in a prompt become media's own tokens, and cache boundaries move with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.conversation import expansion
+from paceline.types import Media
+
+PICTURE = Media("a", 3, 9, (8, 9, 9, 9, 7), "<open>xxx<close>")
+SMALL = Media("b", 1, 9, (8, 9, 7), "<open>x<close>")
+
+
+def test_each_marker_becomes_its_medium_s_tokens() -> None:
+    ids, found = expansion.of_tokens([1, 5, 2, 5, 3], 5, [PICTURE, SMALL])
+    assert (ids, found) == ((1, 8, 9, 9, 9, 7, 2, 8, 9, 7, 3), 2)
+    text, found = expansion.of_text("a<i>b<i>c", "<i>", [PICTURE, SMALL])
+    assert (text, found) == ("a<open>xxx<close>b<open>x<close>c", 2)
+
+
+@pytest.mark.parametrize(("ids", "count"), [([1, 2], 0), ([5, 1, 5], 2)])
+def test_markers_are_counted_where_there_are_more_or_fewer_than_media(ids: list[int], count: int) -> None:
+    assert expansion.of_tokens(ids, 5, [PICTURE])[1] == count
+    assert expansion.of_text("<i>" * count, "<i>", [PICTURE]) == ("<i>" * count, count)
+
+
+def test_media_that_end_in_plain_text_may_join_with_the_text_around() -> None:
+    assert expansion.is_closed(5, [PICTURE, SMALL], {7, 8})
+    assert not expansion.is_closed(5, [PICTURE], {8})
+    assert not expansion.is_closed(None, [PICTURE], {7, 8})
+    assert expansion.is_closed(5, [Media("c", 2, 9, (9, 9))], set())  # it has no text of its own
+
+
+def test_a_boundary_after_a_medium_is_after_all_its_tokens() -> None:
+    ids, expanded = [1, 5, 2, 5, 3], (1, 8, 9, 9, 9, 7, 2, 8, 9, 7, 3)
+    moved = expansion.moved([1, 2, 3, 5], ids, expanded, 5, [PICTURE, SMALL])
+    assert moved == (1, 6, 7, 11)
+
+
+def test_where_tokens_have_joined_only_boundaries_outside_are_kept() -> None:
+    ids, expanded = [1, 2, 5, 3, 5, 4, 6], (1, 2, 8, 9, 70, 8, 9, 71, 6)
+    assert expansion.moved([1, 2, 4, 6], ids, expanded, None, [SMALL, SMALL]) == (1, 2, 8)

@@ -1,0 +1,109 @@
+"""The start-up check of media lets through what mlx-vlm would say too, and takes the eyes of everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from paceline.cache.slot_plan import PADDED, SIMILAR
+from paceline.engine.media_check import check_media, disagreement
+from paceline.models.loader import LoadedModel, load
+from paceline.models.vision import Vision
+from paceline.types import Media
+from tests.engine.stepper import loaded
+from tests.synthetic.vision import FAMILIES
+
+Seeing = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_agrees(seeing: Seeing, family: str) -> None:
+    model = loaded(seeing(family))
+    assert model.vision is not None, model.notes
+    assert disagreement(model, model.vision, PADDED if FAMILIES[family].padded else SIMILAR) is None
+
+
+def test_qwen35_agrees(hybrid: Path) -> None:
+    model = loaded(hybrid)
+    assert model.vision is not None
+    assert disagreement(model, model.vision, SIMILAR) is None
+
+
+@pytest.fixture
+def own(seeing: Seeing) -> LoadedModel:
+    """A model of this test's own, to be broken."""
+    return load(str(seeing("qwen3_vl")), "float32")
+
+
+def blind(vision: Any) -> None:
+    """The tower sees the same picture every time, in our path and in mlx-vlm's."""
+    tower = vision.view.vision_tower
+    vision.view.vision_tower = lambda pixels, grid: tower(pixels * 0, grid)
+    vision.view.vision_tower.patch_embed = tower.patch_embed
+
+
+def shifted(vision: Any) -> None:
+    positions = vision.positions
+    vision.positions = lambda ids, media: (positions(ids, media)[0] + 1, 0)
+
+
+def loud(vision: Any) -> None:
+    encode = vision.encode
+    vision.encode = lambda medium: encode(medium) * 1.5
+
+
+def without_residuals(vision: Any) -> None:
+    encode = vision.encode
+    vision.encode = lambda medium: mx.where(mx.arange(3 * 64) < 64, encode(medium), 0)
+
+
+def wordy(vision: Any) -> None:
+    preprocess = vision.preprocess
+
+    def longer(picture: Any) -> Media:
+        made = preprocess(picture)
+        return Media(made.digest, made.tokens, made.token_id, (*made.token_ids, 5), cost=made.cost, inputs=made.inputs)
+
+    vision.preprocess = longer
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (blind, "another picture changes nothing"),
+        (shifted, "positions differ"),
+        (loud, "features differ"),
+        (without_residuals, "logits differ by"),
+        (wordy, "a prompt has other tokens"),
+    ],
+)
+def test_a_model_that_disagrees_is_a_text_model(
+    own: LoadedModel, fault: Callable[[Vision], None], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert own.vision is not None
+    fault(own.vision)
+    check_media(own, SIMILAR)
+    assert own.vision is None
+    assert reason in own.notes[-1] and "served as a text model" in own.notes[-1]
+    assert own.notes[-1] in caplog.text
+
+
+def test_a_tower_that_fails_makes_a_text_model(own: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def falling(medium: Media) -> mx.array:
+        raise RuntimeError("the tower fell")
+
+    monkeypatch.setattr(own.vision, "encode", falling)
+    check_media(own, SIMILAR)
+    assert own.vision is None and "the tower fell" in own.notes[-1]
+
+
+def test_a_text_model_is_not_asked(llama: Path) -> None:
+    model = loaded(llama)
+    notes = list(model.notes)
+    check_media(model, SIMILAR)
+    assert model.notes == notes and not np.any([note for note in notes if "mlx-vlm" in note])
