@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
@@ -49,6 +49,12 @@ EFFORTS: Mapping[str, str] = {"low": "low", "medium": "medium", "high": "high", 
 class CountBody(RequestBody):
     """/v1/messages/count_tokens."""
 
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {
+        "tool_choice": frozenset({"type", "name", "disable_parallel_tool_use"}),
+        "thinking": frozenset({"type", "budget_tokens", "display"}),
+        "output_config": frozenset({"format", "effort", "task_budget"}),
+        "context_management": frozenset({"edits"}),
+    }
     messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None
     tools: list[Any] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +30,7 @@ class Lenient(BaseModel):
 
 
 class RequestBody(Lenient):
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {}  # what fields that are plain objects may hold
     model: str | None = None
 
 
@@ -130,7 +131,7 @@ async def read_request(
     return body, fields
 
 
-def _inner_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+def _inner_fields(model: type[RequestBody], fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """What the body's objects of options hold, and what they may, as in `stream_options.include_usage`."""
     found: dict[str, Any] = {}
     known: set[str] = set()
@@ -138,6 +139,9 @@ def _inner_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> tuple[di
         given = fields.get(name)
         if not isinstance(given, dict):
             continue
+        if name in model.options_of:
+            found |= {f"{name}.{inner}": value for inner, value in given.items()}
+            known |= {f"{name}.{inner}" for inner in model.options_of[name]}
         for kind in (info.annotation, *get_args(info.annotation)):
             if isinstance(kind, type) and issubclass(kind, Lenient) and kind.model_config["extra"] == "ignore":
                 found |= {f"{name}.{inner}": value for inner, value in given.items()}
@@ -199,3 +203,9 @@ def with_effort(sampling: Sampling, state: AppState, effort: str | None) -> Samp
 def _thinks(state: AppState) -> bool:
     """Does the model reason, in a way that can be ended?"""
     return state.backend.answer_format.reasoning != "none" and state.backend.no_thinking_budget is None
+
+
+def check_repeat_penalty(penalty: float | None, field: str) -> None:
+    """The engine has another name for it: checked here, so that the client reads the name it wrote."""
+    if penalty is not None and not 0 < penalty <= 100:
+        raise InvalidRequest.at(field, f"is {penalty}; it must be above 0 and at most 100.")

@@ -41,7 +41,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "repeat_penalty": "llama.cpp's and Ollama's name of `repetition_penalty`.",
     "repeat_last_n": "Window of the penalty. With a penalty it must be -1: the whole prompt and answer.",
     "Options.repeat_last_n": "0: no penalties; -1: over everything. A window is refused if a penalty is set.",
-    "n_predict": "llama.cpp's name of `max_tokens`; -1: as far as the context goes.",
+    "n_predict": "llama.cpp's name of `max_tokens`, which wins over it; -1: as far as the context goes.",
     "include_stop_str_in_output": "Keep the stop string at the end of the text.",
     "logprobs": "Return the log probabilities of the answer's tokens.",
     "CompletionBody.logprobs": "Return log probabilities, with this many most likely tokens at each position.",

@@ -10,7 +10,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import NOTHING, Lenient, Many, RequestBody, read_request, thinking_options
+from paceline.server.common.fields import (
+    NOTHING,
+    Lenient,
+    Many,
+    RequestBody,
+    check_repeat_penalty,
+    read_request,
+    thinking_options,
+)
 from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of
 from paceline.server.state import AppState
@@ -191,6 +199,7 @@ def _penalties(options: Options) -> dict[str, float | None]:
         "frequency_penalty": options.frequency_penalty,
     }
     neutral = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    check_repeat_penalty(options.repeat_penalty, "options.repeat_penalty")
     window = options.repeat_last_n
     if window == 0:  # Ollama's word for "none"
         return dict(neutral)

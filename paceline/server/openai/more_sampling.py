@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from paceline.engine.limits import MOST_TOKENS
 from paceline.errors import InvalidRequest
+from paceline.server.common.fields import check_repeat_penalty
 from paceline.server.openai.schema import SamplingFields
 
 T = TypeVar("T")
@@ -13,6 +15,8 @@ T = TypeVar("T")
 def more_sampling(body: SamplingFields) -> dict[str, Any]:
     """By the engine's names; None where nothing is asked for."""
     budget = agreed(thinking_token_budget=body.thinking_token_budget, thinking_budget=body.thinking_budget)
+    if body.thinking_budget is not None and body.thinking_budget > MOST_TOKENS:
+        raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MOST_TOKENS}.")
     sigma = body.top_n_sigma
     breakers = body.dry_sequence_breakers
     if body.allowed_token_ids is not None and not body.allowed_token_ids:
@@ -52,6 +56,7 @@ def uses_cache(body: SamplingFields) -> bool:
 def repetition_penalty(body: SamplingFields) -> float | None:
     """Ours looks back over prompt and answer; llama.cpp's window is taken where it says the same."""
     penalty = agreed(repetition_penalty=body.repetition_penalty, repeat_penalty=body.repeat_penalty)
+    check_repeat_penalty(body.repeat_penalty, "repeat_penalty")
     if body.repeat_last_n not in (None, -1) and penalty not in (None, 1):
         raise InvalidRequest.at("repeat_last_n", "must be -1: the penalty is over all of the prompt and the answer.")
     return penalty

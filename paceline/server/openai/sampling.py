@@ -24,7 +24,8 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequest.at("top_logprobs", "needs logprobs: true.")
     max_tokens = token_limit(body)
-    # Two fields go by another name in the engine: checked here, so that the client reads the name it wrote.
+    # These fields go by another name in the engine: checked here, so that the client reads the name it wrote.
+    _check_n_predict(body, state)
     if body.max_completion_tokens is not None:
         max_tokens = body.max_completion_tokens
         _within(max_tokens, 1, state.backend.context_length, "max_completion_tokens")
@@ -36,6 +37,7 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
 
 def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
     max_tokens = token_limit(body, DEFAULT_COMPLETION_TOKENS)
+    _check_n_predict(body, state)
     if max_tokens == 0 and not body.echo:
         raise InvalidRequest.at(
             "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
@@ -80,6 +82,11 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
         **more,
     }
     return state.backend.sampling(**given)
+
+
+def _check_n_predict(body: SamplingFields, state: AppState) -> None:
+    if body.n_predict is not None and body.n_predict > state.backend.context_length:
+        _within(body.n_predict, -1, state.backend.context_length, "n_predict")
 
 
 def _within(value: int, low: int, high: int, field: str) -> None:

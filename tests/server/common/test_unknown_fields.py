@@ -101,3 +101,21 @@ def test_names_are_logged_again_later_and_only_so_many() -> None:
     assert [told.is_due(name) for name in ("a", "a", "b", "c")] == [True, False, True, False]
     now = 11
     assert [told.is_due(name) for name in ("c", "a", "b")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"output_config": {"efort": "low"}}, "output_config.efort (did you mean output_config.effort?)"),
+        ({"context_management": {"odd": 1}}, "context_management.odd"),
+        ({"tool_choice": {"type": "auto", "odd": 1}}, "tool_choice.odd"),
+        ({"thinking": {"type": "disabled", "odd": 1}}, "thinking.odd"),
+    ],
+)
+def test_an_unknown_option_of_anthropics_is_named_too(
+    http: httpx.Client, strict: httpx.Client, options: dict[str, Any], named: str
+) -> None:
+    body = {**PATHS["/v1/messages"], **options}
+    assert http.post("/v1/messages", json=body).headers[HEADER].startswith(named)
+    refusal = strict.post("/v1/messages", json=body)
+    assert refusal.status_code == 400 and named.split()[0] in refusal.json()["error"]["message"]

@@ -66,6 +66,7 @@ def test_what_the_server_decides_is_accepted(http: httpx.Client) -> None:
         ({"options": {"num_ctx": 5000}}, ("options.num_ctx", "4096", "--context-length")),
         ({"options": {"mirostat": 1}}, ("options.mirostat",)),
         ({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}}, ("options.repeat_last_n", "-1")),
+        ({"options": {"repeat_penalty": -1}}, ("options.repeat_penalty", "above 0")),
         ({"options": {"temperature": "hot"}}, ("options.temperature",)),
         ({"options": {"temperature": -1}}, ("temperature",)),
         ({"options": []}, ("options",)),

@@ -73,3 +73,11 @@ def test_two_names_of_a_field_that_disagree_are_refused(http: httpx.Client, give
 
 def test_an_empty_list_of_allowed_tokens_is_refused(http: httpx.Client) -> None:
     refused(post_chat(http, allowed_token_ids=[]), 400, "allowed_token_ids")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("repeat_penalty", -1), ("repeat_penalty", 0), ("thinking_budget", 2**31), ("n_predict", 10**6)]
+)
+def test_an_error_names_the_field_that_the_client_wrote(http: httpx.Client, name: str, value: int) -> None:
+    for post in (post_chat, post_completion):
+        refused(post(http, **{name: value}), 400, name, name)

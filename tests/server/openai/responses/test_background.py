@@ -104,14 +104,14 @@ class Quick:
     def __init__(self, id: str, *events: bytes) -> None:
         self.id = id
         self.given = events
-        self.error = ""
+        self.error: Exception | None = None
 
     async def events(self) -> Any:
         for event in self.given:
             yield event
 
-    def fail(self, message: str) -> None:
-        self.error = message
+    def fail(self, error: Exception) -> None:
+        self.error = error
 
 
 async def test_a_server_that_stops_waits_for_it_and_old_logs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
