@@ -57,6 +57,8 @@ class PromptRunner:
         features = self.features.get(key) if seq.prompt.cached else None
         if features is None:
             features = self.model.vision.encode(medium)
+            if features.shape[0] != medium.tokens:  # else others' memory would be read
+                raise RuntimeError(f"an image of {medium.tokens} tokens has {features.shape[0]} features")
             mx.eval(features)
             if seq.prompt.cached:
                 self.features.put(key, features)

@@ -66,6 +66,13 @@ class InternVision(Vision):
         return {"pixel_values": np.ascontiguousarray(pixels)[None], "image_token_index": self.image_token}
 
 
+class GlmVision(QwenVision):
+    """As Qwen's, but the processor is transformers', whose limits are found by trying."""
+
+    def input_bytes(self, pixels: int) -> int:
+        return Vision.input_bytes(self, pixels)
+
+
 IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen2_vl": QwenVision,
     "qwen2_5_vl": QwenVision,
@@ -75,6 +82,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen3_5_moe": QwenVision,
     "gemma3": Gemma3Vision,
     "gemma4": Gemma4Vision,
+    "glm4v_moe": GlmVision,
     "internvl_chat": InternVision,
 }
 
