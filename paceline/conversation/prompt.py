@@ -162,7 +162,7 @@ class PromptBuilder:
     @staticmethod
     def _rendered(
         templates: Templates,
-        conversation: Sequence[Mapping[str, Any]],
+        conversation: Sequence[dict[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None,
         options: dict[str, Any],
         *,

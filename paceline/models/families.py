@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.models.qwen_vision import QwenVision
+from paceline.models.tower import Tower
 from paceline.models.vision import Vision
 from paceline.types import Media
 
@@ -28,6 +29,10 @@ class Gemma4Vision(Vision):
     stand."""
 
     input_token = 0
+
+    def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
+        super().__init__(tower, processor, config)
+        self.two_sided = getattr(tower.config.text_config, "use_bidirectional_attention", None) == "vision"
 
     def encode(self, medium: Media) -> mx.array:
         return super().encode(medium) / self.view.language_model.model.embed_scale

@@ -50,6 +50,7 @@ class Vision:
     """
 
     video_processor: VideoProcessor | None = None  # None: only images
+    two_sided = False  # whether a medium's tokens see each other, also those behind: no chunk may end inside it
     input_token: int | None = None  # what the model reads where features are; None: the token of the prompt
 
     def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:

@@ -33,7 +33,12 @@ async def test_a_model_of_another_family_answers_about_images(seeing: Seeing, fa
         assert first.choices[0].text == second.choices[0].text
         assert second.usage.cached_tokens > 0
         model = service.stats().model
-    assert model.images and not model.videos and not [note for note in model.notes if "text model" in note]
+    assert (
+        model is not None
+        and model.images
+        and not model.videos
+        and not [note for note in model.notes if "text model" in note]
+    )
 
 
 async def test_a_tower_that_disagrees_with_mlx_vlm_is_not_served(
@@ -47,5 +52,5 @@ async def test_a_tower_that_disagrees_with_mlx_vlm_is_not_served(
         answer = await service.chat(ChatRequest([{"role": "user", "content": "What is this?"}], GREEDY))
         model = service.stats().model
     assert len(answer.choices[0].token_ids) == 5
-    assert not model.images
+    assert model is not None and not model.images
     assert any("another picture changes nothing" in note and "text model" in note for note in model.notes)

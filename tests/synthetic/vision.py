@@ -419,14 +419,26 @@ GEMMA4 = {
 }
 
 
-def _gemma4(ids: Ids) -> Config:
-    text = TEXT | {"model_type": "gemma4_text", "sliding_window": 24, "num_hidden_layers": 4, "global_head_dim": 16}
+GEMMA4_NAMES = (
+    ("language_model.model.", "model.language_model."),
+    ("vision_tower.", "model.vision_tower."),
+    ("embed_vision.", "model.embed_vision."),
+)
+
+
+def _gemma4(ids: Ids, **more: Any) -> Config:
+    text: Config = TEXT | {
+        "model_type": "gemma4_text",
+        "sliding_window": 24,
+        "num_hidden_layers": 4,
+        "global_head_dim": 16,
+    }
     text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
     text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
     text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
     whole = {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"}
     near = {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0, "rope_type": "default"}
-    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}}
+    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}, **more}
     tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
     tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
@@ -500,11 +512,18 @@ FAMILIES = {
         _gemma4_files,
         (*GEMMA4.values(), "<|video|>"),
         "<|image|>",
-        (
-            ("language_model.model.", "model.language_model."),
-            ("vision_tower.", "model.vision_tower."),
-            ("embed_vision.", "model.embed_vision."),
+        GEMMA4_NAMES,
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+    ),
+    "gemma4_two_sided": Family(  # as the larger models: no inputs per layer, pictures are read in both directions
+        lambda ids: _gemma4(
+            ids, use_bidirectional_attention="vision", hidden_size_per_layer_input=0, num_kv_shared_layers=0
         ),
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        GEMMA4_NAMES,
         tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
         padded=True,
     ),
