@@ -92,10 +92,8 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
 }
 
 
-# Families that tests compare with mlx-vlm: their towers are expected to load. Others are tried.
-SERVED = frozenset(
-    {*IMPLEMENTATIONS, "mistral3", "pixtral", "lfm2_vl", "smolvlm", "idefics3", "llava", "llava_onevision"}
-)
+# Families whose towers must load. Others are served as text if theirs do not: many checkpoints lack processor files.
+REQUIRED = ("qwen3_5", "qwen3_5_moe")
 
 
 def implementation(family: str) -> type[Vision]:
