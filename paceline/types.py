@@ -139,7 +139,7 @@ class Prompt:
     @property
     def media_mask(self) -> NDArray[np.bool_]:
         """Which of its tokens are replaced by features."""
-        return np.isin(np.asarray(self.token_ids), [medium.token_id for medium in self.media])
+        return np.isin(np.asarray(self.token_ids), list({medium.token_id for medium in self.media}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from paceline.cache.layers import (
     UnsupportedUse,
     attention_mask,
     joined,
+    two_sided_mask,
 )
 from paceline.cache.slot_plan import Change, Group, Grouping, GroupPlacement, Placement, SlotPlan
 
@@ -85,6 +86,8 @@ class Batch:
         self.watch: Callable[[mx.array, mx.array, float], None] | None = None
         # How far prompt tokens look back in layers without a window (models/adapter); None: to the start.
         self.near: int | None = None
+        # New tokens (width, width) that see each other in the next step whatever their order; for a batch of one row.
+        self.two_sided: mx.array | None = None
         # Memory is short: buffers are copied layer by layer (see `evaluate`).
         self.low_memory = False
         self._placed: dict[int | None, GroupPlacement] = {}
@@ -284,7 +287,12 @@ class Batch:
         key = (slot_plan.window, index)
         if key not in step.masks:
             group, width = slot_plan.groups[index], step.width
-            if step.ends is not None:
+            if self.two_sided is not None:
+                low, high = self.view(slot_plan, index)
+                step.masks[key] = two_sided_mask(
+                    low, high, group.ends(self.lengths)[0], slot_plan.window, self.two_sided
+                )
+            elif step.ends is not None:
                 ends = step.ends[slot_plan.window][group.rows]
                 mask = RaggedMask(ends, group.capacity, width, slot_plan.window)
                 step.masks[key] = mask if self._attends_ragged else mask.array()

@@ -382,6 +382,13 @@ def causal_mask(low: int, high: int, ends: mx.array, width: int, window: int | N
     return mask
 
 
+def two_sided_mask(low: int, high: int, end: int, window: int | None, seen: mx.array) -> mx.array:
+    """The causal mask of one row, and which of its new tokens also see each other (`seen`: width, width)."""
+    width = seen.shape[0]
+    placed = mx.pad(seen, [(0, 0), (end - low, high - end - width)])
+    return causal_mask(low, high, mx.array([end]), width, window) | placed[None, None]
+
+
 def joined(mine: mx.array, theirs: mx.array, at: Placement) -> mx.array:
     """`mine`, rows first, with the row `theirs` where `at` says."""
     if not at.added:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from paceline.types import Media
 
@@ -65,3 +66,16 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """How many tokens both begin with."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
+
+
+def as_text(conversation: Sequence[Mapping[str, Any]], marker: str) -> list[dict[str, Any]]:
+    """A conversation with markers as text, for a template that does not know images."""
+    written = []
+    for message in conversation:
+        content = message["content"]
+        if isinstance(content, list):
+            content = [{"type": "text", "text": marker} if part["type"] == "image" else part for part in content]
+            if all(part["type"] == "text" for part in content):  # such templates take nothing but strings
+                content = "".join(part["text"] for part in content)
+        written.append({**message, "content": content})
+    return written

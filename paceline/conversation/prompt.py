@@ -24,6 +24,7 @@ from paceline.conversation.messages import (
     checked_tools,
 )
 from paceline.conversation.normalize import normalized
+from paceline.conversation.template import Templates
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.conversation.video import VideoLimits
 from paceline.errors import InvalidRequest, PromptTooLong
@@ -116,11 +117,14 @@ class PromptBuilder:
         tools = checked_tools(tools)
         self._check_counts(parts)
         images, video_texts = self._read(parts)
-        if continues:
-            options["add_generation_prompt"] = False
-            text = continuation.cut(templates.render(continuation.marked(conversation), tools=tools, **options))
-        else:
-            text = templates.render(conversation, tools=tools, **options)
+        text = self._rendered(templates, conversation, tools, options, continues=continues)
+        if (
+            images
+            and self.image_processor is not None
+            and self.image_processor.marker not in text + "".join(video_texts)
+        ):
+            conversation = expansion.as_text(conversation, self.image_processor.marker)  # the template drops images
+            text = self._rendered(templates, conversation, tools, options, continues=continues)
         text = self._with_videos(text, video_texts)
         with self._tokenizing(text, "messages", truncated=truncate is not None):
             ids = self._last(self.tokenizer.encode(text, add_special_tokens=False), truncate)
@@ -154,6 +158,20 @@ class PromptBuilder:
             ids = list(prompt)
         ids = self._last(ids, truncate)
         return Prompt(self._expanded(ids, (), field), boundaries=self._boundary_finder.text(ids))
+
+    @staticmethod
+    def _rendered(
+        templates: Templates,
+        conversation: Sequence[dict[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        options: dict[str, Any],
+        *,
+        continues: bool,
+    ) -> str:
+        if not continues:
+            return templates.render(conversation, tools=tools, **options)
+        options["add_generation_prompt"] = False
+        return continuation.cut(templates.render(continuation.marked(conversation), tools=tools, **options))
 
     # -- texts
 

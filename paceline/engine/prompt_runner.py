@@ -57,6 +57,8 @@ class PromptRunner:
         features = self.features.get(key) if seq.prompt.cached else None
         if features is None:
             features = self.model.vision.encode(medium)
+            if features.shape[0] != medium.tokens:  # else others' memory would be read
+                raise RuntimeError(f"an image of {medium.tokens} tokens has {features.shape[0]} features")
             mx.eval(features)
             if seq.prompt.cached:
                 self.features.put(key, features)
@@ -65,13 +67,15 @@ class PromptRunner:
 
     def prefill(self, seq: Sequence, tokens: int) -> list[mx.array]:
         """Prefill the next tokens of a sequence, in a batch of its own. Returns arrays to wait for."""
-        stop = seq.computed.tokens + tokens
+        stop = self._whole(seq, seq.computed.tokens + tokens)
+        positions = seq.prefix.checkpoint_positions
+        seq.prefix.checkpoint_positions = sorted({self._whole(seq, position) for position in positions})
         waits: list[mx.array] = []
         left: list[mx.array] = []  # of checkpoints inside the chunk
         while seq.computed.tokens < stop:
             end = stop
             if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-                end = min(end, seq.computed.tokens + SCORED_CHUNK)
+                end = min(end, self._whole(seq, seq.computed.tokens + SCORED_CHUNK))
             due = [position for position in seq.prefix.checkpoint_positions if position <= end]
             if due and self._splits(seq):
                 end = due[0]
@@ -79,6 +83,18 @@ class PromptRunner:
             [waits] = self._prefill([seq], [end - seq.computed.tokens], inner)
             left += self._reached(seq, end)
         return waits + left
+
+    def _whole(self, seq: Sequence, stop: int) -> int:
+        """Where a chunk may end that should end at `stop`: not inside a medium whose tokens see each other."""
+        if not self._two_sided(seq):
+            return stop
+        mask = self._media_mask(seq)
+        while 0 < stop < len(mask) - 1 and mask[stop - 1] and mask[stop]:
+            stop += 1
+        return stop
+
+    def _two_sided(self, seq: Sequence) -> bool:
+        return bool(seq.prompt.media) and self.model.vision is not None and self.model.vision.two_sided
 
     def _splits(self, seq: Sequence) -> bool:
         """Must a pass end at a checkpoint? Not if layers can record their state inside it, which padded and traced
@@ -202,9 +218,11 @@ class PromptRunner:
         media = self._media_inputs(seq, tokens, start, stop) if seq.computed.features else []
         embeddings = media[0] if media else None
         inner = tuple(position - start for position in checkpoints)
+        batch.two_sided = self._blocks(seq, start, stop, width)
         if seq.prompt.pooling is not None:
             batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid, checkpoints=inner)
             states = self.language.hidden(tokens, batch.layers, *media)
+            batch.two_sided = None
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
             return self._submitted([[*batch.arrays(), *batch.recorded(), seq.computed.pooled]])
@@ -218,6 +236,7 @@ class PromptRunner:
             traced=width <= TRACED_WIDTH and embeddings is None,
         )
         close()
+        batch.two_sided = None
         batch.advance(valid)
         if len(seqs) > 1:
             stacking.unstack(batch, own)
@@ -266,6 +285,17 @@ class PromptRunner:
         shown = mx.array(_padded(mask[start:stop], width))[None, :, None]
         first, *deeper = [gathered] if parts == 1 else mx.split(gathered, parts, axis=-1)
         return [mx.where(shown, first, embedded), *(mx.where(shown, part, 0) for part in deeper)]
+
+    def _blocks(self, seq: Sequence, start: int, stop: int, width: int) -> mx.array | None:
+        """Which tokens of a chunk see each other because they are one medium's."""
+        if not self._two_sided(seq):
+            return None
+        mask = self._media_mask(seq)[start:stop]
+        if not mask.any():
+            return None
+        begins = mask & ~np.concatenate([[False], mask[:-1]])
+        block = np.pad(np.where(mask, np.cumsum(begins), 0), (0, width - len(mask)))
+        return mx.array((block[:, None] == block[None]) & (block[:, None] > 0))
 
     def _prompt_positions(self, seq: Sequence, start: int, stop: int, width: int) -> Positions | None:
         if seq.computed.position_ids is not None:

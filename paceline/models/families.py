@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.models.qwen_vision import QwenVision
+from paceline.models.tower import Tower
 from paceline.models.vision import Vision
 from paceline.types import Media
 
@@ -28,6 +29,10 @@ class Gemma4Vision(Vision):
     stand."""
 
     input_token = 0
+
+    def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
+        super().__init__(tower, processor, config)
+        self.two_sided = getattr(tower.config.text_config, "use_bidirectional_attention", None) == "vision"
 
     def encode(self, medium: Media) -> mx.array:
         return super().encode(medium) / self.view.language_model.model.embed_scale
@@ -66,6 +71,13 @@ class InternVision(Vision):
         return {"pixel_values": np.ascontiguousarray(pixels)[None], "image_token_index": self.image_token}
 
 
+class GlmVision(QwenVision):
+    """As Qwen's, but the processor is transformers', whose limits are found by trying."""
+
+    def input_bytes(self, pixels: int) -> int:
+        return Vision.input_bytes(self, pixels)
+
+
 IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen2_vl": QwenVision,
     "qwen2_5_vl": QwenVision,
@@ -75,14 +87,13 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen3_5_moe": QwenVision,
     "gemma3": Gemma3Vision,
     "gemma4": Gemma4Vision,
+    "glm4v_moe": GlmVision,
     "internvl_chat": InternVision,
 }
 
 
-# Families that tests compare with mlx-vlm: their towers are expected to load. Others are tried.
-SERVED = frozenset(
-    {*IMPLEMENTATIONS, "mistral3", "pixtral", "lfm2_vl", "smolvlm", "idefics3", "llava", "llava_onevision"}
-)
+# Families whose towers must load. Others are served as text if theirs do not: many checkpoints lack processor files.
+REQUIRED = ("qwen3_5", "qwen3_5_moe")
 
 
 def implementation(family: str) -> type[Vision]:

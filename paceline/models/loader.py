@@ -19,7 +19,7 @@ from mlx_lm.utils import load_model
 
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
-from paceline.models.families import SERVED
+from paceline.models.families import REQUIRED
 from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
@@ -240,7 +240,7 @@ def _vision(folder: Path, config: dict[str, Any], module: nn.Module, kept: _Kept
     try:
         return Vision.build(folder, config, module, kept.tower, kept.vision)
     except LoadError as error:
-        if kept.tower.family in SERVED:
+        if kept.tower.family in REQUIRED:
             raise
         _note(notes, f"{error}. {TEXT_ONLY}", logging.WARNING)
         return None

@@ -28,6 +28,8 @@ PLACES = (
     ("llm.model.", "model."),
     ("llm.lm_head.", "lm_head."),
 )
+# Text types whose class has another name.
+TEXT_TYPES = {"glm4v_moe_text": "glm4_moe", "glm4v_moe": "glm4_moe"}
 OWN_NAMES = ("gemma3", "pixtral")  # mlx-lm's classes know only the older of two layouts
 
 
@@ -61,10 +63,12 @@ def _library(config: dict[str, Any]) -> Classes:
 
 
 def _text_classes(config: dict[str, Any], text: dict[str, Any]) -> Classes:
+    kind = text["model_type"]
+    text = {**text, "model_type": TEXT_TYPES.get(kind, kind)}
     try:
         model_class, args_class = _library(config=text)
     except ValueError:
-        text = {**text, "model_type": text["model_type"].removesuffix("_text")}
+        text = {**text, "model_type": kind.removesuffix("_text")}
         model_class, args_class = _library(config=text)
 
     def from_dict(_: Mapping[str, Any]) -> Any:

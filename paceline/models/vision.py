@@ -50,6 +50,7 @@ class Vision:
     """
 
     video_processor: VideoProcessor | None = None  # None: only images
+    two_sided = False  # whether a medium's tokens see each other, also those behind: no chunk may end inside it
     input_token: int | None = None  # what the model reads where features are; None: the token of the prompt
 
     def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
@@ -172,10 +173,12 @@ class Vision:
     # -- internal
 
     def _image_token(self, config: dict[str, Any]) -> int:
-        for owner in (self.tower.config, self.processor):
-            for name in ("image_token_index", "image_token_id"):
-                if isinstance(found := getattr(owner, name, None), int):
-                    return found
+        names = ("image_token_index", "image_token_id")
+        found = [config.get(name) for name in names]  # mlx-vlm's configuration has defaults for what is not there
+        found += [getattr(owner, name, None) for owner in (self.tower.config, self.processor) for name in names]
+        for id in found:
+            if isinstance(id, int):
+                return id
         raise ValueError("its configuration names no image token")
 
     def _marker(self) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.batch import Batch
-from paceline.cache.layers import AttentionCache, CacheGroup, UnsupportedUse
+from paceline.cache.layers import AttentionCache, CacheGroup, UnsupportedUse, two_sided_mask
 from paceline.cache.slot_plan import PADDED
 from tests.cache.test_batch import SCRIPTS, play
 from tests.cache.world import EVERY_LAYOUT, HEADS, MODELS, SIZE, World, grouping, vectors
@@ -85,3 +85,14 @@ def test_explicit_positions_override_the_running_ones_for_one_step() -> None:
     batch.commit()
     batch.begin(1)
     assert batch.layers[0].offset == -1
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_two_sided_mask_is_causal_but_for_tokens_that_see_each_other(window: int | None) -> None:
+    seen = mx.array([[False, False, False], [False, True, True], [False, True, True]])
+    mask = np.array(two_sided_mask(1, 8, 5, window, seen))[0, 0]
+    for row in range(3):
+        for column in range(7):
+            query, key = 5 + row, 1 + column
+            causal = key <= query and (window is None or key > query - window)
+            assert mask[row, column] == (causal or (row > 0 and key in (6, 7)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paceline.conversation import expansion
@@ -40,3 +42,13 @@ def test_a_boundary_after_a_medium_is_after_all_its_tokens() -> None:
 def test_where_tokens_have_joined_only_boundaries_outside_are_kept() -> None:
     ids, expanded = [1, 2, 5, 3, 5, 4, 6], (1, 2, 8, 9, 70, 8, 9, 71, 6)
     assert expansion.moved([1, 2, 4, 6], ids, expanded, None, [SMALL, SMALL]) == (1, 2, 8)
+
+
+def test_for_a_template_without_images_markers_are_text() -> None:
+    image = {"type": "image"}
+    parts = [{"type": "text", "text": "What is "}, image, {"type": "text", "text": "?"}]
+    system: dict[str, Any] = {"role": "system", "content": "Be brief."}
+    conversation = [system, {"role": "user", "content": parts}]
+    assert expansion.as_text(conversation, "<i>") == [conversation[0], {"role": "user", "content": "What is <i>?"}]
+    with_video = [{"role": "user", "content": [image, {"type": "video"}]}]
+    assert expansion.as_text(with_video, "<i>")[0]["content"] == [{"type": "text", "text": "<i>"}, {"type": "video"}]

@@ -350,3 +350,12 @@ def test_images_hold_memory_for_as_long_as_anybody_holds_their_patches(tokenizer
     with pytest.raises(InvalidRequest):
         builder.chat([{"role": "user", "content": [picture(4, 3), broken]}], {})
     assert (memory.media.held, memory.work.held) == (0, 0)
+
+
+def test_a_template_that_drops_images_gets_markers_as_text(seeing: PromptBuilder) -> None:
+    content = "{{ message.content if message.content is string else 'dropped' }}"
+    template = "{% for message in messages %}" + content + "{% endfor %}"
+    asked = [user({"type": "text", "text": "a"}, picture(2, 3), {"type": "text", "text": "b"})]
+    prompt = seeing.chat(asked, {"chat_template": template})
+    assert runs(prompt.token_ids, seeing.image_processor.image_token) == [6]  # type: ignore[union-attr]
+    assert len(prompt.token_ids) == 8

@@ -93,6 +93,14 @@ def test_a_model_that_disagrees_is_a_text_model(
     assert own.notes[-1] in caplog.text
 
 
+def test_pictures_that_are_read_in_one_direction_only_are_found_out(seeing: Seeing) -> None:
+    model = load(str(seeing("gemma4_two_sided")), "float32")
+    assert model.vision is not None and model.vision.two_sided
+    model.vision.two_sided = False
+    check_media(model, PADDED)
+    assert model.vision is None and "logits differ by" in model.notes[-1]
+
+
 def test_a_tower_that_fails_makes_a_text_model(own: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def falling(medium: Media) -> mx.array:
         raise RuntimeError("the tower fell")

@@ -255,6 +255,18 @@ def test_features_that_do_not_fit_end_their_own_sequence_only(hybrid: Path, monk
     assert other.tokens == expected(hybrid, ONE).tokens
 
 
+def test_features_of_too_few_tokens_end_their_own_sequence_only(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vision = vision_of(hybrid)
+    encode = vision.encode
+    monkeypatch.setattr(vision, "encode", lambda image: encode(image)[1:])
+    stepper = Stepper(hybrid, "similar", chunk=24)
+    failed = stepper.greedy("failed", built(hybrid, ONE), TOKENS)
+    text = stepper.greedy("text", random_text(30), TOKENS)
+    stepper.finish()
+    assert failed.finish_reason == "error" and "features" in str(failed.deltas[-1].error)
+    assert text.tokens == greedy_text(hybrid, random_text(30), TOKENS)
+
+
 def test_a_finished_sequence_keeps_no_features(hybrid: Path) -> None:
     stepper = Stepper(hybrid, "similar", chunk=64)
 

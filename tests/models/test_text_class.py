@@ -66,3 +66,10 @@ def test_a_checkpoint_without_its_tower_s_weights_is_served_as_text(
     model = load(str(folder))
     assert model.vision is None and model.notes == ["model has no vision weights: text only."]
     assert model.language.module(mx.array([[5, 6, 7]])).shape[:2] == (1, 3)
+
+
+def test_a_checkpoint_without_its_processor_s_files_is_served_as_text(seeing: Seeing, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(seeing("gemma3"), tmp_path / "model"))
+    (folder / "preprocessor_config.json").unlink()
+    model = load(str(folder))
+    assert model.vision is None and "served as a text model" in model.notes[0]

@@ -419,14 +419,26 @@ GEMMA4 = {
 }
 
 
-def _gemma4(ids: Ids) -> Config:
-    text = TEXT | {"model_type": "gemma4_text", "sliding_window": 24, "num_hidden_layers": 4, "global_head_dim": 16}
+GEMMA4_NAMES = (
+    ("language_model.model.", "model.language_model."),
+    ("vision_tower.", "model.vision_tower."),
+    ("embed_vision.", "model.embed_vision."),
+)
+
+
+def _gemma4(ids: Ids, **more: Any) -> Config:
+    text: Config = TEXT | {
+        "model_type": "gemma4_text",
+        "sliding_window": 24,
+        "num_hidden_layers": 4,
+        "global_head_dim": 16,
+    }
     text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
     text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
     text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
     whole = {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"}
     near = {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0, "rope_type": "default"}
-    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}}
+    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}, **more}
     tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
     tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
@@ -448,7 +460,51 @@ def _gemma4_files(ids: Ids) -> dict[str, Config]:
     return {"processor_config.json": {"image_processor": image | {"pooling_kernel_size": 3}}}
 
 
+GLM = ("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>", "<|begin_of_video|>", "<|end_of_video|>")
+
+
+def _glm4v_moe(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "glm4v_moe_text", "num_hidden_layers": 2, "attention_bias": True, "n_group": 1}
+    text |= {"moe_intermediate_size": 32, "norm_topk_prob": True, "topk_group": 1, "n_shared_experts": 1}
+    text |= {"n_routed_experts": 4, "routed_scaling_factor": 1.0, "num_experts_per_tok": 2, "use_qk_norm": False}
+    text |= {"first_k_dense_replace": 1, "partial_rotary_factor": 0.5}
+    text |= {"rope_scaling": {"rope_type": "default", "mrope_section": [2, 1, 1]}}
+    tower = {"model_type": "glm4v_moe_vision", "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
+    return {
+        "model_type": "glm4v_moe",
+        "text_config": text,
+        "vision_config": tower | {"patch_size": 14, "out_hidden_size": 64, "image_size": 56},
+        "image_token_id": ids["<|image|>"],
+        "video_token_id": ids["<|video|>"],
+        "image_start_token_id": ids["<|begin_of_image|>"],
+        "image_end_token_id": ids["<|end_of_image|>"],
+        "vision_start_token_id": ids["<|begin_of_image|>"],
+        "vision_end_token_id": ids["<|end_of_image|>"],
+    }
+
+
+def _glm_files(ids: Ids) -> dict[str, Config]:
+    image = HALF | {"image_processor_type": "Glm4vImageProcessor", "patch_size": 14, "temporal_patch_size": 2}
+    size = {"shortest_edge": 784 * 2, "longest_edge": 784 * 2 * 24}
+    return {"preprocessor_config.json": image | {"merge_size": 2, "size": size}}
+
+
+def _split_experts(weights: dict[str, Any]) -> None:
+    for name in [name for name in weights if ".switch_mlp." in name]:
+        stacked = weights.pop(name)
+        for expert, values in enumerate(stacked):
+            weights[name.replace("switch_mlp", f"experts.{expert}")] = values
+
+
 FAMILIES = {
+    "glm4v_moe": Family(
+        _glm4v_moe,
+        _glm_files,
+        GLM,
+        "<|begin_of_image|><|image|><|end_of_image|>",
+        QWEN3_NAMES,
+        _split_experts,
+    ),
     "llava": Family(_llava, _llava_files, ("<image>",), "<image>"),
     "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
     "gemma4": Family(
@@ -456,11 +512,18 @@ FAMILIES = {
         _gemma4_files,
         (*GEMMA4.values(), "<|video|>"),
         "<|image|>",
-        (
-            ("language_model.model.", "model.language_model."),
-            ("vision_tower.", "model.vision_tower."),
-            ("embed_vision.", "model.embed_vision."),
+        GEMMA4_NAMES,
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+    ),
+    "gemma4_two_sided": Family(  # as the larger models: no inputs per layer, pictures are read in both directions
+        lambda ids: _gemma4(
+            ids, use_bidirectional_attention="vision", hidden_size_per_layer_input=0, num_kv_shared_layers=0
         ),
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        GEMMA4_NAMES,
         tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
         padded=True,
     ),
