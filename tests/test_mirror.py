@@ -28,7 +28,6 @@ WITHOUT = {
     "server/common/tools": "server/openai/test_sampling.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
     "synthetic/vision": "models/test_families.py",
-    "server/state": "every test of an endpoint",
 }
 
 

@@ -130,7 +130,7 @@ def test_a_third_signal_ends_the_process_at_once() -> None:
             return server.process.poll() is not None
 
         until(ended)
-        assert server.process.returncode == 128 + signal.SIGTERM
+        assert server.process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT)  # they may come together
 
 
 def test_an_idle_server_stops_on_sigint_without_a_traceback() -> None:
