@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NewType, Protocol, get_args
+from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,19 @@ class Grammar(Protocol):
 
     def accept(self, token: int) -> None:
         """The row has this token now."""
+        ...
+
+
+@runtime_checkable
+class ForcingGrammar(Grammar, Protocol):
+    """A grammar that also says what it forces, and gives its masks as bits."""
+
+    def forced(self) -> Sequence[int]:
+        """The tokens that must follow, as a tokenizer would write them; others may spell the same text."""
+        ...
+
+    def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+        """`allowed`, with 32 tokens in a number, the first in its lowest bit; and where some inherit, those alike."""
         ...
 
 

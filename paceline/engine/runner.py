@@ -15,7 +15,6 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline import platform
 from paceline.cache.batch import Batch
@@ -24,6 +23,7 @@ from paceline.cache.layers import joined, take_rows
 from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost, Token
+from paceline.engine.masking import Bits, PackedMasks, bits_of
 from paceline.engine.prompt_runner import PromptRunner
 from paceline.engine.sampler import Sampled, Sampler, logprob_list
 from paceline.engine.sequence import Sequence
@@ -152,28 +152,27 @@ class Runner(PromptRunner):
         mine = mx.array(from_host)
         return [mx.where(mine, one, other) for one, other in zip(columns, drafted, strict=False)] + columns[head:]
 
-    def _allowed(self, draft_tokens: list[mx.array]) -> mx.array | None:
-        """Allowed tokens by the sequences' grammars, now and after each draft token, which the host must read for
-        it."""
-        ruled = [seq for seq in self.seqs if seq.grammar]
+    def _allowed(self, draft_tokens: list[mx.array]) -> PackedMasks | None:
+        """Allowed tokens by the sequences' grammars, now and after each draft token. Those that are drafted on the
+        device must be read for it."""
+        ruled = {row: seq for row, seq in enumerate(self.rows) if seq is not None and seq.grammar is not None}
         if not ruled:
             return None
-        read: Any = [[] if seq is None else seq.draft.tokens for seq in self.rows]
-        if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled):  # drafted on the device
+        read: Any = [() if seq is None else seq.draft.tokens for seq in self.rows]
+        if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled.values()):
             read = mx.stack(list(draft_tokens), axis=1).tolist()
-        shape = (len(self.rows), len(draft_tokens) + 1, self.language.vocab_size)
-        allowed: NDArray[np.bool_] | NDArray[np.uint8] = np.ones(shape, dtype=np.bool_)
-        for place, seq in enumerate(self.rows):
-            if seq is not None and seq.grammar is not None and seq.failure is None:
+        masks: dict[int, Bits] = {}
+        for row, seq in ruled.items():
+            if seq.grammar is not None and seq.failure is None:
                 try:
                     draft_length = seq.draft.length if draft_tokens else 0
-                    mine = seq.grammar.allowed(read[place][:draft_length])
-                    if mine.dtype == np.uint8:  # some tokens inherit
-                        allowed = allowed.astype(np.uint8, copy=False)
-                    allowed[place, : draft_length + 1] = mine
+                    masks[row] = bits_of(seq.grammar, tuple(read[row][:draft_length]))
                 except Exception as error:  # noqa: BLE001  a failing grammar fails its own sequence only
                     seq.failure = str(error) or type(error).__name__
-        return mx.array(allowed if draft_tokens else allowed[:, 0])
+        if not masks:
+            return None
+        allowed = PackedMasks.of(masks, len(draft_tokens) + 1, self.language.vocab_size)
+        return allowed if draft_tokens else allowed.at(0)
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
         """All arrays that a step computes."""

@@ -15,7 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.engine.logits_processors import PROCESSORS, Processor, replaced
-from paceline.engine.masking import masked
+from paceline.engine.masking import PackedMasks
 from paceline.engine.sampling_filters import filtered, sigma_filtered, typical_filtered, xtc_filtered
 from paceline.engine.sequence import MASK64, Sequence
 from paceline.types import TokenLogprob
@@ -87,8 +87,8 @@ class Sampler:
         """Token counts may be wrong: count again from what was generated."""
         self.rows, self._adjusted, self._processors = [], _Adjusted([]), []
 
-    def __call__(self, logits: mx.array, allowed: mx.array | None = None) -> Sampled:
-        """`allowed` (rows, vocabulary): tokens that the grammars allow."""
+    def __call__(self, logits: mx.array, allowed: PackedMasks | None = None) -> Sampled:
+        """`allowed`: tokens that the grammars allow."""
         logits = logits.astype(mx.float32)
         scores = _masked(self._changed(logits, 0), allowed)
         tokens = mx.argmax(scores, axis=-1)
@@ -110,7 +110,7 @@ class Sampler:
         return tokens.astype(mx.int32)
 
     def verify(
-        self, logits: mx.array, inputs: mx.array, draft_tokens: list[mx.array], allowed: mx.array | None = None
+        self, logits: mx.array, inputs: mx.array, draft_tokens: list[mx.array], allowed: PackedMasks | None = None
     ) -> Sampled:
         """Logits (rows, draft tokens + 1, vocabulary). A sequence has `seq.draft.length` draft tokens; the rest is
         ignored.
@@ -151,7 +151,7 @@ class Sampler:
             parts["id_logprobs"] = mx.take_along_axis(logits, ids, axis=-1) - totals
         return replace(sampled, **parts)
 
-    def _verified(self, logits: mx.array, draft_tokens: list[mx.array], allowed: mx.array | None) -> list[mx.array]:
+    def _verified(self, logits: mx.array, draft_tokens: list[mx.array], allowed: PackedMasks | None) -> list[mx.array]:
         """The token of each row at every place, if all draft tokens before it were accepted."""
         columns = []
         counts, states = self._adjusted.start(), [processor.start() for processor in self._processors]
@@ -159,7 +159,7 @@ class Sampler:
             scores = self._adjusted.changed(logits[:, place], place, counts)
             for processor, state in zip(self._processors, states, strict=True):
                 scores = processor.apply_state(scores, state)
-            scores = _masked(scores, None if allowed is None else allowed[:, place])
+            scores = _masked(scores, None if allowed is None else allowed.at(place))
             tokens = mx.argmax(scores, axis=-1)
             if self._drawn.seqs:
                 tokens = self._drawn.verify(scores, tokens, place, draft_tokens)
@@ -194,8 +194,8 @@ class Sampler:
         return passed or any(each.needs_arranging() for each in self._processors)
 
 
-def _masked(scores: mx.array, allowed: mx.array | None) -> mx.array:
-    return scores if allowed is None else masked(scores, allowed)
+def _masked(scores: mx.array, allowed: PackedMasks | None) -> mx.array:
+    return scores if allowed is None else allowed.apply(scores)
 
 
 def _broken(logits: mx.array) -> mx.array:

@@ -177,6 +177,7 @@ class Sequence:
             self.prompt_logprobs = [None]
         self.acceptance = AcceptanceRecord()
         self.lookup: Any = None  # its tokens, as prompt lookup knows them (engine/lookup)
+        self.forced: tuple[int, tuple[int, ...]] | None = None  # after so many tokens, what its grammar forced
         self.accepted = self.rejected = 0  # draft tokens so far: delivered, and thrown away
         # State by the part of the engine that owns it.
         self.queue = QueueState(uncached_tokens=len(prompt.token_ids))

@@ -17,6 +17,7 @@ from paceline.engine import layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
+from paceline.engine.forced_tokens import GrammarProposer
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
 from paceline.engine.media_check import check_media
@@ -239,6 +240,8 @@ class Startup:
         found: list[HostProposer] = []
         if "lookup" in methods:
             found.append(LookupProposer(answers=self.settings.lookup_answers))
+        if "grammar" in methods:
+            found.append(GrammarProposer())
         return found
 
     def _scheduler(self, chunk: int, draft_choice: DraftChoice) -> Scheduler:

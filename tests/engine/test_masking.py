@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import mlx.core as mx
 import numpy as np
+import pytest
 
-from paceline.engine.masking import masked
+from paceline.engine.masking import PackedMasks, masked, packed
 from paceline.types import INHERITS
 
 SCORES = [2.0, 0.0, -1.0, -3.0, -4.0]
@@ -42,3 +45,22 @@ def test_heirs_that_are_banned_stay_banned() -> None:
     scores = mx.array([1.0, -mx.inf, -mx.inf])
     found = masked(scores, mx.array([1, INHERITS, INHERITS], dtype=mx.uint8))
     assert found.tolist() == [1.0, -mx.inf, -mx.inf]
+
+
+@pytest.mark.parametrize("vocabulary", [5, 32, 33, 100])
+@pytest.mark.parametrize("inherits", [False, True])
+def test_masks_as_bits_do_what_dense_masks_do_and_touch_no_other_row(vocabulary: int, inherits: bool) -> None:
+    random = np.random.default_rng(vocabulary)
+    scores = mx.array(random.normal(size=(4, 3, vocabulary)).astype(np.float32))
+    values = random.integers(0, 3 if inherits else 2, (2, 3, vocabulary))
+    dense: Any = values.astype(np.uint8) if inherits else values.astype(np.bool_)
+    masks = PackedMasks.of({1: packed(dense[0]), 3: packed(dense[1, :2])}, 3, vocabulary)
+    found = masks.apply(scores)
+    rows: dict[int, Any] = {0: None, 1: dense[0], 2: None, 3: dense[1].copy()}
+    rows[3][2] = 1  # no mask: all is allowed
+    for row, mask in rows.items():
+        expected = scores[row] if mask is None else masked(scores[row], mx.array(mask))
+        np.testing.assert_allclose(np.array(found[row]), np.array(expected), rtol=1e-6)
+        for place in range(3):
+            alone = masks.at(place).apply(scores[:, place])
+            np.testing.assert_allclose(np.array(alone[row]), np.array(expected[place]), rtol=1e-6)

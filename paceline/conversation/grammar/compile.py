@@ -258,6 +258,53 @@ class Matcher:
             self._matcher.rollback(taken)
         return self._with_heirs(masks, taken + 1) if self._triggers else masks
 
+    def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+        """`allowed` in bits, as llguidance gives it."""
+        words = -(-self._vocab_size // 32)
+        bits = np.full((len(draft_tokens) + 1, words), 0xFFFFFFFF, dtype=np.uint32)
+        taken = 0
+        self._fill_bits(bits[0])
+        while taken < len(draft_tokens) and self._follows(draft_tokens[taken]):
+            taken += 1
+            self._fill_bits(bits[taken])
+        if taken:
+            self._matcher.rollback(taken)
+        return bits, self._heirs(bits, taken + 1) if self._triggers else None
+
+    def _heirs(self, bits: NDArray[np.uint32], count: int) -> NDArray[np.uint32] | None:
+        """Where a call or text may begin, the text's tokens."""
+        triggers = np.zeros(bits.shape[1], dtype=np.uint32)
+        for token in self._triggers:
+            triggers[token // 32] |= np.uint32(1 << token % 32)
+        choices = [place for place in range(count) if (bits[place] & triggers).any()]
+        if not choices:
+            return None
+        heirs = np.zeros_like(bits)
+        heirs[choices] = bits[choices] & ~triggers
+        return heirs
+
+    def _fill_bits(self, bits: NDArray[np.uint32]) -> None:
+        """As `_fill`."""
+        if self._over:
+            bits[:] = 0
+            for token in self._ends:
+                bits[token // 32] |= np.uint32(1 << token % 32)
+            return
+        known = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint32)
+        if not self._matcher.is_error():  # else everything is allowed
+            bits[:] = known[: len(bits)]
+
+    def forced(self) -> list[int]:
+        """The tokens that must follow, up to an end."""
+        if self._over or self._matcher.is_error():
+            return []
+        found: list[int] = []
+        for token in self._matcher.compute_ff_tokens():
+            if token in self._ends or not 0 <= token < self._vocab_size:
+                break
+            found.append(token)
+        return found
+
     def _with_heirs(self, masks: NDArray[np.bool_], count: int) -> NDArray[np.bool_] | NDArray[np.uint8]:
         choices = [place for place in range(count) if masks[place, self._triggers].any()]
         if not choices:

@@ -212,3 +212,27 @@ def test_text_inherits_where_a_call_may_begin(grammars: Grammars, tokenizer: Tok
     assert matcher.allowed(())[0].dtype == np.bool_
     forced = grammars.compile(tool_call_spec([Tool("f")], "required", "<tool_call>\n", "\n</tool_call>", True))
     assert forced.matcher().allowed(()).dtype == np.bool_
+
+
+def test_masks_in_bits_are_the_dense_masks(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    spec = calls_or_text_spec([Tool("f")], "hermes", True, GrammarSpec.choice(["yes", "{}"])).following("</think>")
+    matcher = grammars.compile(spec).matcher()
+    for text in ("", "Hm.</think>", "Hm.</think>yes", "Hm.</think>{}</think>"):
+        drafted = tokenizer.encode(text, False)
+        dense = matcher.allowed(drafted)
+        bits, heirs = matcher.packed(drafted)
+        for found, wanted in ((bits, dense != 0), (heirs, dense == INHERITS)):
+            if found is None:
+                assert not wanted.any()
+            else:
+                flat = np.unpackbits(found.view(np.uint8), axis=-1, bitorder="little")[:, : dense.shape[1]]
+                np.testing.assert_array_equal(flat.astype(bool), wanted)
+
+
+def test_what_must_follow_is_forced_until_there_is_a_choice(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    matcher = grammars.compile(GrammarSpec.choice(["a line of text", "a line of code"])).matcher()
+    forced = matcher.forced()
+    assert forced and "a line of text".startswith(tokenizer.decode(forced))
+    for token in forced:
+        matcher.accept(token)
+    assert matcher.forced() == []

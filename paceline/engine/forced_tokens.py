@@ -1,0 +1,55 @@
+"""The grammar as a proposer: tokens that it forces (keys, quotes, braces) are drafted. No MLX.
+
+What a grammar forces is text; the model may write it in other tokens, so a forced token is verified like any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paceline.engine.proposer import HostProposer, Offer
+from paceline.types import ForcingGrammar
+
+if TYPE_CHECKING:
+    from paceline.engine import sequence
+
+PRIOR, WEIGHT = 0.9, 10.0  # how often forced tokens are what the model writes, before anything is known
+FORGET = 0.99  # per offer
+
+
+class GrammarProposer(HostProposer):
+    method = "grammar"
+
+    def __init__(self) -> None:
+        self._hits, self._trials = PRIOR * WEIGHT, WEIGHT
+
+    @property
+    def rate(self) -> float:
+        return self._hits / self._trials
+
+    def offer(self, seq: sequence.Sequence) -> Offer | None:
+        self._compare(seq)
+        if not isinstance(seq.grammar, ForcingGrammar) or seq.failure is not None:
+            return None
+        tokens = tuple(seq.grammar.forced()[: self.longest])
+        if not tokens:
+            return None
+        seq.forced = (len(seq.generated), tokens)
+        return Offer(self.method, tokens, (self.rate,) * len(tokens))
+
+    def peek(self, seq: sequence.Sequence) -> Offer | None:
+        """Steps with a grammar are read before the next anyway."""
+        return None
+
+    def _compare(self, seq: sequence.Sequence) -> None:
+        """What was forced the last time, with what the model wrote."""
+        if seq.forced is None:
+            return
+        place, tokens = seq.forced
+        seq.forced = None
+        written = seq.generated[place : place + len(tokens)]
+        for token, forced in zip(written, tokens, strict=False):
+            self._hits = self._hits * FORGET + (token == forced)
+            self._trials = self._trials * FORGET + 1
+            if token != forced:
+                return

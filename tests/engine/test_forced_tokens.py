@@ -1,0 +1,68 @@
+"""What a grammar forces is offered, and how often the model writes it so is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.engine import sequence
+from paceline.engine.forced_tokens import PRIOR, GrammarProposer
+from paceline.types import LONGEST_DRAFT, Prompt, RequestId, Sampling
+
+
+class Silent:
+    """A grammar that does not say what it forces."""
+
+    def allowed(self, draft_tokens: Sequence[int]) -> NDArray[np.bool_]:
+        raise AssertionError("no mask is needed for an offer")
+
+    def accept(self, token: int) -> None: ...
+
+
+class Forcing(Silent):
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self.tokens = tokens
+
+    def forced(self) -> Sequence[int]:
+        return self.tokens
+
+    def packed(self, draft_tokens: Sequence[int]) -> Any:
+        raise AssertionError("no mask is needed for an offer")
+
+
+def seq(grammar: Any) -> sequence.Sequence:
+    request = sequence.EngineRequest(RequestId("a"), Prompt((1, 2)), Sampling(), 100)
+    return sequence.Sequence(request, None, lambda delta: None, grammar)  # type: ignore[arg-type]
+
+
+def test_forced_tokens_are_offered_up_to_the_longest_draft() -> None:
+    proposer = GrammarProposer()
+    offer = proposer.offer(seq(Forcing([5, 6, 7])))
+    assert offer is not None and (offer.method, offer.tokens) == ("grammar", (5, 6, 7))
+    long = proposer.offer(seq(Forcing(range(100))))
+    assert long is not None and len(long.tokens) == len(long.rates) == LONGEST_DRAFT
+
+
+def test_where_nothing_is_forced_nothing_is_offered() -> None:
+    proposer = GrammarProposer()
+    assert proposer.offer(seq(Forcing([]))) is None
+    assert proposer.offer(seq(Silent())) is None
+    assert proposer.offer(seq(None)) is None
+    failed = seq(Forcing([5]))
+    failed.failure = "the grammar is too complex"
+    assert proposer.offer(failed) is None
+
+
+def test_a_model_that_writes_other_tokens_is_believed() -> None:
+    proposer, row = GrammarProposer(), seq(Forcing([5, 6, 7]))
+    for _ in range(200):
+        proposer.offer(row)
+        row.generated += [5, 9]
+    assert abs(proposer.rate - 0.5) < 0.1
+    for _ in range(400):
+        proposer.offer(row)
+        row.generated += [5, 6, 7]
+    assert proposer.rate > PRIOR
