@@ -16,7 +16,7 @@ from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
 from paceline.types import Media
 from tests.engine.stepper import loaded
-from tests.synthetic.vision import FAMILIES
+from tests.synthetic.vision_families import FAMILIES
 
 Seeing = Callable[[str], Path]
 

@@ -33,6 +33,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "hybrid": SMALL,
     "hybrid_moe": SMALL,
 }
+MOSTLY_SLOW = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in ("window", "hybrid_moe") else []) for name in FAMILIES
+]
 SIZES = (1, 2, 9, 33, 70)
 
 
@@ -53,7 +56,7 @@ def stepper_for(folder: Path, oracle: Oracle, layout: str = "similar", **options
 
 @pytest.mark.thin(5)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", MOSTLY_SLOW)
 def test_drafts_of_every_length_and_every_mistake_change_no_token(tiny: Tiny, family: str, layout: str) -> None:
     folder = tiny(family, **FAMILIES[family])
     answers = truths(folder)
@@ -89,7 +92,7 @@ def test_alone_a_sequence_says_what_it_says_without_drafts(tiny: Tiny, family: s
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("traces", [False, True])
-@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
+@pytest.mark.parametrize("layout", [*(pytest.param(name, marks=pytest.mark.slow) for name in LAYOUTS), *BUCKETED])
 def test_rows_of_one_batch_have_different_proposers_and_change_them(tiny: Tiny, layout: str, traces: bool) -> None:
     folder = tiny("hybrid", **SMALL)
     answers = truths(folder)
@@ -188,7 +191,7 @@ def test_any_script_of_joins_leaves_and_preemptions_changes_nobodys_tokens(
 
 
 @pytest.mark.thin(3)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", MOSTLY_SLOW)
 @pytest.mark.parametrize("count", [1, 4])
 def test_lookup_drafts_where_a_text_repeats_and_changes_no_token(tiny: Tiny, family: str, count: int) -> None:
     folder = tiny(family, **FAMILIES[family])

@@ -21,7 +21,7 @@ from paceline.types import Prompt, Sampling
 from tests.engine.stepper import BUCKETED, Heard, Stepper, loaded
 from tests.models.test_vision import Message, for_reference, user
 from tests.reference import load_images
-from tests.synthetic.vision import FAMILIES
+from tests.synthetic.vision_families import FAMILIES
 
 Seeing = Callable[[str], Path]
 TOKENS = 6

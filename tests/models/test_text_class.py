@@ -12,7 +12,7 @@ import pytest
 
 from paceline.models import text_class
 from paceline.models.loader import load
-from tests.synthetic.vision import FAMILIES
+from tests.synthetic.vision_families import FAMILIES
 
 Seeing = Callable[[str], Path]
 

@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten
 from paceline.models.loader import load
 from paceline.models.tower import LANGUAGE, Tower, load_processor
 from tests.engine.stepper import loaded
-from tests.synthetic.vision import FAMILIES
+from tests.synthetic.vision_families import FAMILIES
 
 Seeing = Callable[[str], Path]
 

@@ -1,0 +1,496 @@
+"""The configurations, processor files and names of vision-language families, as their checkpoints have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Config = dict[str, Any]
+Ids = Mapping[str, int]
+HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "do_normalize": True, "do_rescale": True}
+TEXT: Config = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+SIGLIP: Config = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "intermediate_size": 48,
+    "num_attention_heads": 2,
+    "patch_size": 14,
+    "image_size": 56,
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """`config` and `files` get the ids of the tokens. `renames` lead from mlx-vlm's names to the checkpoint's."""
+
+    config: Callable[[Ids], Config]
+    files: Callable[[Ids], dict[str, Config]]
+    tokens: tuple[str, ...]  # special ones, beside COMMON
+    mark: str  # what the template writes for a picture
+    renames: tuple[tuple[str, str], ...] = ()
+    convert: Callable[[dict[str, Any]], object] = lambda weights: None
+    tokenizer: Config = field(default_factory=dict)
+    padded: bool = False  # served in the padded layout only
+
+
+# -- Qwen
+
+
+QWEN = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
+QWEN_MARK = "<|vision_start|><|image_pad|><|vision_end|>"
+
+
+def _qwen_ids(ids: Ids) -> Config:
+    return {
+        "image_token_id": ids["<|image_pad|>"],
+        "video_token_id": ids["<|video_pad|>"],
+        "vision_start_token_id": ids["<|vision_start|>"],
+        "vision_end_token_id": ids["<|vision_end|>"],
+        "vision_token_id": ids["<|vision_pad|>"],
+    }
+
+
+def _qwen_files(patch: int) -> Callable[[Ids], dict[str, Config]]:
+    common = HALF | {"patch_size": patch, "temporal_patch_size": 2, "merge_size": 2}
+    limits = {"min_pixels": 4 * patch**2, "max_pixels": 200 * patch**2}
+    return lambda ids: {"preprocessor_config.json": common | limits | {"image_processor_type": "Qwen2VLImageProcessor"}}
+
+
+def _qwen2(kind: str, vision: Config) -> Callable[[Ids], Config]:
+    def config(ids: Ids) -> Config:
+        rope = {"type": "mrope", "mrope_section": [2, 3, 3]}
+        # As on Hugging Face: the text model's settings are not nested.
+        text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+        tower = {"depth": 2, "num_heads": 2, "patch_size": 14, "spatial_patch_size": 14} | vision
+        return text | {"model_type": kind, "rope_scaling": rope, "vision_config": tower} | _qwen_ids(ids)
+
+    return config
+
+
+def _qwen3(kind: str, more: Config) -> Callable[[Ids], Config]:
+    def config(ids: Ids) -> Config:
+        rope = {"rope_type": "default", "mrope_interleaved": True, "mrope_section": [4, 2, 2]}
+        tower = {
+            "model_type": kind,
+            "depth": 3,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "out_hidden_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0, 1],
+        }
+        text = TEXT | {"model_type": f"{kind}_text", "rope_scaling": rope, "num_hidden_layers": 3} | more
+        return {"model_type": kind, "text_config": text, "vision_config": tower} | _qwen_ids(ids)
+
+    return config
+
+
+def _fused_experts(weights: dict[str, Any]) -> None:
+    for name in [name for name in weights if name.endswith("switch_mlp.gate_proj.weight")]:
+        place = name.removesuffix("switch_mlp.gate_proj.weight")
+        gate, up = (weights.pop(f"{place}switch_mlp.{part}.weight") for part in ("gate_proj", "up_proj"))
+        weights[f"{place}experts.gate_up_proj"] = np.concatenate([gate, up], axis=1).swapaxes(1, 2)
+        down = weights.pop(f"{place}switch_mlp.down_proj.weight")
+        weights[f"{place}experts.down_proj"] = down.swapaxes(1, 2)
+
+
+QWEN2_NAMES = (
+    ("language_model.model.", "model."),
+    ("language_model.lm_head.", "lm_head."),
+    ("vision_tower.", "visual."),
+)
+QWEN3_NAMES = (
+    ("language_model.model.", "model.language_model."),
+    ("language_model.lm_head.", "lm_head."),
+    ("vision_tower.", "model.visual."),
+)
+MOE: Config = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 32,
+    "norm_topk_prob": True,
+}
+
+
+# -- Gemma, Mistral
+
+
+def _gemma3(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "gemma3_text", "sliding_window": 24, "sliding_window_pattern": 2}
+    text |= {"query_pre_attn_scalar": 16, "rope_local_base_freq": 10000.0, "num_hidden_layers": 3}
+    text |= {"mm_tokens_per_image": 4, "rope_theta": 1_000_000.0, "tie_word_embeddings": True}
+    return {
+        "model_type": "gemma3",
+        "text_config": text,
+        "vision_config": SIGLIP | {"model_type": "siglip_vision_model"},
+        "image_token_index": ids["<image_soft_token>"],
+        "mm_tokens_per_image": 4,
+        "hidden_size": 64,
+        "pad_token_id": ids["<|endoftext|>"],
+    }
+
+
+def _gemma3_files(ids: Ids) -> dict[str, Config]:
+    size = {"height": 56, "width": 56}
+    image = HALF | {"image_processor_type": "Gemma3ImageProcessor", "size": size, "do_resize": True}
+    return {"preprocessor_config.json": image, "processor_config.json": {"image_seq_length": 4}}
+
+
+MISTRAL = ("[IMG]", "[IMG_BREAK]", "[IMG_END]")
+
+
+def _mistral(kind: str) -> Callable[[Ids], Config]:
+    def config(ids: Ids) -> Config:
+        tower = SIGLIP | {"model_type": "pixtral", "image_size": 224, "head_dim": 16, "rope_theta": 10000.0}
+        return {
+            "model_type": kind,
+            "text_config": TEXT | {"model_type": "mistral"},
+            "vision_config": tower,
+            "image_token_index": ids["[IMG]"],
+            "vision_feature_layer": -1,
+            "spatial_merge_size": 2,
+            "multimodal_projector_bias": False,
+        }
+
+    return config
+
+
+def _pixtral_files(merge: int) -> Callable[[Ids], dict[str, Config]]:
+    edge = 224
+    image = HALF | {"image_processor_type": "PixtralImageProcessor", "size": {"longest_edge": edge}, "do_resize": True}
+    tokens = dict(zip(("image_token", "image_break_token", "image_end_token"), MISTRAL, strict=True))
+    processor: Config = {"patch_size": 14, "spatial_merge_size": merge} | tokens
+    patch = {"patch_size": {"height": 14, "width": 14}}
+    return lambda ids: {"preprocessor_config.json": image | patch, "processor_config.json": processor}
+
+
+MISTRAL_NAMES = (("vision_tower.vision_model.", "vision_tower."),)
+
+
+# -- others
+
+
+LFM2 = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
+LFM2_TILES = tuple(f"<|img_row_{row}_col_{column}|>" for row in range(1, 4) for column in range(1, 4))
+
+
+def _lfm2_vl(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "lfm2", "layer_types": ["conv", "full_attention", "conv"], "num_hidden_layers": 3}
+    text |= {"norm_eps": 1e-5, "conv_L_cache": 3, "conv_bias": False, "block_dim": 64, "block_ff_dim": 96}
+    text |= {"block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False}
+    text |= {"tie_word_embeddings": True}
+    tower = SIGLIP | {"model_type": "siglip2_vision_model", "patch_size": 16, "num_patches": 64}
+    return {
+        "model_type": "lfm2_vl",
+        "text_config": text,
+        "vision_config": tower | {"vision_use_head": False},
+        "image_token_id": ids["<image>"],
+        "projector_hidden_size": 48,
+        "downsample_factor": 2,
+        "tile_size": 64,
+    }
+
+
+def _lfm2_files(ids: Ids) -> dict[str, Config]:
+    tiles = {"tile_size": 64, "min_image_tokens": 2, "max_image_tokens": 4, "max_num_patches": 16}
+    image = HALF | tiles | {"image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": 16}
+    return {"preprocessor_config.json": image | {"downsample_factor": 2, "max_pixels_tolerance": 2.0}}
+
+
+IDEFICS = ("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
+IDEFICS_TILES = tuple(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7))
+IDEFICS_NAMES = (
+    ("language_model.lm_head.", "lm_head."),
+    ("language_model.", "model.text_model."),
+    ("vision_model.", "model.vision_model."),
+    ("connector.", "model.connector."),
+)
+
+
+def _idefics3(kind: str, tower: str) -> Callable[[Ids], Config]:
+    def config(ids: Ids) -> Config:
+        return {
+            "model_type": kind,
+            "text_config": TEXT | {"model_type": "llama"},
+            "vision_config": SIGLIP | {"model_type": tower, "image_size": 64, "patch_size": 16},
+            "scale_factor": 2,
+            "image_token_id": ids["<image>"],
+        }
+
+    return config
+
+
+def _idefics3_files(name: str) -> Callable[[Ids], dict[str, Config]]:
+    sizes = {"size": {"longest_edge": 128}, "max_image_size": {"longest_edge": 64}, "do_image_splitting": True}
+    image = HALF | sizes | {"image_processor_type": f"{name}ImageProcessor", "do_resize": True, "do_pad": True}
+    return lambda ids: {"preprocessor_config.json": image, "processor_config.json": {"image_seq_len": 4}}
+
+
+INTERNVL = ("<img>", "</img>", "<IMG_CONTEXT>")
+
+
+def _internvl(ids: Ids) -> Config:
+    tower = SIGLIP | {"model_type": "intern_vit_6b", "norm_type": "layer_norm", "qkv_bias": True}
+    return {
+        "model_type": "internvl_chat",
+        "llm_config": TEXT | {"model_type": "qwen2", "attention_bias": True},
+        "vision_config": tower | {"qk_normalization": False},
+        "downsample_ratio": 0.5,
+        "force_image_size": 56,
+        "max_dynamic_patch": 4,
+        "min_dynamic_patch": 1,
+        "use_thumbnail": True,
+        "image_token_index": ids["<IMG_CONTEXT>"],
+    }
+
+
+def _llava(ids: Ids) -> Config:
+    tower = SIGLIP | {"model_type": "clip_vision_model", "num_hidden_layers": 3, "projection_dim": 32}
+    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+    return {
+        "model_type": "llava",
+        "text_config": text | {"model_type": "llama"},
+        "vision_config": tower,
+        "image_token_index": ids["<image>"],
+        "vision_feature_layer": -2,
+        "vision_feature_select_strategy": "default",
+    }
+
+
+def _llava_files(ids: Ids) -> dict[str, Config]:
+    image: Config = {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}, "do_center_crop": True}
+    image |= HALF | {"image_processor_type": "CLIPImageProcessor", "do_resize": True, "do_convert_rgb": True}
+    more = {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    return {"preprocessor_config.json": image, "processor_config.json": more | {"image_token": "<image>"}}
+
+
+PINPOINTS = [[56, 56], [56, 112], [112, 56], [112, 112]]
+
+
+def _onevision(ids: Ids) -> Config:
+    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+    return {
+        "model_type": "llava_onevision",
+        "text_config": text | {"model_type": "qwen2"},
+        "vision_config": SIGLIP | {"model_type": "siglip_vision_model"},
+        "image_token_index": ids["<image>"],
+        "video_token_index": ids["<video>"],
+        "image_grid_pinpoints": PINPOINTS,
+        "vision_aspect_ratio": "anyres_max_9",
+        "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full",
+    }
+
+
+def _onevision_files(ids: Ids) -> dict[str, Config]:
+    image = HALF | {"image_processor_type": "LlavaOnevisionImageProcessor", "image_grid_pinpoints": PINPOINTS}
+    image |= {"size": {"height": 56, "width": 56}, "do_resize": True, "do_pad": True}
+    more = {"num_image_tokens": 16, "vision_feature_select_strategy": "full"}
+    return {"preprocessor_config.json": image, "processor_config.json": more}
+
+
+GEMMA4 = {
+    "boi_token": "<|image>",
+    "eoi_token": "<image|>",
+    "image_token": "<|image|>",
+    "boa_token": "<|audio>",
+    "eoa_token": "<audio|>",
+    "audio_token": "<|audio|>",
+}
+
+
+GEMMA4_NAMES = (
+    ("language_model.model.", "model.language_model."),
+    ("vision_tower.", "model.vision_tower."),
+    ("embed_vision.", "model.embed_vision."),
+)
+
+
+def _gemma4(ids: Ids, **more: Any) -> Config:
+    text: Config = TEXT | {
+        "model_type": "gemma4_text",
+        "sliding_window": 24,
+        "num_hidden_layers": 4,
+        "global_head_dim": 16,
+    }
+    text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
+    text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
+    text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
+    whole = {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"}
+    near = {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0, "rope_type": "default"}
+    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}, **more}
+    tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
+    tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
+    return {
+        "model_type": "gemma4",
+        "text_config": text,
+        "vision_config": tower,
+        "image_token_id": ids["<|image|>"],
+        "audio_token_id": ids["<|audio|>"],
+        "boi_token_id": ids["<|image>"],
+        "eoi_token_id": ids["<image|>"],
+        "hidden_size": 64,
+        "vision_soft_tokens_per_image": 8,
+    }
+
+
+def _gemma4_files(ids: Ids) -> dict[str, Config]:
+    image = {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 8, "max_soft_tokens": 8}
+    return {"processor_config.json": {"image_processor": image | {"pooling_kernel_size": 3}}}
+
+
+GLM = ("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>", "<|begin_of_video|>", "<|end_of_video|>")
+
+
+def _glm4v_moe(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "glm4v_moe_text", "num_hidden_layers": 2, "attention_bias": True, "n_group": 1}
+    text |= {"moe_intermediate_size": 32, "norm_topk_prob": True, "topk_group": 1, "n_shared_experts": 1}
+    text |= {"n_routed_experts": 4, "routed_scaling_factor": 1.0, "num_experts_per_tok": 2, "use_qk_norm": False}
+    text |= {"first_k_dense_replace": 1, "partial_rotary_factor": 0.5}
+    text |= {"rope_scaling": {"rope_type": "default", "mrope_section": [2, 1, 1]}}
+    tower = {"model_type": "glm4v_moe_vision", "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
+    return {
+        "model_type": "glm4v_moe",
+        "text_config": text,
+        "vision_config": tower | {"patch_size": 14, "out_hidden_size": 64, "image_size": 56},
+        "image_token_id": ids["<|image|>"],
+        "video_token_id": ids["<|video|>"],
+        "image_start_token_id": ids["<|begin_of_image|>"],
+        "image_end_token_id": ids["<|end_of_image|>"],
+        "vision_start_token_id": ids["<|begin_of_image|>"],
+        "vision_end_token_id": ids["<|end_of_image|>"],
+    }
+
+
+def _glm_files(ids: Ids) -> dict[str, Config]:
+    image = HALF | {"image_processor_type": "Glm4vImageProcessor", "patch_size": 14, "temporal_patch_size": 2}
+    size = {"shortest_edge": 784 * 2, "longest_edge": 784 * 2 * 24}
+    return {"preprocessor_config.json": image | {"merge_size": 2, "size": size}}
+
+
+def _split_experts(weights: dict[str, Any]) -> None:
+    for name in [name for name in weights if ".switch_mlp." in name]:
+        stacked = weights.pop(name)
+        for expert, values in enumerate(stacked):
+            weights[name.replace("switch_mlp", f"experts.{expert}")] = values
+
+
+FAMILIES = {
+    "glm4v_moe": Family(
+        _glm4v_moe,
+        _glm_files,
+        GLM,
+        "<|begin_of_image|><|image|><|end_of_image|>",
+        QWEN3_NAMES,
+        _split_experts,
+    ),
+    "llava": Family(_llava, _llava_files, ("<image>",), "<image>"),
+    "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
+    "gemma4": Family(
+        _gemma4,
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        GEMMA4_NAMES,
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+    ),
+    "gemma4_two_sided": Family(  # as the larger models: no inputs per layer, pictures are read in both directions
+        lambda ids: _gemma4(
+            ids, use_bidirectional_attention="vision", hidden_size_per_layer_input=0, num_kv_shared_layers=0
+        ),
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        GEMMA4_NAMES,
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+    ),
+    "qwen2_vl": Family(
+        _qwen2("qwen2_vl", {"embed_dim": 32, "hidden_size": 64}), _qwen_files(14), QWEN, QWEN_MARK, QWEN2_NAMES
+    ),
+    "qwen2_5_vl": Family(
+        _qwen2(
+            "qwen2_5_vl",
+            {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 64, "fullatt_block_indexes": [1]},
+        ),
+        _qwen_files(14),
+        QWEN,
+        QWEN_MARK,
+        QWEN2_NAMES,
+    ),
+    "qwen3_vl": Family(_qwen3("qwen3_vl", {}), _qwen_files(16), QWEN, QWEN_MARK, QWEN3_NAMES),
+    "qwen3_vl_moe": Family(_qwen3("qwen3_vl_moe", MOE), _qwen_files(16), QWEN, QWEN_MARK, QWEN3_NAMES, _fused_experts),
+    "gemma3": Family(
+        _gemma3,
+        _gemma3_files,
+        ("<start_of_image>", "<end_of_image>", "<image_soft_token>"),
+        "<start_of_image>",
+        convert=lambda weights: weights.pop("language_model.lm_head.weight"),  # tied
+        tokenizer={
+            "boi_token": "<start_of_image>",
+            "eoi_token": "<end_of_image>",
+            "image_token": "<image_soft_token>",
+            "extra_special_tokens": {
+                "boi_token": "<start_of_image>",
+                "eoi_token": "<end_of_image>",
+                "image_token": "<image_soft_token>",
+            },
+        },
+    ),
+    "mistral3": Family(_mistral("mistral3"), _pixtral_files(2), MISTRAL, "[IMG]", MISTRAL_NAMES),
+    "pixtral": Family(_mistral("pixtral"), _pixtral_files(1), MISTRAL, "[IMG]", MISTRAL_NAMES),
+    "lfm2_vl": Family(
+        _lfm2_vl,
+        _lfm2_files,
+        LFM2 + LFM2_TILES,
+        "<image>",
+        (
+            ("language_model.model.", "model.language_model."),
+            ("vision_tower.", "model.vision_tower.vision_model."),
+            ("multi_modal_projector.", "model.multi_modal_projector."),
+        ),
+        tokenizer={
+            "extra_special_tokens": {
+                "image_token": "<image>",
+                "image_start_token": "<|image_start|>",
+                "image_end_token": "<|image_end|>",
+                "image_thumbnail": "<|img_thumbnail|>",
+            }
+        },
+    ),
+    "smolvlm": Family(
+        _idefics3("smolvlm", "siglip_vision_model"),
+        _idefics3_files("SmolVLM"),
+        IDEFICS + IDEFICS_TILES,
+        "<image>",
+        IDEFICS_NAMES,
+    ),
+    "idefics3": Family(
+        _idefics3("idefics3", "idefics3"),
+        _idefics3_files("Idefics3"),
+        IDEFICS + IDEFICS_TILES,
+        "<image>",
+        IDEFICS_NAMES,
+    ),
+    "internvl_chat": Family(_internvl, lambda ids: {}, INTERNVL, "<image>\n"),
+}
