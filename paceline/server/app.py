@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -56,6 +57,7 @@ ENDPOINTS = (
     ollama_models,
     not_implemented,
 )
+KEY_VARIABLE = "PACELINE_API_KEY"
 UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
@@ -196,13 +198,20 @@ def announce(settings: Settings, backend: Backend) -> None:
     console = Console(highlight=False, soft_wrap=True)
     name = settings.served_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
-    path, body = "chat/completions", '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    message = '{"role": "user", "content": "Hello! Who are you?"}'
+    path, body = "chat/completions", f'{{"messages": [{message}], "max_tokens": 100}}'
     if not backend.takes_chat:
         path, body = "completions", '{"prompt": "Hello!", "max_tokens": 100}'
-    key = '-H "Authorization: Bearer $PACELINE_API_KEY" ' if settings.api_key or settings.api_key_file else ""
+    key = f'-H "Authorization: Bearer {_shown_key(settings)}" ' if settings.api_key or settings.api_key_file else ""
     kind = "-H 'Content-Type: application/json'"
     command = f"curl {address}/v1/{path} {key}{kind} -d {shlex.quote(body)}"
     console.print(command, markup=False)
+
+
+def _shown_key(settings: Settings) -> str:
+    """Never the key itself: the variable if it holds a key that is accepted, else a word to replace."""
+    held = os.environ.get(KEY_VARIABLE)
+    return f"${KEY_VARIABLE}" if held in [key.get_secret_value() for key in settings.api_key] else "YOUR_KEY"
 
 
 def _reachable(host: str) -> str:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,13 +36,34 @@ def test_the_announcement_has_an_address_that_works_and_a_command(
     assert "[pretty]" in said
     assert "http://127.0.0.1:8123 " in said
     [command] = re.findall(r"^curl .*$", said, re.MULTILINE)
-    assert "http://127.0.0.1:8123/v1/chat/completions" in command and '"messages"' in command
+    assert "http://127.0.0.1:8123/v1/chat/completions" in command
+    body = json.loads(shlex.split(command)[-1])
+    assert body["messages"] == [{"role": "user", "content": "Hello! Who are you?"}]  # "Hello!" alone is answered "Hi"
 
 
-def test_with_keys_the_command_takes_one_from_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    announce(Settings.load({"api_key": "sk-private"}, None, {}), FakeService())
+@pytest.mark.parametrize(
+    ("flag", "variable", "shown"),
+    [
+        (None, "sk-private", "$PACELINE_API_KEY"),
+        ("sk-private", None, "YOUR_KEY"),
+        ("sk-private", "sk-other", "YOUR_KEY"),
+        (None, "sk-one,sk-two", "YOUR_KEY"),
+    ],
+)
+def test_the_command_takes_the_key_from_the_environment_only_if_it_is_there(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str | None,
+    variable: str | None,
+    shown: str,
+) -> None:
+    monkeypatch.delenv("PACELINE_API_KEY", raising=False)
+    if variable:
+        monkeypatch.setenv("PACELINE_API_KEY", variable)
+    environment = {"PACELINE_API_KEY": variable} if variable else {}
+    announce(Settings.load({"api_key": flag}, None, environment), FakeService())
     said = capsys.readouterr().out
-    assert '-H "Authorization: Bearer $PACELINE_API_KEY"' in said and "sk-" not in said
+    assert f'-H "Authorization: Bearer {shown}"' in said and "sk-" not in said
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest, Unsupported
+from paceline.server.common.refusal_reasons import not_supported
 from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
@@ -101,10 +102,6 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "reasoning_format": (None, "auto", "deepseek", "parsed"),
 }
 
-# Why a field that is known elsewhere can mean nothing here.
-NO_EFFECT = dict.fromkeys(
-    ("specprefill", "specprefill_keep_pct"), "has no effect here: vectors and scores need all of the text"
-)
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 FORMATS = ("response_format", "structured_outputs")  # read from the plain object
 
@@ -159,8 +156,7 @@ def refuse_unsupported(
         if harmless is None and name.startswith("guided_") and name not in GUIDED:
             harmless = (None,)
         if harmless is not None and value not in harmless:
-            reason = NO_EFFECT.get(name, "is not supported by this server yet")
-            raise Unsupported.at(name, f"{reason}; leave it out.")
+            raise Unsupported.at(name, f"{not_supported(name)}; leave it out.")
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")

@@ -75,7 +75,7 @@ class Auth:
         if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
             await self.app(scope, receive, send)
             return
-        offered = list(_offered(scope))
+        offered = [key for key in _offered(scope) if key]
         access = self.keys.access(offered)
         if self.keys and access.user is None:
             problem = "This API key is not known here." if offered else "This server needs an API key."

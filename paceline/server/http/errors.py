@@ -47,7 +47,7 @@ class ModelNotFound(NotFound):
         names = " and ".join(map(repr, served))
         super().__init__(
             f"The model {asked!r} does not exist here; this server has {names}. Ask for that, or leave model out; or "
-            "start the server with --served-model-name for one more name, or with --any-model-name for any.",
+            "start the server with --served-model-name NAME, repeated for several, or with --any-model-name for any.",
             field="model",
         )
 

@@ -19,6 +19,7 @@ from paceline.server.common.fields import (
     read_request,
     thinking_options,
 )
+from paceline.server.common.refusal_reasons import not_supported
 from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of
 from paceline.server.state import AppState
@@ -179,7 +180,7 @@ def checked_options(given: Options | None, state: AppState) -> Options:
     extra = options.model_extra or {}
     for name, harmless in UNSUPPORTED_OPTIONS.items():
         if extra.get(name) not in (None, *harmless):
-            raise Unsupported.at(f"options.{name}", "is not supported by this server; leave it out.")
+            raise Unsupported.at(f"options.{name}", f"{not_supported(name)}; leave it out.")
     known = {f"options.{name}" for name in (*Options.model_fields, *UNSUPPORTED_OPTIONS, *RUNNING)}
     note_unknown(state, "ollama", {f"options.{name}": value for name, value in extra.items()}, known)
     most = state.backend.context_length

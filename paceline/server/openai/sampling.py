@@ -11,6 +11,7 @@ from typing import Any
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
+from paceline.server.common.refusal_reasons import not_supported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
 from paceline.server.openai.more_sampling import more_sampling, token_limit
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
@@ -43,7 +44,7 @@ def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
             "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
         )
     if body.best_of is not None and body.best_of != (body.n or 1):
-        raise InvalidRequest.at("best_of", "other than n is not supported by this server yet.")
+        raise InvalidRequest.at("best_of", f"other than n {not_supported('best_of')}.")
     prompt_logprobs = body.logprobs if body.echo else None
     if body.prompt_logprobs is not None:
         _within(body.prompt_logprobs, 0, state.settings.max_logprobs, "prompt_logprobs")

@@ -88,6 +88,12 @@ async def test_every_path_needs_a_key(method: str, path: str) -> None:
             assert "sk-" not in response.text
 
 
+@pytest.mark.parametrize("headers", [bearer(""), {"x-api-key": ""}])
+async def test_an_empty_key_is_no_key(headers: dict[str, str]) -> None:
+    async with asking(settings(KEY)) as http:
+        refused(await http.get("/v1/models", headers=headers), 401, None, "needs an API key")
+
+
 @pytest.mark.parametrize("path", ["/health", "/ready"])
 async def test_probes_need_none(path: str) -> None:
     async with asking(settings(KEY, ADMIN)) as http:

@@ -384,7 +384,8 @@ def test_a_length_limit_is_its_own_finish_reason(http: httpx.Client) -> None:
 
 
 def test_another_model_is_not_found(http: httpx.Client) -> None:
-    error = refused(post_chat(http, "hi", model="gpt-4"), 404, "model", "gpt-4", "fake/model")
+    names = "--served-model-name NAME, repeated for several"
+    error = refused(post_chat(http, "hi", model="gpt-4"), 404, "model", "gpt-4", "fake/model", names)
     assert error["code"] == "model_not_found"
 
 
