@@ -69,7 +69,9 @@ class SpeculationPolicy:
         """Why no method drafts here; None: one does."""
         if self.available:
             return None
-        return self.no_head or next(iter(self.unavailable.values()), "the server allows no method")
+        # Every model lacks some method, and most lack a head: why prompt lookup does not draft says more.
+        wanted = sorted(self.methods, key=lambda method: method != "lookup")
+        return next((why for method in wanted if (why := self.why_not(method))), "the server allows no method")
 
     def mode(self, prompt: Prompt, sampling: Sampling) -> SpeculationMode:
         asked = sampling.speculation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 VIDEO = ("qwen3_5", "qwen3_5_moe")  # families whose videos tests compare with mlx-vlm
+STEEPEST = 200  # the processors refuse pictures that are longer, measured in widths
 Grid = tuple[int, int, int]  # patches in time, height, width, before merging
 
 
@@ -52,8 +54,16 @@ class QwenVision(Vision):
     def input_bytes(self, pixels: int) -> int:
         """The processor scales large images down and tiny ones up."""
         least, most = self.image_processor.min_pixels, self.image_processor.max_pixels
-        # Sides are rounded to whole patches; an image is repeated for each frame of a patch.
-        return min(max(pixels, least), most) * 5 // 4 * 3 * 4 * int(self.image_processor.temporal_patch_size)
+        block = int(self.image_processor.patch_size) * int(self.image_processor.merge_size)
+
+        def rounded(area: int) -> int:
+            # Each side grows by less than a block, and the sides of an area are longest at the steepest ratio.
+            return area + math.ceil(block * math.sqrt(area) * (math.sqrt(STEEPEST) + 1)) + block**2
+
+        # Scaled down, a side is still a block.
+        largest = max(rounded(least), most + block**2, math.ceil(block * math.sqrt(STEEPEST * most)) + block**2)
+        # An image is repeated for each frame of a patch.
+        return min(rounded(max(pixels, least)), largest) * 3 * 4 * int(self.image_processor.temporal_patch_size)
 
     def encode(self, medium: Media) -> mx.array:
         tower = self.view.vision_tower

@@ -29,7 +29,19 @@ if TYPE_CHECKING:
     from paceline.models.qwen_vision import VideoProcessor
 
 TEXT_OUTPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
-PROBES = ((64, 64), (2048, 2048), (3000, 500), (500, 3000))  # pictures whose inputs show how large inputs get
+# Pictures whose inputs show how large inputs get. Processors that cut tiles cut the most at one of these ratios: of 12
+# tiles at most, a square gets 9, and a picture of 4:3 gets 12.
+LONG_SIDES = (
+    (2400, 1800),
+    (2400, 1600),
+    (2400, 1500),
+    (2400, 1200),
+    (3000, 1200),
+    (2400, 800),
+    (3000, 600),
+    (3000, 500),
+)
+PROBES = ((64, 64), (2048, 2048), (3000, 300), (300, 3000), *LONG_SIDES, *((short, long) for long, short in LONG_SIDES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
-from paceline.types import Delta, Media, Prompt, Sampling, Speculation
+from paceline.types import Delta, Media, Prompt, Sampling, Speculation, SpeculationMethod
 
 Tiny = Callable[..., Path]
 PICTURE = Media("picture", 1, 9, (9,), cost=4)
@@ -105,6 +105,13 @@ def test_without_a_head_the_other_methods_draft_and_a_method_that_is_missing_say
         SpeculationPolicy("auto", None, ("lookup",)).why_not("mtp") == "the server's speculation_methods leave it out"
     )
     assert SpeculationPolicy("auto", "no head", ("mtp",)).cannot_draft == "no head"
+
+
+def test_a_model_that_no_method_drafts_for_says_why_prompt_lookup_does_not() -> None:
+    reasons: dict[SpeculationMethod, str] = {"draft_model": "no model", "lookup": "no way back"}
+    router = SpeculationPolicy("auto", "no head", ("mtp", "lookup", "draft_model"), reasons)
+    assert router.cannot_draft == "no way back"
+    assert SpeculationPolicy("auto", "no head", ("draft_model",), reasons).cannot_draft == "no model"
 
 
 def test_a_request_chooses_among_the_methods_of_the_server() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.media import Loader
@@ -125,3 +126,25 @@ def together(folder: Path, layout: str, chunk: int) -> None:
     places = np.flatnonzero(prompt(folder, TWO).media_mask)
     first = prompt(folder, TWO).media[0].tokens
     assert other.cached <= places[first]  # up to the picture that differs
+
+
+@pytest.mark.parametrize("family", ["internvl_chat", "lfm2_vl", "idefics3", "llava_onevision", "glm4v_moe"])
+def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
+    seeing: Seeing, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vision = loaded(seeing(family)).vision
+    assert vision is not None
+    if family == "internvl_chat":  # as its checkpoints: of 12 tiles at most, a square gets 9
+        monkeypatch.setattr(vision.processor.image_processor, "dynamic_max_num", 12)
+    monkeypatch.setattr(vision, "_most_bytes", None)
+    for size in [
+        (800, 600),
+        (600, 800),
+        (1600, 1200),
+        (3000, 1200),
+        (1000, 2500),
+        (900, 600),
+        (1920, 1080),
+        (1200, 300),
+    ]:
+        assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size

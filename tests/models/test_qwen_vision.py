@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from paceline.models.qwen_vision import QwenVision
 from tests.engine.stepper import loaded
@@ -29,6 +30,16 @@ def test_a_picture_has_a_token_for_every_four_patches(seeing: Seeing, family: st
     assert made.inputs["pixel_values"].shape[0] == time * height * width == 4 * made.tokens
     assert made.token_ids == (made.token_id,) * made.tokens
     assert made.cost <= vision(seeing(family)).input_bytes(picture(0).width * picture(0).height)
+
+
+SIZES = [(1, 1), (2, 1), (1, 190), (3, 400), (1000, 20), (300, 45), (100, 19000), (197, 199), (2048, 2048)]
+
+
+@pytest.mark.parametrize("family", QWEN)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_memory_of_a_picture_of_any_shape_is_foreseen(seeing: Seeing, family: str, size: tuple[int, int]) -> None:
+    ours = vision(seeing(family))
+    assert ours.preprocess(Image.new("RGB", size)).cost <= ours.input_bytes(size[0] * size[1])
 
 
 @pytest.mark.parametrize("family", QWEN)
