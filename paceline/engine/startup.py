@@ -58,15 +58,14 @@ log = logging.getLogger("paceline")
 
 
 NO_DRAFT_MODEL = "Paceline drafts with no other model yet"
-NO_GRAMMAR = "Paceline does not draft from grammars yet"
 
 
 def speculation_policy(settings: Settings, model: LoadedModel) -> SpeculationPolicy:
     """Which methods draft for this model, and why others do not. After the model was checked."""
     no_head = model.head if isinstance(model.head, str) else None
-    unavailable: dict[SpeculationMethod, str] = {"draft_model": NO_DRAFT_MODEL, "grammar": NO_GRAMMAR}
+    unavailable: dict[SpeculationMethod, str] = {"draft_model": NO_DRAFT_MODEL}
     if model.no_rollback is not None:
-        unavailable["lookup"] = model.no_rollback
+        unavailable |= {"lookup": model.no_rollback, "grammar": model.no_rollback}
     return SpeculationPolicy(settings.speculation, no_head, settings.draft_methods, unavailable)
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from paceline.cache.slot_plan import SIMILAR
-from paceline.errors import InvalidRequest
 from paceline.models.prefill_chunk import prefill_chunk
-from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.settings import Settings
 from tests.engine.stepper import loaded
@@ -70,11 +68,3 @@ async def test_a_model_that_is_not_quantized_says_nothing_of_it(llama: Path, cap
     model, lines, _ = await started(caplog, model=str(llama), dtype="float32")
     assert model.quantization is None
     assert not any("quantized" in line for line in lines)
-
-
-async def test_grammars_do_not_draft_yet_and_a_request_for_it_is_told_so(llama: Path) -> None:
-    async with Service(Settings(model=str(llama), prefill_chunk=64)) as service:
-        assert service.stats().spec_decode.reason == "by lookup"
-        messages = [{"role": "user", "content": "Hello!"}]
-        with pytest.raises(InvalidRequest, match="does not draft from grammars yet"):
-            await service.chat(ChatRequest(messages, service.sampling(max_tokens=2, speculation_method="grammar")))
