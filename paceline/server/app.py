@@ -198,7 +198,8 @@ def announce(settings: Settings, backend: Backend) -> None:
     console = Console(highlight=False, soft_wrap=True)
     name = settings.served_name or backend.model_name
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
-    path, body = "chat/completions", '{"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 100}'
+    message = '{"role": "user", "content": "Hello! Who are you?"}'
+    path, body = "chat/completions", f'{{"messages": [{message}], "max_tokens": 100}}'
     if not backend.takes_chat:
         path, body = "completions", '{"prompt": "Hello!", "max_tokens": 100}'
     key = f'-H "Authorization: Bearer {_shown_key(settings)}" ' if settings.api_key or settings.api_key_file else ""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +36,9 @@ def test_the_announcement_has_an_address_that_works_and_a_command(
     assert "[pretty]" in said
     assert "http://127.0.0.1:8123 " in said
     [command] = re.findall(r"^curl .*$", said, re.MULTILINE)
-    assert "http://127.0.0.1:8123/v1/chat/completions" in command and '"messages"' in command
+    assert "http://127.0.0.1:8123/v1/chat/completions" in command
+    body = json.loads(shlex.split(command)[-1])
+    assert body["messages"] == [{"role": "user", "content": "Hello! Who are you?"}]  # "Hello!" alone is answered "Hi"
 
 
 @pytest.mark.parametrize(
