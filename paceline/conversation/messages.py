@@ -93,8 +93,9 @@ def checked(
             raise InvalidRequest(f"{place} must be an object.", field=place)
         role = message.get("role")
         if role not in ROLES:
+            given = "missing" if role is None else repr(role)
             raise InvalidRequest(
-                f"{place}.role is {role!r}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
+                f"{place}.role is {given}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
             )
         _check_texts(message, place)
         content, found = _content(message, place, takes)

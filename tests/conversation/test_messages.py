@@ -56,7 +56,8 @@ def test_an_unknown_role_is_refused_with_the_known_ones(role: Any) -> None:
 
 
 def test_a_message_without_a_role_is_refused() -> None:
-    assert refused([{"content": "x"}]).field == "messages[0].role"
+    error = refused([{"content": "x"}])
+    assert error.field == "messages[0].role" and "messages[0].role is missing; it must be one of" in str(error)
 
 
 @pytest.mark.parametrize("content", [5, 1.5, True, {"type": "text", "text": "x"}])

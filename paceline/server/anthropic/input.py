@@ -70,7 +70,8 @@ class _Reader:
             place = f"messages[{index}]"
             role = message.get("role") if isinstance(message, Mapping) else None
             if role not in ROLES:
-                raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
+                given = "missing" if role is None else repr(role)
+                raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
             read = {"user": self._user, "assistant": self._assistant, "system": self._system}[role]
             read(message.get("content"), f"{place}.content")
         return Conversation(tuple(self.messages), self.places)

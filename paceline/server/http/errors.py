@@ -29,6 +29,7 @@ from paceline.errors import (
 RETRY_AFTER_SECONDS = 5
 LONGEST_MESSAGE = 2000  # characters
 LONGEST_PATH = 200  # characters of it that are quoted
+LONGEST_METHOD = 20  # characters of it that are quoted
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or the request was cancelled
 KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
@@ -220,10 +221,12 @@ def install(app: FastAPI) -> None:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
         if isinstance(error, HTTPException) and error.status_code == 404:
             error = NotServed(_not_here(request))
-        response = error_response(error, request.url.path)
-        if response.status_code == 405:  # Starlette names the methods of the first route with this path only
-            response.headers["allow"] = ", ".join(_methods_of(request))
-        return response
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            # Starlette names the methods of the first route with this path only
+            methods = ", ".join(_methods_of(request))
+            what = f"{request.url.path[:LONGEST_PATH]} takes {methods}, not {request.method[:LONGEST_METHOD]}"
+            error = HTTPException(405, what, {"allow": methods})
+        return error_response(error, request.url.path)
 
     async def answer_disconnected(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)

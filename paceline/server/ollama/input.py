@@ -58,7 +58,8 @@ class _Reader:
                 raise InvalidRequest.at(place, "must be an object.")
             role = message.get("role")
             if role not in ROLES:
-                raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
+                given = "missing" if role is None else repr(role)
+                raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
             text = _text(message, "content", place)
             read: dict[str, Any] = {
                 "role": role,

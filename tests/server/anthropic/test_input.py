@@ -172,7 +172,7 @@ def test_the_tools_that_a_search_has_found_are_named() -> None:
     ("message", "field", "word"),
     [
         ("hi", "messages[0].role", "role"),
-        ({"content": "hi"}, "messages[0].role", "None"),
+        ({"content": "hi"}, "messages[0].role", "missing"),
         ({"role": "tool", "content": "hi"}, "messages[0].role", "tool"),
         ({"role": "user"}, "messages[0].content", "text or a list"),
         ({"role": "user", "content": 5}, "messages[0].content", "text or a list"),

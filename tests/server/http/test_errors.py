@@ -98,4 +98,4 @@ def test_a_validation_error_does_not_quote_what_the_client_said() -> None:
 
 def test_an_unknown_path_and_method_have_openais_error_object(http: httpx.Client) -> None:
     refused(http.get("/v1/nothing"), 404, None)
-    refused(http.get("/v1/chat/completions"), 405, None)
+    refused(http.get("/v1/chat/completions"), 405, None, "/v1/chat/completions takes POST, not GET")

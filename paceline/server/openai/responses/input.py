@@ -72,7 +72,8 @@ def _item(given: Any, place: str, find: Find) -> Item:
 def _message(given: Item, place: str) -> Item:
     role = given.get("role")
     if role not in ROLES:
-        raise InvalidRequest.at(f"{place}.role", f"is {role!r}; it must be one of {', '.join(ROLES)}.")
+        shown = "missing" if role is None else repr(role)
+        raise InvalidRequest.at(f"{place}.role", f"is {shown}; it must be one of {', '.join(ROLES)}.")
     by_assistant = role == "assistant"
     content = given.get("content")
     if isinstance(content, str):
