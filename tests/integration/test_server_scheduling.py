@@ -165,7 +165,7 @@ def test_who_waits_and_who_runs_can_be_cancelled(narrow: httpx.Client) -> None:
 
 def test_a_lower_priority_number_comes_first_and_sets_the_others_back(narrow: httpx.Client) -> None:
     with crowded(narrow):
-        answer = post_chat(narrow, "urgent", max_tokens=3, priority=-10)
+        answer = post_chat(narrow, "urgent", max_tokens=3, ignore_eos=True, priority=-10)
         assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 3
         status = narrow.get("/v1/status").json()
         assert status["preemptions"]["policy"] >= 1
