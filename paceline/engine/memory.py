@@ -127,9 +127,9 @@ def build_prefix_manager(
         except BaseException:
             manager.close()  # or the folder would stay locked
             raise
-    log.info(
-        "prefix cache on: up to %.2f GB of memory, prefixes of %d tokens or more", cache.limit() / 1e9, worth.stored
-    )
+    log.info("prefix cache on: up to %.2f GB of memory", cache.limit() / 1e9)
+    if worth is not CHEAP:
+        log.info("prefixes of %d tokens or more are stored, %d apart", worth.stored, worth.apart)
     return manager
 
 

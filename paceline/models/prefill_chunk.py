@@ -23,7 +23,7 @@ Run = Callable[[int], None]  # a pass over so many prompt tokens
 Clock = Callable[[], float]
 
 TARGET = 0.25  # seconds
-SMALLEST, LARGEST, LARGEST_GPU = 64, 2048, 4096  # tokens: a GPU gains a tenth by the last doubling
+SMALLEST, LARGEST, LARGEST_GPU = 64, 2048, 4096  # tokens
 DYNAMIC = 256  # for dynamic RoPE, whose passes depend on the prompt's length
 CORE_RATE = 30e9  # float32 operations per second of a core, with an optimised BLAS
 LAYER_SECONDS = 75e-6  # per token and layer, for what BLAS does not do
