@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    SecretStr,
-    ValidationError,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
-from paceline import generation_config as generation
 from paceline.errors import SettingsError as SettingsError
 from paceline.setting_aliases import over
 from paceline.setting_aliases import reasoning_parser as _reasoning_parser
@@ -30,125 +22,35 @@ from paceline.setting_aliases import tool_parser as _tool_parser
 from paceline.setting_sources import ONE_SOURCE, from_env, from_flags, from_toml
 from paceline.setting_sources import flag_name as flag_name
 from paceline.setting_sources import variable_name as variable_name
-
-KVLayout = Literal["auto", "rows", "similar", "padded"]
-ShapeBucketing = Literal["auto", "on", "off"]
-DType = Literal["auto", "float32", "bfloat16", "float16"]
-Dequantize = Literal["auto", "off"]
-Pooling = Literal["mean", "last"]
-LogLevel = Literal["debug", "info", "warning", "error"]
-SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
-SparsePrefill = Literal["off", "auto"]
-
-
-def _none_if_auto(value: object) -> object:
-    return None if value == "auto" else value
-
-
-def _none_if_none(value: object) -> object:
-    return None if value == "none" else value
-
-
-def _check_speculation(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """One message for the union: pydantic's first would name "off" and "auto" only."""
-    try:
-        return check(value)
-    except ValidationError:
-        raise PydanticCustomError("speculation", "input should be 'off', 'auto' or a number from 1 to 8") from None
-
-
-def _folder(value: object) -> object:
-    """Text as a path, also from TOML's strict source, and ~ as the home it stands for."""
-    if not isinstance(value, str | Path):
-        return value
-    if not str(value).strip():
-        raise PydanticCustomError("folder", "input should be a path")
-    try:
-        return Path(value).expanduser()
-    except RuntimeError:
-        raise PydanticCustomError("folder", "nobody's home is meant by the ~ of this path") from None
-
-
-def _generation_config(value: object) -> object:
-    words = {"vllm": "none"}  # vLLM's word for its own defaults
-    return words.get(str(value), value) if value in ("auto", "none", "vllm") else _folder(value)
-
-
-def _override(value: object) -> object:
-    try:
-        return generation.overrides(value)
-    except ValueError as error:
-        raise PydanticCustomError("override", "{reason}", {"reason": str(error)}) from None
-
-
-def _dtype(value: object) -> object:
-    return {"half": "float16", "float": "float32"}.get(str(value), value)  # vLLM's other words
-
-
-def _lowercase(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _as_tuple(value: object) -> object:
-    """One text with commas (a variable), a flag given more than once, or a list in the file: always a tuple."""
-    items = value if isinstance(value, list | tuple) else (value,)
-    pieces: list[object] = []
-    for item in items:
-        pieces += [piece.strip() for piece in item.split(",")] if isinstance(item, str) else [item]
-    if "" in pieces:  # --api-key "$UNSET" must not open the server to all
-        raise PydanticCustomError("several", "one of the values is empty")
-    return tuple(pieces)
-
-
-def _methods(value: object) -> object:
-    return None if value in (None, "auto", ["auto"], ("auto",)) else _as_tuple(value)
-
-
-def _key(value: SecretStr) -> SecretStr:
-    if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
-        raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
-    return value
-
-
-def _origin(value: str) -> str:
-    if value != "*" and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#@\s]+", value):
-        raise PydanticCustomError("origin", "an origin is '*' or scheme://host[:port], with nothing after it")
-    return value.lower()
-
-
-def _host(value: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*", value):
-        raise PydanticCustomError("host", "a host is a name as in 'example.org', without a port")
-    return value.lower()
-
-
-def _media_host(value: str) -> str:
-    if not re.fullmatch(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*(:\d{1,5})?", value):
-        raise PydanticCustomError("host", "a host is a name as in 'example.org', '*.example.org' or 'example.org:8443'")
-    return value.lower()
-
-
-# Every source takes "auto", so that a flag can undo what a file fixed.
-AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
-AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
-AutoRoom = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
-AutoSeconds = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_none)]
-AutoMilliseconds = AutoSeconds
-AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none_if_auto)]
-Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Folder = Annotated[Path | None, BeforeValidator(_folder)]
-ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
-ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a tuple, once it is checked
-GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
-Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
-DraftLength = Annotated[int, Field(ge=1, le=8)]
-Method = Literal["mtp", "lookup", "draft_model", "grammar"]
-Methods = Annotated[tuple[Method, ...] | None, BeforeValidator(_methods)]
-SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
+from paceline.setting_values import (
+    ApiKeys,
+    AutoCount,
+    AutoGigabytes,
+    AutoMilliseconds,
+    AutoRoom,
+    AutoSeconds,
+    AutoWindow,
+    Count,
+    Dequantize,
+    DType,
+    Folder,
+    GenerationConfig,
+    Hosts,
+    KVLayout,
+    LogLevel,
+    Method,
+    Methods,
+    Names,
+    Origins,
+    Override,
+    Pooling,
+    SchedulerPolicy,
+    Seconds,
+    ServedNames,
+    ShapeBucketing,
+    SparsePrefill,
+    SpeculationMode,
+)
 
 
 def setting(metavar: str, default: Any, description: str, *, panel: str | None = None, **limits: Any) -> Any:
@@ -184,9 +86,7 @@ class Settings(BaseModel):
     stream_keepalive_seconds: AutoSeconds = setting(
         "SECONDS|none", 10.0, "A stream that has sent nothing for so long sends an SSE comment; none: it stays silent."
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lowercase)] = setting(
-        "LEVEL", "info", "The least important line that is logged."
-    )
+    log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
 
     api_key: ApiKeys = setting(
         "KEY",
@@ -229,9 +129,7 @@ class Settings(BaseModel):
         "auto",
         "Pad batches, prompts and buffers to a few sizes, so that a GPU sees no new shapes; auto: on a GPU.",
     )
-    dtype: Annotated[DType, BeforeValidator(_dtype)] = setting(
-        "TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere."
-    )
+    dtype: DType = setting("TYPE", "auto", "Type to compute in; auto: float32 on CPU, the checkpoint's own elsewhere.")
     dequantize: Dequantize = setting(
         "MODE",
         "auto",

@@ -15,6 +15,7 @@ WITHOUT = {
     "benchmarks/speculate": "times whole models",
     "benchmarks/traffic": "benchmarks/test_traffic_cli.py",
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
+    "setting_values": "test_settings.py",
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",
     "engine/in_flight": "types",

@@ -37,7 +37,7 @@ from paceline.models.prefill_chunk import prefill_chunk
 from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation, SpeculationMethod
 
 if TYPE_CHECKING:
-    from paceline.settings import ShapeBucketing
+    from paceline.setting_values import ShapeBucketing
 
 
 def random_prompts(count: int, tokens: int, vocab: int, seed: int = 0) -> list[tuple[int, ...]]:

@@ -14,7 +14,7 @@ from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel
 
 if TYPE_CHECKING:
-    from paceline.settings import ShapeBucketing
+    from paceline.setting_values import ShapeBucketing
 
 log = logging.getLogger("paceline")
 
