@@ -150,7 +150,7 @@ def speculate(
     methods: tuple[SpeculationMethod, ...] = ("mtp",) if heads else ("lookup",)
     with (
         console.status(f"loading {model}") as status,
-        Bench(model, layout, compile=compile, methods=methods) as running,
+        (Bench if heads else bench.TextBench)(model, layout, compile=compile, methods=methods) as running,
     ):
         if heads and isinstance(running.model.head, str):
             raise BenchError(f"{model} cannot draft: {running.model.head}.")

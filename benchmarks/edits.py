@@ -1,7 +1,8 @@
 """Prompts of `python -m benchmarks speculate --trace`: a file to write again with small changes, or prose.
 
 The file is Python of our own making, of about 2,000 tokens. The answer has begun already, so that a small model knows
-what to do: it goes on copying, which is what agents do most of the time. The other trace has nothing to copy.
+what to do: it goes on copying, which is what agents do most of the time. The prompts of one run share their file, and
+each has another part of it to write. The other trace has nothing to copy.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ FIELDS = ("total", "count", "limit", "offset", "weight", "price", "status", "len
 VERBS = ("update", "check", "merge", "split", "close", "archive", "restore", "publish", "refresh", "rank", "measure")
 FILE_TOKENS = 2000
 STARTED = 200  # tokens of the answer that the prompt has already
+APART = 40  # tokens more that each further prompt of a run has
 SUBJECTS = (
     "how a lighthouse keeper spends a stormy night",
     "why the old bridge in our town was rebuilt",
@@ -60,16 +62,16 @@ def function(place: int, seed: int) -> str:
     )
 
 
-def edit_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
+def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
     """A file, and the beginning of the same file with one name changed."""
     text, place = "", 0
     while len(encode(text)) < FILE_TOKENS:
         text += function(place, seed)
         place += 1
     old = FIELDS[seed % len(FIELDS)]
-    changed = text.replace(old, f"{old}_value")
-    asked = f"\n# The same file once more, with {old} renamed to {old}_value:\n\n"
-    return (*encode(text + asked), *encode(changed)[:STARTED])
+    changed = encode(text.replace(old, f"{old}_value"))
+    asked = encode(text + f"\n# The same file once more, with {old} renamed to {old}_value:\n\n")
+    return [(*asked, *changed[: STARTED + place * APART]) for place in range(count)]
 
 
 def prose_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
@@ -77,8 +79,9 @@ def prose_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
 
 
 def prompts(trace: Trace, encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
-    make = edit_prompt if trace == "edit" else prose_prompt
-    return [make(encode, 31 * seed + place) for place in range(count)]
+    if trace == "edit":
+        return edit_prompts(encode, count, seed)
+    return [prose_prompt(encode, 31 * seed + place) for place in range(count)]
 
 
 def encoder(folder: Path) -> Encode:

@@ -18,12 +18,17 @@ import mlx.core as mx
 
 from benchmarks.edits import Trace, encoder
 from benchmarks.edits import prompts as text
-from paceline.bench.offline import Bench, random_prompts
+from benchmarks.models import Bench
+from paceline.bench.offline import random_prompts
+from paceline.cache.prefix import PrefixCache
+from paceline.engine.core import EngineCore
 from paceline.engine.draft_length import bucket
 from paceline.engine.in_flight import InFlightStep
+from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
 from paceline.types import Delta, Sampling, Speculation
 
+KEPT = 4 << 30  # bytes of prefixes
 # Operations that only look at an array another way, and run nothing.
 VIEWS = frozenset(
     {
@@ -31,6 +36,15 @@ VIEWS = frozenset(
         *("Flatten", "Unflatten", "AsStrided", "StopGradient", "Depends", "NumberOfElements"),
     }
 )
+
+
+class TextBench(Bench):
+    """Keeps prefixes: what is measured is decoding, and every mode decodes the same long prompts."""
+
+    def _build(self, wake: Callable[[], None]) -> EngineCore:
+        core = super()._build(wake)
+        core.prefix = PrefixManager(PrefixCache(lambda: KEPT), core.runner, feeds_head=False)
+        return core
 
 
 @dataclass(slots=True)

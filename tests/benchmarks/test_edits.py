@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.edits import FILE_TOKENS, STARTED, encoder, function, prompts
+from benchmarks.edits import APART, FILE_TOKENS, STARTED, encoder, function, prompts
 from paceline.errors import LoadError
 
 
@@ -13,11 +13,17 @@ def words(text: str) -> list[int]:
 
 
 def test_an_edit_is_a_file_of_its_size_and_the_beginning_of_another_like_it() -> None:
-    for prompt in prompts("edit", words, 3, seed=2):
-        assert FILE_TOKENS + STARTED <= len(prompt) < FILE_TOKENS + STARTED + 200
-        begun = prompt[-STARTED:]
-        shared = sum(token in prompt[:FILE_TOKENS] for token in begun)
+    for place, prompt in enumerate(prompts("edit", words, 3, seed=2)):
+        begun = STARTED + place * APART
+        assert FILE_TOKENS + begun <= len(prompt) < FILE_TOKENS + begun + 200
+        written = prompt[-STARTED:]
+        shared = sum(token in prompt[:FILE_TOKENS] for token in written)
         assert 0.9 * STARTED < shared < STARTED
+
+
+def test_the_prompts_of_a_run_share_their_file() -> None:
+    one, two = prompts("edit", words, 2, seed=5)
+    assert two[: len(one)] == one
 
 
 def test_no_two_prompts_and_no_two_functions_are_alike() -> None:
