@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+FINGERPRINT = 8  # characters of it that are shown, unless two begin alike
 CacheDir = Annotated[
     str | None,
     typer.Option(
@@ -86,7 +87,7 @@ def clear(
         return
     entries, size = sum(of.entries for of in found), sum(of.bytes for of in found)
     names = ", ".join(sorted({_name(of) for of in found}))
-    if not yes:
+    if not yes and not any(of.in_use for of in found):
         typer.confirm(f"Delete {_prefixes(entries)} of {names}, {_size(size)}, in {folder}?", abort=True)
     entries, size = disk_summary.clear(folder, found[0].fingerprint if model is not None else None)
     print(f"Deleted {_prefixes(entries)}, {_size(size)}.")
@@ -112,19 +113,20 @@ def _print_table(console: Console, found: list[Summary]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    # `clear --model` takes the beginning of a fingerprint. The model's name is folded, and nothing is cut.
     table = Table()
-    table.add_column("model", overflow="fold")
-    # In one piece, so that it can be copied: `clear --model` takes it. The model's name gives way.
-    table.add_column("fingerprint", no_wrap=True, min_width=max(len(of.fingerprint) for of in found))
+    table.add_column("model", overflow="fold", min_width=9)
+    table.add_column("fingerprint", no_wrap=True)
     for column in ("prefixes", "size", "longest\n(tokens)", "last used"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
+    shown = _beginnings([of.fingerprint for of in found])
     for of in found:
         notes = ["in use"] if of.in_use else []
         notes += [f"{of.damaged} damaged"] if of.damaged else []
         table.add_row(
             escape(_name(of)),
-            escape(of.fingerprint),
+            escape(shown[of.fingerprint]),
             f"{of.entries:,}",
             _size(of.bytes),
             f"{of.tokens:,}",
@@ -132,6 +134,14 @@ def _print_table(console: Console, found: list[Summary]) -> None:
             ", ".join(notes),
         )
     console.print(table)
+
+
+def _beginnings(fingerprints: list[str]) -> dict[str, str]:
+    """By fingerprint: as much of it as tells it from the others."""
+    length = FINGERPRINT
+    while len({each[:length] for each in fingerprints}) < len(set(fingerprints)):
+        length += 1
+    return {each: each[:length] for each in fingerprints}
 
 
 def _name(of: Summary) -> str:

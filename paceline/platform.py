@@ -45,8 +45,8 @@ _THREAD_VARIABLES = {
 
 # The backends share one file, libmlx.so, so the wheel cannot require one of them by default.
 _NO_BACKEND = (
-    "MLX has no backend in this environment: libmlx.so is missing. Install one of them: "
-    "pip install 'mlx[cpu]' for a CPU, or pip install 'mlx[cuda13]' for an NVIDIA GPU"
+    "MLX has no backend in this environment: libmlx.so is missing. Install one of them: pip install 'mlx[cpu]' for a "
+    "CPU, or pip install 'mlx[cuda13]' for an NVIDIA GPU (Paceline's extras cpu and cuda)"
 )
 
 
@@ -71,7 +71,8 @@ class BlasReport:
     def line(self) -> str:
         if self.path is None:
             return f"BLAS: {self.reason}"
-        return f"BLAS: {self.name} with {self.threads} threads, {self.reason} ({self.path})"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"BLAS: {self.name} with {threads}, {self.reason} ({self.path})"
 
 
 _report: BlasReport | None = None

@@ -105,15 +105,28 @@ def test_a_model_of_which_only_damage_is_left_has_a_line(disk: Disk) -> None:
     assert "unknown" in line and "never" in line and "1 damaged" in line
 
 
-def test_a_fingerprint_is_never_cut_nor_wrapped(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_cut_in_80_columns(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     name, fingerprint = "a/model-with-a-long-name-as-they-have-today-4bit", "0123456789abcdef"
     disk.held = [Summary(model=name, fingerprint=fingerprint, bytes=2_500_000_000, in_use=True)]
     output = invoke("ls", "--cache-dir", "/cache").output
-    assert "…" not in output and fingerprint in output
+    assert "…" not in output and "01234567 " in output and "2.5 GB" in output
     lines = output.splitlines()
     assert max(len(line) for line in lines) <= 80
     assert "".join(line.split("│")[1].strip() for line in lines if "│" in line) == name
+
+
+def test_fingerprints_that_begin_alike_are_shown_up_to_where_they_differ(disk: Disk) -> None:
+    disk.held = [Summary(fingerprint="0123456789abcdef"), Summary(fingerprint="0123456789ffffff")]
+    output = invoke("ls", "--cache-dir", "/cache").output
+    assert "0123456789a " in output and "0123456789f " in output
+
+
+def test_a_folder_in_use_is_told_before_the_question(disk: Disk) -> None:
+    disk.held = [Summary(in_use=True)]
+    result = invoke("clear", "--cache-dir", "/cache")
+    assert result.exit_code == 2 and "a running server uses this cache" in result.stderr
+    assert "Delete" not in result.output
 
 
 @pytest.mark.parametrize("command", ["ls", "clear"])

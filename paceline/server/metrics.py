@@ -40,7 +40,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._model_name = model_name
-        self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of started requests.")
+        self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of requests that have left the queue.")
         self.generation_tokens = self._counter("generation_tokens", "Tokens generated.")
         self.time_to_first_token = self._histogram(
             "time_to_first_token_seconds", "Time from arrival to the first token.", FIRST_TOKEN
