@@ -5,7 +5,8 @@
 A plan's phase has `seconds` (of training, without compiling) or a `part` of what `--seconds` leaves, `rate` (of the
 learning rates, first and last; `"curve": "cosine"` bends the way between them) and `groups`: steps of one row length
 each, taken by `share`, with rows from `files` by their shares. Files lie in the data folder, or in the phase's `data`
-inside it. A phase with `until` ends as soon as the stages it names are made.
+inside it. A phase with `until` ends as soon as the stages it names are made, in `until_data` if
+there is one.
 A file's `on` and `off` weigh the tokens that its mask says to predict, and the others.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import gc
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -240,7 +242,7 @@ class Run:
             if taken % 25 == 0:
                 if self.trainer.device.type == "cuda":
                     torch.cuda.synchronize()  # the clock must not run ahead of the device
-                if "until" in phase and made(self.folder, phase["until"]):
+                if "until" in phase and made(self.data / phase.get("until_data", ""), phase["until"]):
                     break
             if time.monotonic() - shown > phase.get("every", 20):
                 shown = time.monotonic()
@@ -268,7 +270,7 @@ class Run:
         )
 
 
-def open_pool(data: Path, stages: Sequence[str], device: torch.device, wait: float = 240) -> Pool:
+def open_pool(data: Path, stages: Sequence[str], device: torch.device, wait: float = 600) -> Pool:
     """The stages' rows. Data may still be made while training begins: the index names a file when it is whole."""
     until = time.monotonic() + wait
     while time.monotonic() < until and not made(data, stages):
@@ -337,8 +339,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         models.fuse(plan["tokens"])  # of every step, whatever its rows' length
 
     def leave() -> None:
-        if options.export:
-            export(model.state_dict(), model.shape, options.data / "tokenizer", options.export, picture=PICTURE)
+        if options.export:  # whole or not at all, for whoever copies it meanwhile
+            new, old = (options.export.with_name(options.export.name + end) for end in (".new", ".old"))
+            weights = {name: value.detach().cpu() for name, value in model.state_dict().items()}
+            export(weights, model.shape, options.data / "tokenizer", new, picture=PICTURE)
+            if options.export.exists():
+                options.export.rename(old)
+            new.rename(options.export)
+            shutil.rmtree(old, ignore_errors=True)
         if options.curve:
             options.curve.write_text(json.dumps(run.curve) + "\n")
 
@@ -350,10 +358,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:  # what was learnt before something went wrong is worth as much
         state = {"model": model.state_dict(), "optimizer": optimizer.state(), "step": run.step}
         if run.step:
-            leave()
             checkpoint.save(state, options.save)
             if options.light:
                 checkpoint.save(state | {"optimizer": _light(state["optimizer"])}, options.light)
+            leave()
             print(f"saved step {run.step} after {time.monotonic() - begun:.0f} s", flush=True)
     for stage in options.held.split(",") if options.held else ():
         examine(trainer, open_pool(options.data, [stage], device))

@@ -209,7 +209,7 @@ def one_group(rng: Random) -> Chat:
             words = rng.choice((named, "shape", "thing", "object", "figure"))
             asked.append((_ask(COLOUR, rng, s=words), f"The {named} {verb} {colour}."))
         elif form == "shape":
-            asked.append((_ask(SHAPE, rng, c=colour), f"It is a {shape}." if count == 1 else f"They are {named}."))
+            asked.append((_ask(SHAPE, rng, c=colour), f"It is {facts.an(shape)}." if count == 1 else f"They are {named}."))
         else:
             asked.append(_there([(shape, colour, count)], rng))
     return _chat(shown, asked, rng)
@@ -253,7 +253,7 @@ def several(rng: Random) -> Chat:
             words = rng.choice(("shapes", "things", "objects", "figures"))
             asked.append((_ask(COUNT, rng, w=words), f"There are {COUNTED[len(things)]} shapes."))
         elif form == "shape" and colours.count(colour) == 1:
-            answer = f"It is a {shape}." if count == 1 else f"They are {named}."
+            answer = f"It is {facts.an(shape)}." if count == 1 else f"They are {named}."
             asked.append((_ask(SHAPE[-5:], rng, c=colour), answer))
         elif form == "larger" and len(things) == 2:
             sizes = {things[order[at]][0]: where[at][2] for at in range(2)}
