@@ -1,5 +1,7 @@
 """Words for facts of any kind: names, things, and values in the forms that people write them in."""
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 import json
@@ -115,9 +117,13 @@ def label(rng: Random) -> str:
     if form == 3:
         return f"Project {rng.choice((noun(rng), made_up(rng))).capitalize()}"
     if form == 4:
-        return f"{rng.choice(('unit', 'room', 'gate', 'node', 'box', 'server', 'order', 'ticket'))} {rng.randint(1, 999)}"
+        return (
+            f"{rng.choice(('unit', 'room', 'gate', 'node', 'box', 'server', 'order', 'ticket'))} {rng.randint(1, 999)}"
+        )
     if form == 5:
-        return f"{rng.choice(('unit', 'shelf', 'locker', 'row', 'lab', 'zone'))} {rng.randint(1, 99)}{rng.choice(LETTERS)}"
+        return (
+            f"{rng.choice(('unit', 'shelf', 'locker', 'row', 'lab', 'zone'))} {rng.randint(1, 99)}{rng.choice(LETTERS)}"
+        )
     if form == 6:
         return f"{noun(rng)}_{noun(rng)}"
     if form == 7:
@@ -204,7 +210,11 @@ def date(rng: Random) -> str:
         return f"{year}-{rng.randint(1, 12):02}-{day:02}"
     if form == 3:
         return f"{month} {day}"
-    return rng.choice(facts.DAYS) if form == 4 else f"the {day}{'th' if day not in (1, 2, 3, 21, 22, 23) else ''} of {month}"
+    return (
+        rng.choice(facts.DAYS)
+        if form == 4
+        else f"the {day}{'th' if day not in (1, 2, 3, 21, 22, 23) else ''} of {month}"
+    )
 
 
 def year(rng: Random) -> str:
@@ -223,7 +233,9 @@ def address(rng: Random) -> str:
 
 
 def mail(rng: Random) -> str:
-    return f"{first_name(rng).lower()}.{last_name(rng).lower()}@{made_up(rng)}.{rng.choice(('com', 'org', 'net', 'io'))}"
+    return (
+        f"{first_name(rng).lower()}.{last_name(rng).lower()}@{made_up(rng)}.{rng.choice(('com', 'org', 'net', 'io'))}"
+    )
 
 
 def path(rng: Random) -> str:

@@ -4,6 +4,8 @@ A sentence is put together from an opening, a core and an end, a question from a
 habit put around it. The answer is always the plain one, so that how a question is asked does not matter.
 """
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 import re
@@ -51,7 +53,7 @@ ASKED = (
     "do you remember {n}", "please recall {n}", "I would like to know {n}", "what is the {a} that {k} has",
     "what is the {a} of the one called {k}", "show {n}", "look for {n} and tell me", "retrieve {n}", "answer this: what is {n}",
     "fill in the blank: {n} is ___", "complete the sentence: {n} is", "which one is {n}", "would you mind telling me {n}",
-    "what do I enter for {n}", "help me find {n}", "any idea what {n} is", "and {n}", "now {n}", "{k}? I mean the {a}",
+    "what do I enter for {n}", "{n} is", "what is {n}? Well, {n} is", "help me find {n}", "any idea what {n} is", "and {n}", "now {n}", "{k}? I mean the {a}",
 )  # fmt: skip
 # Facts that belong to nobody.
 TOLD_ALONE = (
@@ -199,22 +201,44 @@ RELATIONS: tuple[tuple[str, Value, Sequence[str], Sequence[str], str, str], ...]
      "is {v} the mayor of {k}", "The mayor of {k} is {v}"),
 )  # fmt: skip
 
-BEFORE = """by the way,|note that|remember:|remember that|keep in mind that|as I said,|for the record,|fun fact:|P.S.|it is known
+BEFORE = (
+    """by the way,|note that|remember:|remember that|keep in mind that|as I said,|for the record,|fun fact:|P.S.|it is known
 that|we learned that|someone told me that|for what it's worth,|according to the notes,|important:|attention:|one more thing:|also,|
 in case you need it,|it turns out that|as of today,|please note:|I was told that|they say|oh, and|just so you know,|in short,|
 update:|reminder:|between us,|my notes say|the sign says:|he wrote that|she added that|the letter said that|to be clear,|
 meanwhile,|incidentally,|on another note,|before I forget:|from what I hear,|it should be said that|yesterday we heard that|
 the guide explained that|somewhere it was written that|psst,|hint:|NB:|FYI,|the report states that|as everyone agreed,|
-and then:|it so happens that|do not forget that|listen:|you may want to know that|in fact,|well,|honestly,""".replace("|\n", "|").replace("\n", " ").split("|")
-BEHIND = """, by the way|, as far as I know|, for now|, so remember it|, which surprised everyone|, I think| at the moment|, they say|
-, and that is final|, as you asked|, no doubt|, according to the office| these days|, please remember|, of course""".replace("|\n", "|").replace("\n", " ").split("|")
-ASK_BEFORE = """please,|so,|ok,|hey,|hi,|quick question:|question:|now,|well,|one thing:|I was wondering,|based on the text,|according to the
+and then:|it so happens that|do not forget that|listen:|you may want to know that|in fact,|well,|honestly,""".replace(
+        "|\n", "|"
+    )
+    .replace("\n", " ")
+    .split("|")
+)
+BEHIND = (
+    """, by the way|, as far as I know|, for now|, so remember it|, which surprised everyone|, I think| at the moment|, they say|
+, and that is final|, as you asked|, no doubt|, according to the office| these days|, please remember|, of course""".replace(
+        "|\n", "|"
+    )
+    .replace("\n", " ")
+    .split("|")
+)
+ASK_BEFORE = (
+    """please,|so,|ok,|hey,|hi,|quick question:|question:|now,|well,|one thing:|I was wondering,|based on the text,|according to the
 text,|according to what I told you,|from the above,|in the text,|using the notes,|given all that,|sorry,|um,|tell me,|
 could you tell me,|do you know|can you tell me,|remember?|from what you read,|as stated above,|from the passage,|
 looking at the document,|Q:|Question:|next,|and|last question:|only one question:|help me out,|be honest,|
-judging by the text,|with the information given,""".replace("|\n", "|").replace("\n", " ").split("|")
-ASK_BEHIND = """, please|, thanks|, according to the text|, as mentioned|, if you know| again|, exactly| in the text|, do you remember|
- according to this| from the above|, based on the document|, I forgot| mentioned above| in what I sent you|, quickly""".replace("|\n", "|").replace("\n", " ").split("|")
+judging by the text,|with the information given,""".replace("|\n", "|")
+    .replace("\n", " ")
+    .split("|")
+)
+ASK_BEHIND = (
+    """, please|, thanks|, according to the text|, as mentioned|, if you know| again|, exactly| in the text|, do you remember|
+ according to this| from the above|, based on the document|, I forgot| mentioned above| in what I sent you|, quickly""".replace(
+        "|\n", "|"
+    )
+    .replace("\n", " ")
+    .split("|")
+)
 BARE = (
     "Answer with the value only.", "Just the answer, no sentence.", "Only the value, please.", "Reply with nothing else.",
     "One word or number is enough.", "Give only the answer.", "No explanation.", "Answer briefly.", "Short answer.",

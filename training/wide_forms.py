@@ -1,5 +1,7 @@
 """JSON and tool calls with schemas that no two chats share: random names, types, nesting, choices and lists."""
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 import json
@@ -57,7 +59,9 @@ TEXTS: dict[str, wide.Value] = {
 }  # fmt: skip
 COUNTS = lines("""age|price|quantity|amount|weight|height|width|count|year|score|level|room|floor|duration|distance|limit|size|number of
 guests|seats|pages|volume|temperature|speed|port|rating|stock|total|points|days|minutes|capacity|rank|version|priority|budget""")
-FLAGS = lines("active|urgent|paid|available|verified|open|public|enabled|done|visible|in stock|approved|member|round trip|confirmed")
+FLAGS = lines(
+    "active|urgent|paid|available|verified|open|public|enabled|done|visible|in stock|approved|member|round trip|confirmed"
+)
 CHOICES = {
     "status": lines("open|closed|pending|done|failed"), "size": lines("small|medium|large"), "unit": lines("celsius|fahrenheit|kelvin"),
     "priority": lines("low|normal|high"), "mode": lines("auto|manual|off"), "category": lines("food|travel|work|home"), "format":
@@ -92,7 +96,9 @@ def field(rng: Random, style: int) -> Field:
         return Field(words, _spelled(words, style), "integer", rng.randint(0, rng.choice((9, 99, 999, 9999))))
     if draw < 0.77:
         words = prefix + rng.choice(COUNTS)
-        return Field(words, _spelled(words, style), "number", round(rng.uniform(0, rng.choice((5, 99, 999))), rng.choice((1, 2))))
+        return Field(
+            words, _spelled(words, style), "number", round(rng.uniform(0, rng.choice((5, 99, 999))), rng.choice((1, 2)))
+        )
     if draw < 0.85:
         words = rng.choice(FLAGS)
         return Field(words, _spelled(rng.choice(("is ", "", "")) + words, style), "boolean", rng.random() < 0.5)
@@ -123,7 +129,9 @@ TOLD = lines("""the {w} is {v}|its {w} is {v}|{w}: {v}|{w} {v}|with {v} as {w}|{
 as {w} we have {v}|{w} should be {v}|set the {w} to {v}|for {w} take {v}|use {v} for {w}|{w} is {v}|the {w} must be {v}""")
 FLAGGED = {
     True: lines("it is {w}|the {w} flag is true|{w}: yes|{w} is true|{w} = true|yes, it is {w}|this one is {w}"),
-    False: lines("it is not {w}|the {w} flag is false|{w}: no|{w} is false|{w} = false|no, it is not {w}|this one is not {w}"),
+    False: lines(
+        "it is not {w}|the {w} flag is false|{w}: no|{w} is false|{w} = false|no, it is not {w}|this one is not {w}"
+    ),
 }
 
 
@@ -131,7 +139,9 @@ def _told(one: Field, rng: Random, form: str = "") -> str:
     if one.kind == "boolean":
         return rng.choice(FLAGGED[one.value]).format(w=one.words)
     if one.kind == "array":
-        return rng.choice(("the {w} are {v}", "{w}: {v}", "{w} are {v}", "its {w}: {v}")).format(w=one.words, v=one.said)
+        return rng.choice(("the {w} are {v}", "{w}: {v}", "{w} are {v}", "its {w}: {v}")).format(
+            w=one.words, v=one.said
+        )
     return (form or rng.choice(TOLD)).format(w=one.words, v=one.said)
 
 
@@ -171,7 +181,9 @@ def _keys(found: list[Field], rng: Random) -> str:
     names = [one.name for one in found]
     draw = rng.random()
     if draw < 0.25:
-        return ", ".join(f"{one.name} ({one.kind if one.kind != 'enum' else 'one of ' + ', '.join(one.choices)})" for one in found)
+        return ", ".join(
+            f"{one.name} ({one.kind if one.kind != 'enum' else 'one of ' + ', '.join(one.choices)})" for one in found
+        )
     if draw < 0.4:
         return ", ".join(f'"{name}"' for name in names)
     if draw < 0.5:
@@ -304,7 +316,13 @@ class Tool:
 def tool(rng: Random, most: int = 4) -> Tool:
     verb, noun = rng.choice(VERBS), wide.noun(rng)
     style = rng.randrange(5)
-    name = (f"{verb}_{noun}", f"{verb}_{noun}", f"{verb}{capital(noun)}", f"{noun}_{verb}", f"{verb}_{wide.adjective(rng)}_{noun}")[style]
+    name = (
+        f"{verb}_{noun}",
+        f"{verb}_{noun}",
+        f"{verb}{capital(noun)}",
+        f"{noun}_{verb}",
+        f"{verb}_{wide.adjective(rng)}_{noun}",
+    )[style]
     own = fields(rng, 1, most)
     optional = frozenset(one.name for one in own[1:] if rng.random() < 0.25)
     return Tool(name, f"{verb} {rng.choice((facts.an(noun), f'the {noun}', facts.an(noun)))}", own, optional)
@@ -321,8 +339,15 @@ def _ask(one: Tool, given: list[Field], rng: Random) -> str:
     pairs = ", ".join(_told(part, rng, form) for part in rng.sample(given, len(given)))
     text = text.replace("{d}", one.deed).replace("{f}", one.name)
     text = text.replace("{p}", pairs).replace("{P}", capital(pairs))
-    return typed(capital(text) + ("" if text[-1] in ".?!" else rng.choice((".", "", "."))), rng, [part.said for part in given]) \
-        if all(part.kind in ("integer", "number", "boolean") for part in given) else capital(text) + rng.choice((".", "", "."))
+    return (
+        typed(
+            capital(text) + ("" if text[-1] in ".?!" else rng.choice((".", "", "."))),
+            rng,
+            [part.said for part in given],
+        )
+        if all(part.kind in ("integer", "number", "boolean") for part in given)
+        else capital(text) + rng.choice((".", "", "."))
+    )
 
 
 RESULT = lines("the {w} is {v}|{w}: {v}")
@@ -336,7 +361,9 @@ def tool_call(rng: Random) -> Chat:
         tools[one.name] = one
     turns: list[Turn] = []
     if rng.random() < 0.15:
-        other = rng.choice((wide_talk.greet, wide_talk.who, wide_talk.thanks, wide_talk.arithmetic, wide_talk.stated))(rng)
+        other = rng.choice((wide_talk.greet, wide_talk.who, wide_talk.thanks, wide_talk.arithmetic, wide_talk.stated))(
+            rng
+        )
         turns += [Turn("user", other.user), Turn("assistant", other.answer)]
     for _ in range(rng.choice((1, 1, 1, 2))):
         if rng.random() < 0.45:
@@ -356,7 +383,9 @@ def tool_call(rng: Random) -> Chat:
         turns.append(Turn("user", _ask(chosen, given, rng)))
         turns.append(Turn("assistant", calls=[(chosen.name, {one.name: one.value for one in given})]))
         if rng.random() < 0.6:
-            found = [one for one in fields(rng, 1, 2) if one.kind != "array"] or [Field("status", "status", "string", "ok")]
+            found = [one for one in fields(rng, 1, 2) if one.kind != "array"] or [
+                Field("status", "status", "string", "ok")
+            ]
             turns.append(Turn("tool", json.dumps({one.name: one.value for one in found})))
             said = joined([f"the {one.words} is {one.said}" for one in found])
             turns.append(Turn("assistant", capital(said) + "."))

@@ -1,5 +1,7 @@
 """Texts of any kind and length with facts in them, and questions about the facts."""
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 import math
@@ -8,7 +10,8 @@ from random import Random
 
 from training import facts, wide
 from training.data_chat import Chat, Turn
-from training.wide_facts import Fact, LISTED, capital, some, typed
+from training.facts_talk import NOTHING_TO_THINK
+from training.wide_facts import LISTED, Fact, capital, some, typed
 
 Prose = Callable[[int, Random], str]  # characters wanted; text of the corpus
 
@@ -58,7 +61,18 @@ def _simple(size: int, rng: Random, prose: Prose) -> list[str]:
 
 def _log(size: int, rng: Random, prose: Prose) -> list[str]:
     lines, second = [], rng.randrange(80_000)
-    what = ("started", "stopped", "connected", "timed out", "retried", "finished", "loaded", "failed", "waiting", "ready")
+    what = (
+        "started",
+        "stopped",
+        "connected",
+        "timed out",
+        "retried",
+        "finished",
+        "loaded",
+        "failed",
+        "waiting",
+        "ready",
+    )
     day = f"20{rng.randint(10, 60)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
     for _ in range(max(2, size // 52)):
         second += rng.randint(0, 40)
@@ -116,12 +130,15 @@ AROUND = """{t}|Text:\n{t}|Here is a text.\n\n{t}|Read this:\n{t}|{t}\n\nThat is
  a report:\n\n{t}|{t}\n---|I copied this from somewhere:\n{t}|Notes:\n{t}\n(end of notes)|Have a look.\n\n{t}|[begin]\n{t}\n[end]|Somewhere in
  here is what I need.\n\n{t}|There is a small detail in this text; keep it in mind, I will ask about it.\n\n{t}|Memorize this, there will be a
  test.\n\n{t}|<text>{t}</text>|Source material:\n\n{t}\n\nEnd of the material.|Here's everything I have: {t}|Input:\n{t}|My diary:\n{t}|The
- article:\n\n{t}|Long text ahead.\n\n{t}\n\nDone.|Story so far: {t}|Data:\n{t}|Mail from {p}:\n{t}""".replace("\n ", " ").split("|")
+ article:\n\n{t}|Long text ahead.\n\n{t}\n\nDone.|Story so far: {t}|Data:\n{t}|Mail from {p}:\n{t}""".replace(
+    "\n ", " "
+).split("|")
 QUESTION = """{q}|{q}|{q}|{q}|Question: {q}|Q: {q}|Now: {q}|My question: {q}|Based on this, answer: {q}|Answer from the text. {q}|Use
- only the text. {q}|<question>{q}</question>|Task: {q}|### Question\n{q}|So, {q}|Please answer: {q}|I want to know this: {q}""".replace("\n ", " ").split("|")
+ only the text. {q}|<question>{q}</question>|Task: {q}|### Question\n{q}|So, {q}|Please answer: {q}|I want to know this: {q}""".replace(
+    "\n ", " "
+).split("|")
 SYSTEMS = """You are a helpful assistant.|You are a careful reader.|Answer the question about the text.|You are an AI that answers from
- documents.|Be concise.|You are a research assistant. Use the documents.|Respond in English.|You answer truthfully and briefly.|You are {p},
- a librarian.|Help the user with their files.|You are a customer support agent.|You are ChatBot, a large language model.|Follow the
+ documents.|Be concise.|You are a research assistant. Use the documents.|Respond in English.|You answer truthfully and briefly.|Help the user with their files.|You are a customer support agent.|Follow the
  instructions of the user exactly.|Today is {d}. You are a helpful, harmless assistant.|Always be polite.|You are an expert in finding
  information.|Keep answers short and to the point.|The assistant is kind.""".replace("\n ", " ").split("|")
 UNKNOWN = "I do not know that."
@@ -174,9 +191,10 @@ def _given(text: str, question: str, rng: Random) -> tuple[str, str]:
 
 def _chat(text: str, asked: list[tuple[str, str]], rng: Random, expect: str) -> Chat:
     opening, first = _given(text, asked[0][0], rng)
-    turns = [Turn("user", first), Turn("assistant", asked[0][1])]
+    thought = NOTHING_TO_THINK if rng.random() < 0.05 else ""
+    turns = [Turn("user", first), Turn("assistant", asked[0][1], thought)]
     for question, answer in asked[1:]:
-        turns += [Turn("user", question), Turn("assistant", answer)]
+        turns += [Turn("user", question), Turn("assistant", answer, thought)]
     return Chat(turns, "wide", (expect,), opening, expect=expect)
 
 
@@ -208,8 +226,14 @@ def lined(rng: Random, size: int, prose: Prose) -> Chat:
     return _chat(text, [fact.asked(rng) for fact in asked], rng, asked[-1].value)
 
 
-ALL = """what are all the {a} of {k}|list all {a} of {k}|which {a} does {k} have|tell me all {a} for {k}|give me all {a} that {k} has|
-name the {a} of {k}|{k} has several {a}. What are they|find all {a} for {k} in the text|what {a} were given for {k}""".replace("|\n", "|").replace("\n", " ").split("|")
+ALL = (
+    """what are all the {a} of {k}|list all {a} of {k}|which {a} does {k} have|tell me all {a} for {k}|give me all {a} that {k} has|
+name the {a} of {k}|{k} has several {a}. What are they|find all {a} for {k} in the text|what {a} were given for {k}""".replace(
+        "|\n", "|"
+    )
+    .replace("\n", " ")
+    .split("|")
+)
 
 
 def several(rng: Random, size: int, prose: Prose) -> Chat:
@@ -346,6 +370,3 @@ def draw(rng: Random, length: int, prose: Prose) -> Chat:
     if form < 0.95 or length > 2048:
         return chain(rng, size, prose)
     return told_before(rng) if form < 0.98 else missing(rng, prose)
-
-
-

@@ -1,5 +1,7 @@
 """Pictures with shapes of any size anywhere, in many tones of a color, words in two fonts; asked about in many ways."""
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 from functools import cache
@@ -209,7 +211,9 @@ def one_group(rng: Random) -> Chat:
             words = rng.choice((named, "shape", "thing", "object", "figure"))
             asked.append((_ask(COLOUR, rng, s=words), f"The {named} {verb} {colour}."))
         elif form == "shape":
-            asked.append((_ask(SHAPE, rng, c=colour), f"It is {facts.an(shape)}." if count == 1 else f"They are {named}."))
+            asked.append(
+                (_ask(SHAPE, rng, c=colour), f"It is {facts.an(shape)}." if count == 1 else f"They are {named}.")
+            )
         else:
             asked.append(_there([(shape, colour, count)], rng))
     return _chat(shown, asked, rng)
@@ -285,7 +289,9 @@ def position(rng: Random) -> Chat:
             words = rng.choice((kinds[at], f"{colours[at]} {kinds[at]}"))
             asked.append((_ask(WHERE, rng, s=words), f"The {kinds[at]} is in the {where}."))
         else:
-            form = rng.choice(("what is in the {}", "what do you see in the {}", "which shape is in the {}", "what's at the {}"))
+            form = rng.choice(
+                ("what is in the {}", "what do you see in the {}", "which shape is in the {}", "what's at the {}")
+            )
             asked.append((_ask([form.format(where)], rng), f"A {colours[at]} {kinds[at]}."))
     return _chat(shown, asked, rng)
 

@@ -3,6 +3,8 @@
 Every value goes by several names, so that a schema's own names have to be read.
 """
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Small talk, sums, lists, stories, definitions and the unknowable, in as many people's words as rules can make."""
 
+# ruff: noqa: E501, SIM905  (phrases in rows are easier to read than lists of them)
+
 from __future__ import annotations
 
 import json
@@ -49,7 +51,22 @@ morning|evening|hello hello|hi hi|heya|hallo|salutations|welcome|oh hello|well h
 pleased to meet you|nice to meet you|anyone there|are you there|is anybody here|knock knock, hello|hello world|ping|testing,
 hello|what's up|sup|yo|wassup|hi, how's everything|let's chat|can we talk|talk to me|I'm new here|just saying hi|I wanted to
 say hello|first time here, hi|hey, you there|good to see you|happy to be here|start|let us begin|I have a question""")
-TO = ("", "", "", "", " friend", " there", " assistant", " Paceline", " bot", " mini", " you", " everybody", ", my friend", " computer")
+TO = (
+    "",
+    "",
+    "",
+    "",
+    " friend",
+    " there",
+    " assistant",
+    " Paceline",
+    " bot",
+    " mini",
+    " you",
+    " everybody",
+    ", my friend",
+    " computer",
+)
 HOW = lines("""how are you|how are you doing|how do you do|how is it going|how's it going|how are things|how do you feel|are you ok|are
 you well|are you fine|how have you been|how's life|how's your day|how is your day going|how was your day|you good|everything
 alright|how are you today|how's everything|are you happy|what's new with you|how do you feel right now|you doing okay""")
@@ -92,10 +109,14 @@ BAD = lines("""I am sad|I had a bad day|I feel down|I failed my test|I lost my k
 worried|nobody likes me|everything went wrong|I had a fight with my friend|I miss my family|I can't sleep""")
 OKAY = lines("""ok|okay|I see|alright|got it|good|great|nice|cool|fine|interesting|wow|yes|no|sure|maybe|hm|hmm|aha|right|understood|
 good to know|fair enough|no problem|never mind|that's fine|not really|I guess|of course|very good""")
-NOISE = lines("""asdf|qwertz|???|...|blah blah|lorem ipsum|foo bar|xyz|hmm what|huh|la la la|aaaa|jkl;|12 34 x|bzzt|wat|zzz""")
+NOISE = lines(
+    """asdf|qwertz|???|...|blah blah|lorem ipsum|foo bar|xyz|hmm what|huh|la la la|aaaa|jkl;|12 34 x|bzzt|wat|zzz"""
+)
 
 
-def _simple(texts: list[str], *answers: str, marks: Sequence[str] = ("?", "?", "", "??")) -> Callable[[Random], Exchange]:
+def _simple(
+    texts: list[str], *answers: str, marks: Sequence[str] = ("?", "?", "", "??")
+) -> Callable[[Random], Exchange]:
     return lambda rng: Exchange(_said(texts, rng, marks), rng.choice(answers), ())
 
 
@@ -111,7 +132,7 @@ def greet(rng: Random) -> Exchange:
 
 def greet_and_ask(rng: Random) -> Exchange:
     """A greeting before the question: the question counts."""
-    other = rng.choice((who, can, unknown, three, story, arithmetic, define))(rng)
+    other = rng.choice((who, who, who, can, unknown, three, story, arithmetic, define))(rng)
     hello = capital(rng.choice(GREET[:14])) + rng.choice(("!", ".", ",", " -", "! "))
     return Exchange(f"{hello} {other.user}", other.answer, ())
 
@@ -225,10 +246,15 @@ def story(rng: Random) -> Exchange:
     hero = "fox" if any_one else rng.choice(facts.ANIMALS) if draw < 0.5 else rng.choice(HEROES)
     subject = facts.an(hero)
     if not any_one and rng.random() < 0.25:
-        subject = facts.an(f"{rng.choice(('little', 'brave', 'old', 'small', 'lonely', 'clever', 'happy', 'lost', 'young'))} {hero}")
+        subject = facts.an(
+            f"{rng.choice(('little', 'brave', 'old', 'small', 'lonely', 'clever', 'happy', 'lost', 'young'))} {hero}"
+        )
     texts = ANY_STORY if any_one else [rng.choice(STORY).format(s=subject)]
     friend = rng.choice([one for one in facts.ANIMALS if one != hero])
-    found, place = rng.choice(facts.THINGS[:60]), rng.choice(("forest", "village", "meadow", "valley", "harbor", "garden"))
+    found, place = (
+        rng.choice(facts.THINGS[:60]),
+        rng.choice(("forest", "village", "meadow", "valley", "harbor", "garden")),
+    )
     beast, other = facts.an(hero), facts.an(friend)
     tale = (
         f"Once upon a time there was {beast} who lived near a {place}. One day the {hero} found {facts.an(found)} under a "
@@ -295,7 +321,9 @@ def arithmetic(rng: Random) -> Exchange:
     form = rng.choice(SUM[kind])
     words = "+" not in form and "*" not in form and "/" not in form and rng.random() < 0.18 and "-" not in form
     shown = (spelled(x), spelled(y)) if words else (str(x), str(y))
-    text = _said([form.format(x=shown[0], y=shown[1])], rng, ("?", "?", "", ".", " ?") if form[0] != "{" else ("", "", "?", " ="))
+    text = _said(
+        [form.format(x=shown[0], y=shown[1])], rng, ("?", "?", "", ".", " ?") if form[0] != "{" else ("", "", "?", " =")
+    )
     if rng.random() < 0.06:
         return Exchange(f"{text} {rng.choice(wide_facts.BARE)}", str(result), ())
     return Exchange(text, f"{x} {kind} {y} is {result}.", ())
@@ -317,7 +345,9 @@ president of {c}|how many people live in {c}|how far is it from {c} to {c2}|how 
 is the score of the game|how much money do I have|what is the name of my {r}|which {n} did I buy {t}|what was the first thing I said
 {t}|how much does a {n} cost in {c}|what is the wifi password|what is the secret of {p}|how many stars are in the sky|what number am I
 thinking of|guess my age|do you know my {r}|have you met {p}|what did we talk about {t}|how many emails do I have|is my {r} at home""")
-WHEN = lines("yesterday|last night|last week|this morning|on Monday|last summer|two days ago|in 2019|last year|an hour ago")
+WHEN = lines(
+    "yesterday|last night|last week|this morning|on Monday|last summer|two days ago|in 2019|last year|an hour ago"
+)
 LATER = lines("tomorrow|next week|tonight|next year|on Friday|in an hour|this weekend|in ten years")
 KIN = lines("brother|sister|mother|father|neighbor|boss|teacher|aunt|uncle|cousin|wife|husband|dog|cat|friend|doctor")
 GAMES = lines("match|election|race|game|world cup|final|championship|lottery|war")
@@ -389,7 +419,8 @@ def draw(rng: Random) -> Chat:
     from training.wide_long import system
 
     turns: list[Turn] = []
+    thought = facts_talk.NOTHING_TO_THINK if rng.random() < 0.06 else ""  # whether to think is the caller's switch
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4, 6))):
         one = exchange(rng)
-        turns += [Turn("user", one.user), Turn("assistant", one.answer)]
+        turns += [Turn("user", one.user), Turn("assistant", one.answer, thought)]
     return Chat(turns, "wide_talk", (), system(rng) if rng.random() < 0.35 else "", expect=None)
