@@ -1,4 +1,4 @@
-"""The records that the generators draw from: countries, definitions, dialogues, names, people's questions, letters, emoji."""
+"""Records that the generators draw from: countries, definitions, dialogues, names, questions, letters, emoji."""
 
 from __future__ import annotations
 
