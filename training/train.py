@@ -364,7 +364,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             leave()
             print(f"saved step {run.step} after {time.monotonic() - begun:.0f} s", flush=True)
     for stage in options.held.split(",") if options.held else ():
-        examine(trainer, open_pool(options.data, [stage], device))
+        examine(trainer, open_pool(options.data, [stage], device, wait=20))
 
 
 def _light(value: Any) -> Any:
