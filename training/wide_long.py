@@ -118,9 +118,9 @@ def _chatter(size: int, rng: Random, prose: Prose) -> list[str]:
 
 TEXTS: dict[Callable[[int, Random, Prose], list[str]], tuple[float, float, str]] = {
     # weight, characters a token, what joins the parts
-    _corpus: (6, 3.1, " "), _paragraphs: (3, 3.0, "\n"), _repeated: (1.5, 3.2, " "), _words: (1, 2.6, " "),
-    _simple: (2, 3.0, " "), _log: (1, 1.6, "\n"), _code: (1, 2.2, "\n"), _listed: (0.8, 2.6, "\n"),
-    _others: (2, 2.5, " "), _chatter: (1, 2.9, "\n"),
+    _corpus: (6, 3.4, " "), _paragraphs: (3, 3.55, "\n"), _repeated: (1.5, 3.85, " "), _words: (1, 3.15, " "),
+    _simple: (2, 3.25, " "), _log: (1, 1.5, "\n"), _code: (1, 2.2, "\n"), _listed: (0.8, 2.95, "\n"),
+    _others: (2, 2.9, " "), _chatter: (1, 2.9, "\n"),
 }  # fmt: skip
 
 # -- how a text is handed over
@@ -201,8 +201,12 @@ def _chat(text: str, asked: list[tuple[str, str]], rng: Random, expect: str) -> 
 def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> Chat:
     """Facts in a text of about `size` tokens, and questions about some of them."""
     count = rng.choice((1, 1, 2, 3, rng.randint(1, max(2, min(24, size // 120)))))
+    most = rng.choice((1, 1, 2, 3, rng.randint(1, 10)))
+    if size > 1500 and rng.random() < 0.7:  # a long text is dear: it is asked more
+        count = rng.randint(4, min(40, size // 130))
+        most = rng.randint(4, 20 if size > 6000 else 10)
     found = some(rng, count)
-    asked = rng.sample(found, min(len(found), questions or rng.choice((1, 1, 2, 3, rng.randint(1, 10)))))
+    asked = rng.sample(found, min(len(found), questions or most))
     pairs = [fact.asked(rng) for fact in asked]
     if rng.random() < 0.12:
         pairs[-1] = asked[-1].yes_or_no(rng, _other(asked[-1], rng))[:2]
@@ -355,9 +359,8 @@ def missing(rng: Random, prose: Prose) -> Chat:
 def draw(rng: Random, length: int, prose: Prose) -> Chat:
     """For rows of `length` tokens."""
     room = int(length * 0.86) - 90
-    size = room if rng.random() < 0.3 else int(math.exp(rng.uniform(math.log(60), math.log(room))))
-    if length > 2048 and size < 600:
-        size = rng.randint(600, room)
+    least = {1024: 60, 4096: 700}.get(length, length // 8)  # shorter ones are another stage's
+    size = room if rng.random() < 0.35 else int(math.exp(rng.uniform(math.log(least), math.log(room))))
     form = rng.random()
     if form < 0.66:
         return find(rng, size, prose)
