@@ -24,8 +24,8 @@ def _random(net: Any) -> Any:
 
 def test_more_layers_and_wider_ones_change_nothing_at_first() -> None:
     torch.manual_seed(0)
-    small = _random(model.Model(OLD))
-    large = model.Model(replace(OLD, layers=12, intermediate=96))
+    small = _random(model.Model(OLD, torch.float64).double())
+    large = model.Model(replace(OLD, layers=12, intermediate=96), torch.float64).double()
     large.load_state_dict(grown(small.state_dict(), large))
     tokens = torch.randint(0, 250, (2, 128))
     rotation = small.rotation(model.counting(2, 128, tokens.device))
