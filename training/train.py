@@ -186,6 +186,7 @@ class Run:
             self.folder = folder
             self.pools.clear()
             self.steps.clear()
+            self.trainer.model.zero_grad(set_to_none=True)
             gc.collect()
             if self.trainer.device.type == "cuda":
                 torch.cuda.empty_cache()
