@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from training import facts, wide
+from training import facts, wide, wide_events
 from training.wide import Value
+from training.wide_events import Event
 
 # -- attributes
 
@@ -261,12 +262,7 @@ class Fact:
 
     def told(self, rng: Random) -> str:
         """A sentence, with its full stop."""
-        text = self._core(rng)
-        if rng.random() < 0.45:
-            text = f"{rng.choice(BEFORE)} {text}"
-        if rng.random() < 0.12:
-            text += rng.choice(BEHIND)
-        return capital(text) + rng.choice((".", ".", ".", ".", ".", ".", "!"))
+        return framed(self._core(rng), rng)
 
     def _core(self, rng: Random) -> str:
         if self.relation >= 0:
@@ -288,18 +284,7 @@ class Fact:
             text = rng.choice(RELATIONS[self.relation][3]).format(k=self.key)
         else:
             text = rng.choice(ASKED if self.key else ASKED_ALONE).format(**self._slots(rng))
-        draw = rng.random()
-        if draw < 0.2:
-            text = f"{rng.choice(ASK_BEFORE)} {text}"
-        elif draw < 0.3:
-            text += rng.choice(ASK_BEHIND)
-        if not text.endswith(("?", "is", "___")):
-            text += rng.choice(("?", "?", "?", "?", "", ".", "??", " ?"))
-        answer = self.answer
-        if rng.random() < 0.18:
-            text, answer = f"{text} {rng.choice(BARE)}", capital(self.value)
-        text = capital(text) if rng.random() < 0.75 else text
-        return typed(text, rng, (self.key, self.attribute)), answer
+        return asked_for(text, self.answer, self.value, (self.key, self.attribute), rng)
 
     def yes_or_no(self, rng: Random, other: str) -> tuple[str, str, bool]:
         """Question, answer, and whether it is yes; `other` is a value that is wrong."""
@@ -311,20 +296,7 @@ class Fact:
         else:
             text = f"is {self._slots(rng)['n'] if self.key else 'the ' + self.attribute} {value}"
             plain = self._plain(value)
-        plain = plain[0].lower() + plain[1:] if plain.startswith(("The ", "In ")) else plain
-        draw = rng.random()
-        if draw < 0.12:
-            text = f"is it true that {plain}"
-        elif draw < 0.2:
-            text = f"{plain}, right"
-        elif draw < 0.28:
-            text = f"yes or no: {text}"
-        elif draw < 0.34:
-            text = f"did I say that {plain}"
-        elif draw < 0.4:
-            text = f"{plain}. True or false"
-        told = self.answer if not self.answer.startswith(("The ", "In ")) else self.answer[0].lower() + self.answer[1:]
-        return capital(text) + "?", f"{'Yes' if right else 'No'}, {told}", right
+        return yes_no(text, plain, self.answer, right, rng)
 
     def _plain(self, value: str) -> str:
         if self.relation >= 0:
@@ -334,6 +306,87 @@ class Fact:
     @property
     def answer(self) -> str:
         return self._plain(self.value) + "."
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event, told and asked for as facts are."""
+
+    event: Event
+
+    @property
+    def key(self) -> str:
+        return self.event.key
+
+    @property
+    def value(self) -> str:
+        return self.event.value
+
+    relation = 0
+    attribute = ""
+
+    @property
+    def about(self) -> tuple[str, str]:
+        return self.event.about
+
+    @property
+    def answer(self) -> str:
+        return capital(self.event.sentence(self.value)) + "."
+
+    def told(self, rng: Random) -> str:
+        return framed(self.event.core(rng), rng)
+
+    def asked(self, rng: Random) -> tuple[str, str]:
+        keep = (self.event.key, self.event.thing)
+        return asked_for(self.event.question(rng), self.answer, self.value, keep, rng)
+
+    def yes_or_no(self, rng: Random, other: str) -> tuple[str, str, bool]:
+        right = rng.random() < 0.5
+        plain = self.event.sentence(self.value if right else other)
+        return yes_no(f"is it right that {plain}", plain, self.answer, right, rng)
+
+
+def framed(text: str, rng: Random) -> str:
+    if rng.random() < 0.45:
+        text = f"{rng.choice(BEFORE)} {text}"
+    if rng.random() < 0.12:
+        text += rng.choice(BEHIND)
+    return capital(text) + rng.choice((".", ".", ".", ".", ".", ".", "!"))
+
+
+def asked_for(text: str, answer: str, value: str, keep: Sequence[str], rng: Random) -> tuple[str, str]:
+    """The question with what people put around it, and the answer: the value alone where that is asked for."""
+    draw = rng.random()
+    if draw < 0.2:
+        text = f"{rng.choice(ASK_BEFORE)} {text}"
+    elif draw < 0.3:
+        text += rng.choice(ASK_BEHIND)
+    if not text.endswith(("?", "is", "___")):
+        text += rng.choice(("?", "?", "?", "?", "", ".", "??", " ?"))
+    if rng.random() < 0.18:
+        text, answer = f"{text} {rng.choice(BARE)}", capital(value)
+    text = capital(text) if rng.random() < 0.75 else text
+    return typed(text, rng, keep), answer
+
+
+def yes_no(text: str, plain: str, answer: str, right: bool, rng: Random) -> tuple[str, str, bool]:
+    plain, answer = (_lower(one) for one in (plain, answer))
+    draw = rng.random()
+    if draw < 0.12:
+        text = f"is it true that {plain}"
+    elif draw < 0.2:
+        text = f"{plain}, right"
+    elif draw < 0.28:
+        text = f"yes or no: {text}"
+    elif draw < 0.34:
+        text = f"did I say that {plain}"
+    elif draw < 0.4:
+        text = f"{plain}. True or false"
+    return capital(text) + "?", f"{'Yes' if right else 'No'}, {answer}", right
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:] if text.startswith(("The ", "In ")) else text
 
 
 def capital(text: str) -> str:
@@ -385,8 +438,10 @@ def draw(rng: Random) -> Fact:
     return Fact("" if form > 0.92 else key(rng), name, value(rng))
 
 
-def another(fact: Fact, rng: Random) -> str:
+def another(fact: Fact | Told, rng: Random) -> str:
     """A value of the same kind that is not the fact's."""
+    if isinstance(fact, Told):
+        return fact.event.another(rng)
     value = RELATIONS[fact.relation][1] if fact.relation >= 0 else wide.HEADS[_head(fact.attribute)]
     while (found := value(rng)) == fact.value:
         pass
@@ -397,14 +452,16 @@ def _head(attribute: str) -> str:
     return attribute if attribute in wide.HEADS else attribute.split(" ", 1)[1] and _head(attribute.split(" ", 1)[1])
 
 
-def some(rng: Random, count: int) -> list[Fact]:
+def some(rng: Random, count: int) -> list[Fact | Told]:
     """Different facts; about half are near misses of others: the same kind of key, the same attribute."""
-    found: dict[tuple[str, str], Fact] = {}
+    found: dict[tuple[str, str], Fact | Told] = {}
     while len(found) < count:
-        fact = draw(rng)
+        fact: Fact | Told = draw(rng) if rng.random() < 0.7 else Told(wide_events.draw(rng))
         if found and rng.random() < 0.5:
             near = rng.choice(list(found.values()))
-            if near.relation >= 0:
+            if isinstance(near, Told):
+                fact = Told(wide_events.draw(rng, near.event))
+            elif near.relation >= 0:
                 kind, value = RELATIONS[near.relation][:2]
                 fact = Fact(key(rng, kind), "", value(rng), near.relation)
             elif near.key:

@@ -11,7 +11,7 @@ from random import Random
 from training import facts, wide
 from training.data_chat import Chat, Turn
 from training.facts_talk import NOTHING_TO_THINK
-from training.wide_facts import LISTED, Fact, capital, some, typed
+from training.wide_facts import LISTED, Fact, Told, capital, some, typed
 
 Prose = Callable[[int, Random], str]  # characters wanted; text of the corpus
 
@@ -213,7 +213,7 @@ def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> 
     return _chat(_text(size, [fact.told(rng) for fact in found], rng, prose), pairs, rng, asked[-1].value)
 
 
-def _other(fact: Fact, rng: Random) -> str:
+def _other(fact: Fact | Told, rng: Random) -> str:
     from training.wide_facts import another
 
     return another(fact, rng)
@@ -223,7 +223,7 @@ def lined(rng: Random, size: int, prose: Prose) -> Chat:
     """Only facts: a table, a list, settings, in one form all through."""
     form = rng.choice(LISTED)
     count = max(2, min(400, int(size * rng.uniform(0.3, 1)) // 16))
-    found = {fact.about: fact for fact in some(rng, count) if fact.relation < 0 and fact.key}
+    found = {fact.about: fact for fact in some(rng, count) if isinstance(fact, Fact) and fact.relation < 0 and fact.key}
     listed = list(found.values()) or [Fact("the gate", "code", wide.digits(rng))]
     asked = rng.sample(listed, min(len(listed), rng.randint(1, 8)))
     text = "\n".join(fact.listed(form) for fact in listed)

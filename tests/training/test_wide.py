@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from training import wide, wide_facts, wide_forms, wide_long, wide_pictures, wide_records, wide_talk
+from training import wide, wide_events, wide_facts, wide_forms, wide_long, wide_pictures, wide_records, wide_talk
 from training.data_chat import answer_text, segments
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -38,6 +38,20 @@ def test_yes_is_said_to_what_was_told_and_no_to_the_rest() -> None:
         question, answer, right = fact.yes_or_no(rng, other)
         assert answer.startswith("Yes" if right else "No") and fact.value in answer
         assert (fact.value if right else other).lower() in question.lower()
+
+
+def test_events_tell_and_answer_the_part_that_is_asked_for() -> None:
+    rng = Random(11)
+    near = None
+    for _ in range(1000):
+        event = wide_events.draw(rng, near)
+        assert near is None or (event.key, event.verb) != (near.key, near.verb)
+        near = event
+        told = wide_facts.Told(event)
+        assert event.value.lower() in told.told(rng).lower() and event.value.lower() in told.answer.lower()
+        question, answer = told.asked(rng)
+        assert event.value.lower() in answer.lower() and event.value.lower() not in question.lower()
+        assert event.another(rng) != event.value
 
 
 @pytest.mark.parametrize("length", [1024, 4096])
