@@ -127,12 +127,11 @@ def _value(part: str, rng: Random) -> str:
 def draw(rng: Random, near: Event | None = None) -> Event:
     """An event; with `near`, one that shares its verb or its person."""
     part = near.part if near is not None and rng.random() < 0.6 else rng.choice(list(ASKS))
-    same = near is not None and rng.random() < 0.4  # a person does not do one thing twice: the question would be open
-    key = near.key if near is not None and same else wide.person(rng)
-    verb = (
-        near.verb
-        if near is not None and not same
-        else rng.choice([one for one in VERBS if near is None or one != near.verb])
-    )
+    key = near.key if near is not None and rng.random() < 0.4 else wide.person(rng)
+    verb = rng.choice(VERBS)
+    if near is not None and key != near.key and rng.random() < 0.8:
+        verb = near.verb
+    while near is not None and (key, verb) == (near.key, near.verb):  # done twice, the question would be open
+        verb = rng.choice(VERBS)
     thing = facts.plural(wide.noun(rng)) if part == "count" else wide.thing(rng)
     return Event(key, verb, thing, part, _value(part, rng))
