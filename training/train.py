@@ -2,18 +2,23 @@
 
     python -m training.train --name paceline-mini --data DIR --plan training/plan.json --phases 0,1 --save CHECKPOINT
 
-A plan's phase has `seconds` (of training, without compiling), `rate` (of the learning rates, first and last) and
-`groups`: steps of one row length each, taken by `share`, with rows from `files` of the data folder by their shares.
-A phase with `until` ends as soon as the stages it names are made.
+A plan's phase has `seconds` (of training, without compiling) or a `part` of what `--seconds` leaves, `rate` (of the
+learning rates, first and last; `"curve": "cosine"` bends the way between them) and `groups`: steps of one row length
+each, taken by `share`, with rows from `files` by their shares. Files lie in the data folder, or in the phase's `data`
+inside it. A phase with `until` ends as soon as the stages it names are made, in `until_data` if
+there is one.
 A file's `on` and `off` weigh the tokens that its mask says to predict, and the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import math
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +30,17 @@ from training import checkpoint
 from training import model as models
 from training.batches import Inputs, Pool, Sampler, describe
 from training.examine import examine
-from training.export import exported, special_ids
+from training.export import export, exported, special_ids
+from training.grow import grown
 from training.loss import head_loss
 from training.model import Model, Rotation, Rows, counting, positions_of
 from training.optim import Optimizer
 from training.shapes import SHAPES
 
+PICTURE = 64  # pixels a side of the pictures that it is trained on
 MTP_WEIGHT = 0.3  # of the head's loss, all depths together
 WARM_UP = 150  # steps
+Save = Callable[[], None]
 
 
 def roughened(pictures: Tensor) -> Tensor:
@@ -165,14 +173,28 @@ class Recorded:
 class Run:
     def __init__(self, trainer: Trainer, data: Path, seed: int) -> None:
         self.trainer, self.data, self.seed = trainer, data, seed
+        self.folder = data  # of the phase
         self.pools: dict[tuple[str, ...], Pool] = {}
         self.steps: dict[tuple[Any, ...], tuple[Recorded, Sampler]] = {}
         self.step = 0
+        self.begun = time.monotonic()
+        self.curve: list[dict[str, Any]] = []
+
+    def use(self, folder: Path) -> None:
+        """Rows of another folder. The graphs read the old ones' memory: both go."""
+        if folder != self.folder:
+            self.folder = folder
+            self.pools.clear()
+            self.steps.clear()
+            self.trainer.model.zero_grad(set_to_none=True)
+            gc.collect()
+            if self.trainer.device.type == "cuda":
+                torch.cuda.empty_cache()
 
     def group(self, group: dict[str, Any]) -> tuple[Recorded, Sampler]:
         names = tuple(group["files"])
         if names not in self.pools:
-            self.pools[names] = open_pool(self.data, names, self.trainer.device)
+            self.pools[names] = open_pool(self.folder, names, self.trainer.device)
             print("pool", self.pools[names].length, describe(self.pools[names]), flush=True)
         pool = self.pools[names]
         see = self.trainer.model.shape.eye is not None and len(pool.pictures) > 0
@@ -185,7 +207,9 @@ class Run:
             self.steps[key] = (recorded, Sampler(pool, group["rows"], limit, self.seed))
         return self.steps[key]
 
-    def phase(self, phase: dict[str, Any], until: float) -> None:
+    def phase(self, phase: dict[str, Any], until: float, save: Save | None = None, every: float = 1e9) -> None:
+        """`save` is called every so many seconds."""
+        self.use(self.data / phase.get("data", ""))
         groups = phase["groups"]
         ready = [self.group(group) for group in groups]
         optimizer = self.trainer.optimizer
@@ -198,12 +222,15 @@ class Run:
                 print(f"recorded {recorded.pool.length} in {time.monotonic() - start:.1f} s", flush=True)
         shares = np.array([group.get("share", 1.0) for group in groups])
         rng = np.random.default_rng(self.seed + self.step)
-        seconds = min(float(phase["seconds"]), until - time.monotonic())
+        left = until - time.monotonic()
+        seconds = left * phase["part"] if "part" in phase else min(float(phase["seconds"]), left)
         first, last = phase["rate"]
-        begun = shown = time.monotonic()
+        begun = shown = saved = time.monotonic()
         tokens = taken = 0
         while (now := time.monotonic() - begun) < seconds and taken < phase.get("steps", 10**9):
             progress = max(now / seconds, taken / phase.get("steps", 10**9))
+            if phase.get("curve") == "cosine":
+                progress = (1 - math.cos(math.pi * progress)) / 2
             warm = min(1.0, (self.step + 1) / WARM_UP)
             optimizer.rate.fill_(warm * (first + (last - first) * progress))
             at = int(rng.choice(len(groups), p=shares / shares.sum()))
@@ -216,28 +243,35 @@ class Run:
             if taken % 25 == 0:
                 if self.trainer.device.type == "cuda":
                     torch.cuda.synchronize()  # the clock must not run ahead of the device
-                if "until" in phase and made(self.data, phase["until"]):
+                if "until" in phase and made(self.data / phase.get("until_data", ""), phase["until"]):
                     break
             if time.monotonic() - shown > phase.get("every", 20):
                 shown = time.monotonic()
                 self._show(ready, tokens / (shown - begun))
+            if save is not None and time.monotonic() - saved > every:
+                save()
+                saved = time.monotonic()
         self._show(ready, tokens / (time.monotonic() - begun))
 
     def _show(self, ready: list[tuple[Recorded, Sampler]], speed: float) -> None:
         parts = []
+        losses: dict[str, float] = {}
         for recorded, _ in ready:
             for name, (total, count) in zip(recorded.pool.names, recorded.sums.tolist(), strict=True):
                 if count:
+                    losses[f"{recorded.pool.length} {name}"] = round(total / count, 4)
                     parts.append(f"{name} {total / count:.3f}")
             parts.append("/")
             recorded.sums.zero_()
         norm, rate = self.trainer.optimizer.norm.item(), self.trainer.optimizer.rate.item()
+        seconds = round(time.monotonic() - self.begun, 1)
+        self.curve.append({"step": self.step, "seconds": seconds, "rate": round(rate, 4), "losses": losses})
         print(
             f"step {self.step} rate {rate:.3f} norm {norm:.2f} {speed / 1e6:.2f} M/s | {'  '.join(parts)}", flush=True
         )
 
 
-def open_pool(data: Path, stages: Sequence[str], device: torch.device, wait: float = 240) -> Pool:
+def open_pool(data: Path, stages: Sequence[str], device: torch.device, wait: float = 600) -> Pool:
     """The stages' rows. Data may still be made while training begins: the index names a file when it is whole."""
     until = time.monotonic() + wait
     while time.monotonic() < until and not made(data, stages):
@@ -272,8 +306,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--phases", default="", help="numbers of the plan's phases, all unless told")
     parser.add_argument("--save", type=Path, required=True, help="checkpoint, in numbered parts; resumed if there")
-    parser.add_argument("--start", type=Path, help="an exported folder whose weights to begin with")
+    parser.add_argument("--start", type=Path, help="an exported folder whose weights to begin with, grown if smaller")
     parser.add_argument("--light", type=Path, help="also a checkpoint with optimizer state in bf16, to travel")
+    parser.add_argument("--export", type=Path, help="also the folder in Hugging Face layout, whenever it saves")
+    parser.add_argument("--every", type=float, default=1e9, help="seconds between exports on the way")
+    parser.add_argument("--curve", type=Path, help="losses on the way, as JSON")
     parser.add_argument("--held", default="", help="stages to examine the model on at the end")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop training after so long")
     parser.add_argument("--seed", type=int, default=7)
@@ -297,24 +334,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run.step = state["step"]
         print(f"resumed at step {run.step}", flush=True)
     elif options.start:
-        model.load_state_dict(exported(options.start))
+        model.load_state_dict(grown(exported(options.start), model))
     run.seed += run.step  # rows in another order than the run before
     if device.type == "cuda" and not options.plain:
         models.fuse(plan["tokens"])  # of every step, whatever its rows' length
+
+    def leave() -> None:
+        if options.export:  # whole or not at all, for whoever copies it meanwhile
+            new, old = (options.export.with_name(options.export.name + end) for end in (".new", ".old"))
+            weights = {name: value.detach().cpu() for name, value in model.state_dict().items()}
+            export(weights, model.shape, options.data / "tokenizer", new, picture=PICTURE)
+            if options.export.exists():
+                options.export.rename(old)
+            new.rename(options.export)
+            shutil.rmtree(old, ignore_errors=True)
+        if options.curve:
+            options.curve.write_text(json.dumps(run.curve) + "\n")
+
     wanted = [int(number) for number in options.phases.split(",") if number] or range(len(plan["phases"]))
     try:
         for number in wanted:
             print(f"phase {number} after {time.monotonic() - begun:.0f} s", flush=True)
-            run.phase(plan["phases"][number], begun + options.seconds)
+            run.phase(plan["phases"][number], begun + options.seconds, leave, options.every)
     finally:  # what was learnt before something went wrong is worth as much
         state = {"model": model.state_dict(), "optimizer": optimizer.state(), "step": run.step}
         if run.step:
             checkpoint.save(state, options.save)
             if options.light:
                 checkpoint.save(state | {"optimizer": _light(state["optimizer"])}, options.light)
+            leave()
             print(f"saved step {run.step} after {time.monotonic() - begun:.0f} s", flush=True)
     for stage in options.held.split(",") if options.held else ():
-        examine(trainer, open_pool(options.data, [stage], device))
+        examine(trainer, open_pool(options.data, [stage], device, wait=20))
 
 
 def _light(value: Any) -> Any:

@@ -34,6 +34,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "records" / "countries.json").write_text(json.dumps([["France", "Paris", "Europe", "Euro"]]))
     (folder / "records" / "definitions.json").write_text(json.dumps([["harbor", "noun", "a place for ships"]]))
     (folder / "records" / "dialogues.json").write_text(json.dumps([["Hello", "Hi"]]))
+    (folder / "records" / "meanings.json").write_text(json.dumps([["chair", "noun", "a seat for one person"]]))
+    (folder / "records" / "names.json").write_text(json.dumps({"first": ["Ida", "Tom"], "last": ["Berg", "Lund"]}))
+    found = [["The mill burned down in 1901.", "When did the mill burn?", "in 1901"]]
+    questions = {"open": [["who won the cup"]], "found": found}
+    (folder / "records" / "questions.json").write_text(json.dumps(questions))
     emoji = np.zeros((2, 64, 64, 4), np.uint8)
     emoji[:, 8:56, 8:56] = 255
     np.savez(folder / "records" / "emoji.npz", names=np.array(["box", "tile"]), images=emoji)
