@@ -1,4 +1,4 @@
-"""Questions of a stranger, and how they are put to a model: through Paceline's HTTP routes, in this process or elsewhere.
+"""Questions of a stranger, and how they are put to a model: through Paceline's HTTP routes, here or elsewhere.
 
 A `Question` has one turn to win: its `verdict` gets the whole answer and returns why it is wrong, or "" where it is
 right. The body is that of /v1/chat/completions, so a question can carry pictures, tools and a response format.

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from training.strangers_sources import Material
+from training.strangers_voices import terms
 
 KINDS = ("prose", "code", "log", "list", "words", "mail")
 SAMPLE = 12_000  # characters that measure a kind's tokens
@@ -22,8 +23,10 @@ EVENTS = (
     "heartbeat ok, {} peers",
     "queue depth is {}",
 )
-GOODS = """screws ribbons kettles envelopes candles buckets rulers blankets ladders sponges tiles brushes gloves hinges
-pillows crates pencils lamps towels ropes""".split()
+GOODS = terms(
+    """screws, ribbons, kettles, envelopes, candles, buckets, rulers, blankets, ladders, sponges, tiles, brushes,
+    gloves, hinges, pillows, crates, pencils, lamps, towels, ropes"""
+)
 STATES = ("to be checked", "sold out", "on the top shelf", "reordered", "as new", "two boxes", "ask the depot", "fine")
 REMARKS = (
     "On the subject of {}, we are where we were last month.",

@@ -37,7 +37,9 @@ FRAMES = (
 
 
 def questions(count: int, seed: int, filler: Filler, tokens: int, figure: str) -> list[Question]:
-    return [one(random.Random(f"find {tokens} {seed} {index}"), filler, tokens, figure, index) for index in range(count)]
+    return [
+        one(random.Random(f"find {tokens} {seed} {index}"), filler, tokens, figure, index) for index in range(count)
+    ]
 
 
 def one(rng: random.Random, filler: Filler, tokens: int, figure: str, index: int) -> Question:

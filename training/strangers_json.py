@@ -18,7 +18,20 @@ from training.strangers_ask import Answer, Question, Verdict, chat
 from training.strangers_voices import voiced
 
 HARBOURS = ["Esbjerg", "Calais", "Rostock", "Haifa", "Durban", "Cadiz", "Hobart", "Bodo"]
-FOLK = ["Agnes", "Bartek", "Ciara", "Dimitri", "Elspeth", "Fumiko", "Gareth", "Hamida", "Ivo", "Jolanta", "Kofi", "Leila"]
+FOLK = [
+    "Agnes",
+    "Bartek",
+    "Ciara",
+    "Dimitri",
+    "Elspeth",
+    "Fumiko",
+    "Gareth",
+    "Hamida",
+    "Ivo",
+    "Jolanta",
+    "Kofi",
+    "Leila",
+]
 SURNAMES = ["Norberg", "Okonkwo", "Pavlov", "Quinlan", "Reyes", "Stoica", "Tanaka", "Uddin"]
 BREADS = ["rye", "sourdough", "ciabatta", "brioche", "cornbread", "focaccia"]
 INSECTS = ["ladybird", "hornet", "cricket", "dragonfly", "weevil", "firefly"]
@@ -52,31 +65,138 @@ class Record:
 
 
 RECORDS = (
-    Record("voyage", {"ship": ("string", pick(["Albatross", "Nordlys", "Esmeralda", "Kittiwake"])), "port": ("string", pick(HARBOURS)), "crew_size": ("integer", whole(3, 90))},
-           ("The {ship} left {port} with {crew_size} hands on board.", "On board the {ship}: {crew_size} sailors. Last port {port}.", "{crew_size} people crew the {ship}, which lies at {port}.")),
-    Record("loaf", {"flour": ("string", pick(BREADS)), "grams": ("integer", whole(250, 1500)), "sliced": ("boolean", lambda rng: rng.random() < 0.5)},
-           ("One {flour} loaf of {grams} g, {sliced:sliced|not sliced}, please.", "{grams} grams of {flour} bread; {sliced:cut it into slices|leave it whole, unsliced}.")),
-    Record("sighting", {"insect": ("string", pick(INSECTS)), "seenBy": ("string", pick(FOLK)), "howMany": ("integer", whole(2, 60))},
-           ("{seenBy} spotted {howMany} of the {insect} kind by the pond.", "Insect: {insect}. Observer: {seenBy}. Number: {howMany}.", "{howMany} times {seenBy} saw a {insect} today.")),
-    Record("quarry", {"stone": ("string", pick(STONES)), "tonnes": ("integer", whole(5, 800)), "foreman": ("string", full_name)},
-           ("{foreman} had {tonnes} tonnes of {stone} dug out.", "The foreman, {foreman}, reports {tonnes} t of {stone}.")),
-    Record("hire", {"vehicle": ("string", pick(VEHICLES)), "renter": ("string", full_name), "days": ("integer", whole(1, 30))},
-           ("{renter} takes the {vehicle} for {days} days.", "Rental slip. Customer {renter}, item {vehicle}, duration {days} days.", "for {days} days the {vehicle} goes to {renter}")),
-    Record("patient", {"patient_name": ("string", full_name), "complaint": ("string", pick(DISEASES)), "temperature": ("number", lambda rng: round(rng.uniform(36.0, 40.5), 1))},
-           ("{patient_name} came in with {complaint} and {temperature} degrees.", "Seen today: {patient_name}. Temperature {temperature}. Suffers from {complaint}.")),
-    Record("probe", {"planet": ("string", pick(PLANETS)), "launch_year": ("integer", whole(1961, 2030)), "failed": ("boolean", lambda rng: rng.random() < 0.5)},
-           ("The probe to {planet} went up in {launch_year} and {failed:was lost|was a success}.", "{launch_year}: a mission flew to {planet}; it {failed:failed|did not fail}.")),
-    Record("garment", {"garment": ("string", pick(CLOTHES)), "size": ("enum:small,medium,large", pick(SIZES)), "pieces": ("integer", whole(2, 40))},
-           ("We need {pieces} pieces of the {garment} in {size}.", "Order a {size} {garment}, {pieces} times.", "{pieces} x {garment} ({size})")),
-    Record("song", {"title": ("string", pick(["Harvest Moon Waltz", "Paper Boats", "Nine Rivers", "Slow Copper Rain"])), "singer": ("string", full_name), "minutes": ("integer", whole(2, 14))},
-           ('"{title}" is sung by {singer} and lasts {minutes} minutes.', "{singer} recorded {title}, a song of {minutes} minutes.")),
-    Record("complaint", {"guest": ("string", full_name), "roomNo": ("integer", whole(101, 699)), "mood": ("enum:angry,calm,sad", pick(["angry", "calm", "sad"]))},
-           ("{guest} from room {roomNo} called at the desk and sounded {mood}.", "Room {roomNo}. Guest: {guest}. Mood: {mood}.")),
-    Record("harvest", {"farmer": ("string", pick(FOLK)), "crop": ("string", pick(["barley", "turnips", "hops", "flax", "leeks"])), "sacks": ("integer", whole(4, 300))},
-           ("{farmer} brought in {sacks} sacks of {crop}.", "This year {crop} did well: {farmer} filled {sacks} sacks.")),
-    Record("match", {"home": ("string", pick(["Rovers", "Wanderers", "Dynamo"])), "away": ("string", pick(["Albion", "Sparta", "Hibernian"])), "home_goals": ("integer", whole(0, 6)), "away_goals": ("integer", whole(0, 6))},
-           ("{home} hosted {away}; {home} scored {home_goals}, {away} scored {away_goals}.", "At home {home} got {home_goals} goals, the visitors {away} got {away_goals}.")),
-)  # fmt: skip
+    Record(
+        "voyage",
+        {
+            "ship": ("string", pick(["Albatross", "Nordlys", "Esmeralda", "Kittiwake"])),
+            "port": ("string", pick(HARBOURS)),
+            "crew_size": ("integer", whole(3, 90)),
+        },
+        (
+            "The {ship} left {port} with {crew_size} hands on board.",
+            "On board the {ship}: {crew_size} sailors. Last port {port}.",
+            "{crew_size} people crew the {ship}, which lies at {port}.",
+        ),
+    ),
+    Record(
+        "loaf",
+        {
+            "flour": ("string", pick(BREADS)),
+            "grams": ("integer", whole(250, 1500)),
+            "sliced": ("boolean", lambda rng: rng.random() < 0.5),
+        },
+        (
+            "One {flour} loaf of {grams} g, {sliced:sliced|not sliced}, please.",
+            "{grams} grams of {flour} bread; {sliced:cut it into slices|leave it whole, unsliced}.",
+        ),
+    ),
+    Record(
+        "sighting",
+        {"insect": ("string", pick(INSECTS)), "seenBy": ("string", pick(FOLK)), "howMany": ("integer", whole(2, 60))},
+        (
+            "{seenBy} spotted {howMany} of the {insect} kind by the pond.",
+            "Insect: {insect}. Observer: {seenBy}. Number: {howMany}.",
+            "{howMany} times {seenBy} saw a {insect} today.",
+        ),
+    ),
+    Record(
+        "quarry",
+        {"stone": ("string", pick(STONES)), "tonnes": ("integer", whole(5, 800)), "foreman": ("string", full_name)},
+        ("{foreman} had {tonnes} tonnes of {stone} dug out.", "The foreman, {foreman}, reports {tonnes} t of {stone}."),
+    ),
+    Record(
+        "hire",
+        {"vehicle": ("string", pick(VEHICLES)), "renter": ("string", full_name), "days": ("integer", whole(1, 30))},
+        (
+            "{renter} takes the {vehicle} for {days} days.",
+            "Rental slip. Customer {renter}, item {vehicle}, duration {days} days.",
+            "for {days} days the {vehicle} goes to {renter}",
+        ),
+    ),
+    Record(
+        "patient",
+        {
+            "patient_name": ("string", full_name),
+            "complaint": ("string", pick(DISEASES)),
+            "temperature": ("number", lambda rng: round(rng.uniform(36.0, 40.5), 1)),
+        },
+        (
+            "{patient_name} came in with {complaint} and {temperature} degrees.",
+            "Seen today: {patient_name}. Temperature {temperature}. Suffers from {complaint}.",
+        ),
+    ),
+    Record(
+        "probe",
+        {
+            "planet": ("string", pick(PLANETS)),
+            "launch_year": ("integer", whole(1961, 2030)),
+            "failed": ("boolean", lambda rng: rng.random() < 0.5),
+        },
+        (
+            "The probe to {planet} went up in {launch_year} and {failed:was lost|was a success}.",
+            "{launch_year}: a mission flew to {planet}; it {failed:failed|did not fail}.",
+        ),
+    ),
+    Record(
+        "garment",
+        {
+            "garment": ("string", pick(CLOTHES)),
+            "size": ("enum:small,medium,large", pick(SIZES)),
+            "pieces": ("integer", whole(2, 40)),
+        },
+        (
+            "We need {pieces} pieces of the {garment} in {size}.",
+            "Order a {size} {garment}, {pieces} times.",
+            "{pieces} x {garment} ({size})",
+        ),
+    ),
+    Record(
+        "song",
+        {
+            "title": ("string", pick(["Harvest Moon Waltz", "Paper Boats", "Nine Rivers", "Slow Copper Rain"])),
+            "singer": ("string", full_name),
+            "minutes": ("integer", whole(2, 14)),
+        },
+        (
+            '"{title}" is sung by {singer} and lasts {minutes} minutes.',
+            "{singer} recorded {title}, a song of {minutes} minutes.",
+        ),
+    ),
+    Record(
+        "complaint",
+        {
+            "guest": ("string", full_name),
+            "roomNo": ("integer", whole(101, 699)),
+            "mood": ("enum:angry,calm,sad", pick(["angry", "calm", "sad"])),
+        },
+        (
+            "{guest} from room {roomNo} called at the desk and sounded {mood}.",
+            "Room {roomNo}. Guest: {guest}. Mood: {mood}.",
+        ),
+    ),
+    Record(
+        "harvest",
+        {
+            "farmer": ("string", pick(FOLK)),
+            "crop": ("string", pick(["barley", "turnips", "hops", "flax", "leeks"])),
+            "sacks": ("integer", whole(4, 300)),
+        },
+        ("{farmer} brought in {sacks} sacks of {crop}.", "This year {crop} did well: {farmer} filled {sacks} sacks."),
+    ),
+    Record(
+        "match",
+        {
+            "home": ("string", pick(["Rovers", "Wanderers", "Dynamo"])),
+            "away": ("string", pick(["Albion", "Sparta", "Hibernian"])),
+            "home_goals": ("integer", whole(0, 6)),
+            "away_goals": ("integer", whole(0, 6)),
+        },
+        (
+            "{home} hosted {away}; {home} scored {home_goals}, {away} scored {away_goals}.",
+            "At home {home} got {home_goals} goals, the visitors {away} got {away_goals}.",
+        ),
+    ),
+)
 
 WITH_SCHEMA = (
     "{t} File this.",
@@ -121,6 +241,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (int, float)):
         return float(value)
     text = re.sub(r"^(?:the|a|an)\s+", "", re.sub(r"\s+", " ", str(value).strip().lower().rstrip(".")))
+    if text in ("true", "yes", "false", "no"):
+        return text in ("true", "yes")
     return float(text) if re.fullmatch(r"-?\d+(?:\.\d+)?", text) else text
 
 

@@ -1,9 +1,9 @@
 """Pictures drawn here: one to five plain shapes anywhere, of any size, on any ground, and questions about them.
 
-Rules. A colour or a shape is right when the answer has a word for it (synonyms count) and no word for another one that
-was not asked about and is not in the picture. A count is right as a digit or a word, with no other number. A position is
-right when every part of it that the answer names is true and at least one is named. Yes and no are read from the
-answer's first clause. A description names shape and colour.
+Rules. A colour or a shape is right when the answer has a word for it (synonyms count) and no word for another one
+that was not asked about and is not in the picture. A count is right as a digit or a word, with no other number. A
+position is right when every part of it that the answer names is true and at least one is named. Yes and no are read
+from the answer's first clause. A description names shape and colour.
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ def a_size(rng: random.Random) -> tuple[int, int]:
     return rng.choice(((64, 64),) * 6 + ((96, 96), (128, 128), (256, 256), (96, 64), (64, 96)))
 
 
-def a_figure(rng: random.Random, ground: str, *, shape: str = "", apart: Iterable[Figure] = (), most: float = 0.42) -> Figure:
+def a_figure(
+    rng: random.Random, ground: str, *, shape: str = "", apart: Iterable[Figure] = (), most: float = 0.42
+) -> Figure:
     """Anywhere inside the picture, not over another figure, in a colour that is not near the ground's."""
     others = tuple(apart)
     near = {"white": {"yellow", "white"}, "grey": {"grey", "brown", "cyan"}, "yellow": {"yellow", "white", "orange"}}
@@ -191,7 +193,11 @@ def a_figure(rng: random.Random, ground: str, *, shape: str = "", apart: Iterabl
         x, y = rng.uniform(radius, 1 - radius), rng.uniform(radius, 1 - radius)
         colour = rng.choice([name for name in COLOURS if name not in near.get(ground, {ground})])
         clear = all(math.dist((x, y), (other.x, other.y)) > radius + other.radius + 0.04 for other in others)
-        far = {"pink": {"pink", "red", "purple", "white"}, "cyan": {"cyan", "blue", "green"}, "black": {"black", "brown"}}
+        far = {
+            "pink": {"pink", "red", "purple", "white"},
+            "cyan": {"cyan", "blue", "green"},
+            "black": {"black", "brown"},
+        }
         if clear and colour not in far.get(ground, set()):
             return Figure(shape or rng.choices(list(SHARES), list(SHARES.values()))[0], colour, x, y, radius)
         if rng.random() < 0.005:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 
 from training.strangers_ask import Answer, Question, Verdict, chat
 from training.strangers_filler import Filler, hidden
+from training.strangers_voices import terms
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 ONE = (
@@ -52,10 +53,14 @@ SANDWICH = ("San Francisco", "eat a sandwich", "Dolores Park")
 CITIES = ("Lisbon", "Wellington", "Oslo", "Nairobi", "Quebec", "Seville", "Hanoi", "Antwerp", "Gdansk", "Cork")
 DEEDS = ("fly a kite", "drink lemonade", "read a novel", "play chess", "feed the pigeons", "sketch the boats")
 PARKS = ("Harrow Park", "Linden Garden", "Castle Meadow", "Willow Square", "Quarry Park", "Mariner Green")
-ADJECTIVES = """abrasive dusty fretful gleaming hollow jaded lyrical mellow noisy ornate placid quaint ruddy swanky tacit
-upbeat vagrant wistful zany brash crisp drab earnest frugal""".split()
-NOUNS = """anvil barley cymbal dowry estuary flagon gazebo hammock inkwell jetty kiln locket mitten nectar outpost pulley
-quiver rafter saddle thicket urn visor wicket yoke""".split()
+ADJECTIVES = terms(
+    """abrasive, dusty, fretful, gleaming, hollow, jaded, lyrical, mellow, noisy, ornate, placid, quaint, ruddy,
+    swanky, tacit, upbeat, vagrant, wistful, zany, brash, crisp, drab, earnest, frugal"""
+)
+NOUNS = terms(
+    """anvil, barley, cymbal, dowry, estuary, flagon, gazebo, hammock, inkwell, jetty, kiln, locket, mitten, nectar,
+    outpost, pulley, quiver, rafter, saddle, thicket, urn, visor, wicket, yoke"""
+)
 ESSAY, FROM_NEEDLES = "essay", "needles"
 
 
@@ -107,10 +112,24 @@ def context(rng: random.Random, filler: Filler, sort: str, tokens: int, needles:
     return hidden([NOISE] * max(count, 1), needles, depths, "list")
 
 
+def needle_samples(count: int) -> list[str]:
+    """Numbers and uuids by turns, to measure their tokens."""
+    rng = random.Random("needle samples")
+    kinds = ("number", "uuid") * (count // 2)
+    return [NEEDLE.format(type=kind, key=word(rng), value=MAKE[kind](rng)) for kind in kinds]
+
+
 def needles(
-    rng: random.Random, filler: Filler, tokens: int, *, sort: str, type_: str = "number", keys: int = 1, values: int = 1,
+    rng: random.Random,
+    filler: Filler,
+    tokens: int,
+    *,
+    sort: str,
+    type_: str = "number",
+    keys: int = 1,
+    values: int = 1,
     queries: int = 1,
-) -> tuple[str, str, list[str], str]:  # fmt: skip
+) -> tuple[str, str, list[str], str]:
     """Prompt, answer prefix, expected strings, the first needle."""
     uuid_keys = sort == FROM_NEEDLES and type_ == "uuid"
     names = distinct(uuid4 if uuid_keys else word, keys, rng)
@@ -122,11 +141,18 @@ def needles(
     query = asked[0] if len(asked) == 1 else ", ".join(asked[:-1]) + ", and " + asked[-1]
     single = len(expected) == 1
     parts = {"type": type_, "query": query, "context": context(rng, filler, sort, tokens, shuffled)}
-    return (ONE if single else MANY).format(**parts), (ONE_PREFIX if single else MANY_PREFIX).format(**parts), expected, said[0]
+    return (
+        (ONE if single else MANY).format(**parts),
+        (ONE_PREFIX if single else MANY_PREFIX).format(**parts),
+        expected,
+        said[0],
+    )
 
 
 def single(rng: random.Random, filler: Filler, tokens: int) -> tuple[str, str, list[str], str]:
-    sort, type_ = rng.choice((("noise", "number"), (ESSAY, "number"), (ESSAY, "uuid"), (ESSAY, "word"), ("noise", "word")))
+    sort, type_ = rng.choice(
+        (("noise", "number"), (ESSAY, "number"), (ESSAY, "uuid"), (ESSAY, "word"), ("noise", "word"))
+    )
     return needles(rng, filler, tokens, sort=sort, type_=type_)
 
 

@@ -9,41 +9,73 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from training.strangers_voices import terms
+
 Maker = Callable[[random.Random], str]
 
-GIVEN = """Anselm Brigitta Caspian Delphine Eskil Fenella Gaspard Hortensia Ignatius Jocasta Kenji Lavinia Milosz Nadezhda
-Oberon Philippa Quentin Rosalba Sigrid Tancredi Ursula Valdemar Wilhelmina Xiomara Yusuf Zelda Abebe Birgit Chidi
-Dunja Emre Farida Goran Halina Isolde Jorge Keiko Lorcan Maeve Nkechi Omar Priya Rafael Saoirse Tariq Umberto""".split()
-FAMILY = """Abernathy Brandywine Castellan Drozdov Eastlake Fitzgibbon Galloway Hathersage Ibrahim Jankowski Kowalczyk
-Lindqvist Mbeki Nakagawa Oyelaran Pemberton Quispe Rasmussen Szabo Thistlewood Underhill Vasquez Whitcombe Yamada
-Zielinski Achterberg Bonaventure Cholmondeley Dragomir Featherstone""".split()
-PLACES = """the old boathouse,the botanical garden,platform nine,the bakery on Mill Street,the north gate,the town library,
-the harbour office,the skating rink,the chapel ruins,the third floor canteen,the lighthouse,the bicycle shed,the tea room,
-the fish market,the observatory,the clock tower,the swimming pool,the museum steps,the petrol station,the barber shop""".replace(
-    "\n", ""
-).split(",")
-TOWNS = """Tromso Ghent Valparaiso Kumasi Leeds Odessa Mombasa Bergen Cusco Nagoya Tbilisi Porto Halifax Surabaya Riga
-Tampere Lviv Agadir Malmo Puebla""".split()
-FOODS = """dumplings,lentil soup,pickled herring,mango sorbet,cheese toast,ratatouille,fried plantain,rhubarb pie,
-mushroom risotto,goat curry,pancakes,roast pumpkin,oysters,bean stew,apricot jam,garlic noodles,blueberry muffins""".replace(
-    "\n", ""
-).split(",")
-TRADES = """plumber,beekeeper,dentist,carpenter,glassblower,midwife,locksmith,geologist,tailor,pilot,baker,violinist,
-surveyor,firefighter,translator,gardener,welder,optician""".replace("\n", "").split(",")
-TINTS = "teal crimson ivory olive maroon turquoise beige violet amber navy".split()
-BEASTS = "parrot tortoise ferret donkey hamster goat iguana pony rabbit llama".split()
-PETS = "Biscuit Pickle Thunder Mopsy Waffles Tinker Gizmo Pepper Clementine Sprocket Noodle Marmalade".split()
-MONTHS = """January February March April May June July August September October November December""".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-PROJECTS = "Bluebird Granite Meridian Paprika Sandstorm Lantern Cobalt Thimble Orchard Walrus Zephyr Cascade".split()
-MACHINES = """lawn mower,coffee grinder,forklift,sewing machine,printing press,dishwasher,band saw,water pump,snow blower,
-cement mixer,telescope,bread oven""".replace("\n", "").split(",")
-FIRMS = "Norwick Tools,Halberd Foods,Pelican Freight,Ostrava Glass,Kestrel Books,Tamarind Labs,Juniper Bank".split(",")
-TONGUES = "Basque Swahili Finnish Quechua Tamil Welsh Georgian Icelandic Maltese Yoruba".split()
-SPORTS = "fencing,curling,water polo,archery,badminton,rowing,table tennis,judo,croquet,handball".split(",")
-TOOLS = "cello,banjo,oboe,accordion,trombone,harp,bagpipes,clarinet,mandolin,xylophone".split(",")
-DRINKS = "espresso,ginger ale,oat milk,buttermilk,green tea,cider,tomato juice,hot cocoa,lemonade,sparkling water".split(",")
-METALS = "tin copper zinc nickel silver titanium brass bronze platinum lead".split()
+GIVEN = terms(
+    """Anselm, Brigitta, Caspian, Delphine, Eskil, Fenella, Gaspard, Hortensia, Ignatius, Jocasta, Kenji, Lavinia,
+    Milosz, Nadezhda, Oberon, Philippa, Quentin, Rosalba, Sigrid, Tancredi, Ursula, Valdemar, Wilhelmina, Xiomara,
+    Yusuf, Zelda, Abebe, Birgit, Chidi, Dunja, Emre, Farida, Goran, Halina, Isolde, Jorge, Keiko, Lorcan, Maeve,
+    Nkechi, Omar, Priya, Rafael, Saoirse, Tariq, Umberto"""
+)
+FAMILY = terms(
+    """Abernathy, Brandywine, Castellan, Drozdov, Eastlake, Fitzgibbon, Galloway, Hathersage, Ibrahim, Jankowski,
+    Kowalczyk, Lindqvist, Mbeki, Nakagawa, Oyelaran, Pemberton, Quispe, Rasmussen, Szabo, Thistlewood, Underhill,
+    Vasquez, Whitcombe, Yamada, Zielinski, Achterberg, Bonaventure, Cholmondeley, Dragomir, Featherstone"""
+)
+PLACES = terms(
+    """the old boathouse, the botanical garden, platform nine, the bakery on Mill Street, the north gate, the town
+    library, the harbour office, the skating rink, the chapel ruins, the third floor canteen, the lighthouse, the
+    bicycle shed, the tea room, the fish market, the observatory, the clock tower, the swimming pool, the museum
+    steps, the petrol station, the barber shop"""
+)
+TOWNS = terms(
+    """Tromso, Ghent, Valparaiso, Kumasi, Leeds, Odessa, Mombasa, Bergen, Cusco, Nagoya, Tbilisi, Porto, Halifax,
+    Surabaya, Riga, Tampere, Lviv, Agadir, Malmo, Puebla"""
+)
+FOODS = terms(
+    """dumplings, lentil soup, pickled herring, mango sorbet, cheese toast, ratatouille, fried plantain, rhubarb pie,
+    mushroom risotto, goat curry, pancakes, roast pumpkin, oysters, bean stew, apricot jam, garlic noodles,
+    blueberry muffins"""
+)
+TRADES = terms(
+    """plumber, beekeeper, dentist, carpenter, glassblower, midwife, locksmith, geologist, tailor, pilot, baker,
+    violinist, surveyor, firefighter, translator, gardener, welder, optician"""
+)
+TINTS = ["teal", "crimson", "ivory", "olive", "maroon", "turquoise", "beige", "violet", "amber", "navy"]
+BEASTS = ["parrot", "tortoise", "ferret", "donkey", "hamster", "goat", "iguana", "pony", "rabbit", "llama"]
+PETS = terms(
+    """Biscuit, Pickle, Thunder, Mopsy, Waffles, Tinker, Gizmo, Pepper, Clementine, Sprocket, Noodle, Marmalade"""
+)
+MONTHS = terms("""January, February, March, April, May, June, July, August, September, October, November, December""")
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+PROJECTS = terms(
+    """Bluebird, Granite, Meridian, Paprika, Sandstorm, Lantern, Cobalt, Thimble, Orchard, Walrus, Zephyr, Cascade"""
+)
+MACHINES = terms(
+    """lawn mower, coffee grinder, forklift, sewing machine, printing press, dishwasher, band saw, water pump, snow
+    blower, cement mixer, telescope, bread oven"""
+)
+FIRMS = terms(
+    """Norwick Tools, Halberd Foods, Pelican Freight, Ostrava Glass, Kestrel Books, Tamarind Labs, Juniper Bank"""
+)
+TONGUES = terms("""Basque, Swahili, Finnish, Quechua, Tamil, Welsh, Georgian, Icelandic, Maltese, Yoruba""")
+SPORTS = terms("""fencing, curling, water polo, archery, badminton, rowing, table tennis, judo, croquet, handball""")
+TOOLS = terms("""cello, banjo, oboe, accordion, trombone, harp, bagpipes, clarinet, mandolin, xylophone""")
+DRINKS = [
+    "espresso",
+    "ginger ale",
+    "oat milk",
+    "buttermilk",
+    "green tea",
+    "cider",
+    "tomato juice",
+    "hot cocoa",
+    "lemonade",
+    "sparkling water",
+]
+METALS = ["tin", "copper", "zinc", "nickel", "silver", "titanium", "brass", "bronze", "platinum", "lead"]
 
 
 def one(pool: list[str]) -> Maker:

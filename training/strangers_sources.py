@@ -5,7 +5,7 @@
 | what | from | licence |
 |---|---|---|
 | English words | Debian's `wamerican` (SCOWL) | SCOWL's: free to use with its notice |
-| Alice's Adventures in Wonderland, Paradise Lost, As You Like It, proceedings of a workshop of the Library of Congress | `brotli`'s source distribution on PyPI, `tests/testdata` | public domain |
+| Alice in Wonderland, Paradise Lost, As You Like It, proceedings | `brotli`'s sdist on PyPI | public domain |
 | prose about Python, and its code | the running Python: `pydoc_data.topics`, the standard library | PSF |
 
 The first two are fetched once (`pip download`, `apt-get download`) into a folder of the user's cache. None of them
@@ -26,11 +26,15 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from training.strangers_voices import terms
+
 BOOKS = ("alice29.txt", "lcet10.txt", "plrabn12.txt", "asyoulik.txt")
 CODE_MODULES = ("argparse", "textwrap", "csv", "shutil", "heapq", "calendar", "configparser", "difflib", "tarfile")
 PINNED = "brotli==1.2.0"
 # Words that are fine in an answer and that a dictionary of common words lacks.
-ALSO_WORDS = "paceline mlx json api llm ok okay hi hey yay ai emoji wifi app apps online chatbot".split()
+ALSO_WORDS = terms(
+    """paceline, mlx, json, api, llm, ok, okay, hi, hey, yay, ai, emoji, wifi, app, apps, online, chatbot"""
+)
 
 
 @dataclass(frozen=True)

@@ -89,3 +89,8 @@ def voiced(text: str, rng: random.Random, keep: Iterable[str] = (), *, only: Ite
     weights = [share for name, share in SHARES if name in names]
     name = rng.choices(names, weights)[0]
     return CHANGES[name](text, rng, kept), name
+
+
+def terms(text: str) -> list[str]:
+    """Of a list with commas, over any number of lines."""
+    return [" ".join(term.split()) for term in text.split(",")]
