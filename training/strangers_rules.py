@@ -55,8 +55,12 @@ def is_word(word: str, words: frozenset[str] | set[str]) -> bool:
     low = CONTRACTED.sub("", word.lower()) or word.lower()
     if low in words or word.lower() in words:
         return True
+    if not (word.isupper() or word[1:].islower() or len(word) == 1):
+        return False  # capitals in the middle of a word
     if word[0].isupper():
-        return bool(re.search(r"[aeiouy]", low)) and not re.search(r"(.)\1\1", low) or word.isupper()
+        return (
+            bool(re.search(r"[aeiouy]", low)) and not re.search(r"(.)\1\1", low) or (word.isupper() and len(word) < 6)
+        )
     stems = [low.removesuffix(ending) for ending in ENDINGS if low.endswith(ending)]
     stems += [stem + tail for stem in stems for tail in ("e", "y")] + [
         stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]

@@ -1,7 +1,7 @@
 """Arithmetic with numbers of one or two digits, asked in many ways.
 
-Sums and differences of 0 to 99 (40% and 30%, no difference below zero), products of 0 to 12 (20%), quotients of that
-table (10%). The rule: the answer's result is the right one, in digits or in words. The result is the number after the
+Sums and differences of 0 to 99 (40% and 30%, no difference below zero), products of 1 to 12 (20%), quotients of that
+table (10%). The result is never one of the two numbers, so that repeating the question is never right. The rule: the answer's result is the right one, in digits or in words. The result is the number after the
 last "=" where there is one, otherwise the first or the last number; every other number must be one of the two asked
 about.
 """
@@ -127,8 +127,12 @@ def task(rng: random.Random, index: int) -> tuple[str, int, int, int]:
         top = rng.choice((9, 99, 99))
         a, b = rng.randint(0, top), rng.randint(0, top)
         a, b = (max(a, b), min(a, b)) if sign == "-" else (a, b)
-        return sign, a, b, a + b if sign == "+" else a - b
-    a, b = rng.randint(0, 12), rng.randint(1, 12)
+        result = a + b if sign == "+" else a - b
+        # An answer that repeats a number of the question must not be right by chance.
+        return task(rng, index) if result in (a, b) else (sign, a, b, result)
+    a, b = rng.randint(0, 12), rng.randint(2, 12)
+    if a * b in (a, b) or a == 0:
+        return task(rng, index)
     return (sign, a, b, a * b) if sign == "*" else (sign, a * b, b, a)
 
 

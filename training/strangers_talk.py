@@ -1,10 +1,10 @@
 """Talk: a greeting, thanks, who are you, what can you do, a story, three things, a definition, yes or no.
 
 Every answer must be sound (strangers_rules). Beyond that:
-- greeting: has a word of greeting, an offer of help or, if asked how it is, a word for that; at most 60 words;
+- greeting: begins with a word of greeting, or has an offer of help or a word for how it is; at most 60 words;
 - thanks: has a reply to thanks (welcome, pleasure, glad, no problem, any time, happy to help, ...); at most 40 words;
-- who are you: says its name (Paceline) or that it is a model, an assistant, a program or an AI; claims no human nature
-  and no other maker's name;
+- who are you: says of itself its name (Paceline) or that it is a model, an assistant, a program or an AI; claims no human
+  nature and no other maker's name;
 - what can you do: names two or more things that it does;
 - story: three sentences or more, 25 to 300 words, names the hero that was asked for, and ends with . ! ? or a quote;
 - three things: names exactly three different members of the kind that was asked for (lists in strangers_words);
@@ -56,10 +56,13 @@ ASKS = {
         Tell me what the word {w} stands for.|I came across the word "{w}". What is that?|meaning of: {w}""",
 }
 HELLO = terms(
-    """hello, hi, hey, good morning, good evening, good afternoon, good day, welcome, greetings, nice to meet, nice
-    to see, good to see, good to meet, pleased to, how can i help, how may i help, what can i do, i am well, i am
-    fine, i'm well, i'm fine, i am good, i'm good, doing well, doing fine, very well, fine thank, well thank,
-    howdy, how are you, glad to, happy to help, hello there, what would you like, can i help, i am here, i'm here"""
+    """hello, hi, hey, hiya, good morning, good evening, good afternoon, good day, morning, evening, welcome, greetings,
+    nice to, good to see, good to meet, pleased to, howdy, well hello, hey there, oh hello"""
+)
+OFFERS = terms(
+    """how can i help, how may i help, what can i do for you, i am well, i am fine, i'm well, i'm fine, i am good,
+    i'm good, doing well, doing fine, very well, fine thank, fine thanks, well thank, well thanks, how are you,
+    glad to meet, happy to help, what would you like, can i help, i am here, i'm here, here to help, nice to meet you"""
 )
 REPLIES = terms(
     """welcome, pleasure, glad, no problem, anytime, any time, happy to, happy that, don't mention it, not at all, of
@@ -94,7 +97,11 @@ def options(kind: str) -> list[str]:
 def greets(answer: Answer) -> str:
     if len(answer.text.split()) > 60:
         return "too long for a greeting"
-    return "" if has_any(answer.text, HELLO) else "no greeting"
+    if has_any(answer.text, OFFERS):
+        return ""
+    start = " ".join(re.findall(r"[a-z']+", answer.text.lower())[:5])
+    greeting = next((word for word in HELLO if re.match(rf"{word}\b(?! (?:is|are|means|was)\b)", start)), "")
+    return "" if greeting else "no greeting"
 
 
 def replies(answer: Answer) -> str:
@@ -107,7 +114,8 @@ def says_who(answer: Answer) -> str:
     if has_any(answer.text, NOT_ME):
         return "claims to be another"
     known = "paceline" in answer.text.lower() or has_any(answer.text, KINDS_OF_THING)
-    return "" if known else "says neither a name nor what it is"
+    of_itself = has_any(answer.text, ("i", "i'm", "my", "me", "paceline")) or len(answer.text.split()) <= 8
+    return "" if known and of_itself else "says neither a name nor what it is"
 
 
 def says_abilities(answer: Answer) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from training.strangers_ask import Answer, Question, Verdict, chat
 from training.strangers_json import FOLK, HARBOURS, INSECTS, VEHICLES, Maker, compare, pick, whole
+from training.strangers_rules import MARKS
 from training.strangers_voices import voiced
 
 GENRES = ["jazz", "polka", "techno", "folk"]
@@ -191,6 +192,8 @@ def calls(tool: Tool, values: Mapping[str, Any]) -> Verdict:
 def calls_nothing(answer: Answer) -> str:
     if answer.calls:
         return f"calls {answer.calls[0]['name']}"
+    if any(mark in answer.text for mark in MARKS):
+        return "begins a call"
     return "" if answer.text.strip() else "says nothing"
 
 

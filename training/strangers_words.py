@@ -20,11 +20,11 @@ DEFINITIONS: dict[str, str] = {
     flower: plant bloom blossom petal garden
     grass: plant green lawn ground meadow
     apple: fruit tree round
-    bread: food flour bake dough loaf
+    bread: flour bake dough loaf wheat baked oven
     milk: drink liquid cow white
     water: liquid drink rain river sea wet clear
-    sugar: sweet food taste
-    salt: white food taste mineral sea season
+    sugar: sweet taste crystal
+    salt: white taste mineral sea season
     house: building live home people
     door: open close enter room wall barrier entrance
     window: glass opening wall light see pane

@@ -3,58 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from threading import Thread
 
+import httpx
 import pytest
 
 from training import strangers, strangers_sources
-from training.strangers_ask import Answer, Judged, chat
+from training.strangers_ask import Answer, Judged, Stranger, chat
 from training.strangers_sources import Material
 
 BOOK = tuple(f"Sentence number {number} of a long and dull book." for number in range(400))
 SMALL = Material(frozenset(["hello", "word"]), (BOOK,), "x = 1\ny = 2\n" * 200)
 
 
-class OneAnswer(BaseHTTPRequestHandler):
-    """To every question: "5"."""
-
-    def do_GET(self) -> None:  # noqa: N802  the base class's name
-        self.reply({"data": [{"id": "parrot"}]})
-
-    def do_POST(self) -> None:  # noqa: N802
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path == "/tokenize":
-            self.reply({"count": max(len(body["prompt"]) // 4, 1)})
-        else:
-            message = {"role": "assistant", "content": "5"}
-            self.reply({"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": 7}})
-
-    def reply(self, content: object) -> None:
-        text = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, format: str, *values: object) -> None:
-        pass
+def parrot(request: httpx.Request) -> httpx.Response:
+    """A server that answers "5" to every question."""
+    if request.url.path == "/v1/models":
+        return httpx.Response(200, json={"data": [{"id": "parrot"}]})
+    if request.url.path == "/tokenize":
+        return httpx.Response(200, json={"count": max(len(json.loads(request.content)["prompt"]) // 4, 1)})
+    message = {"role": "assistant", "content": "5"}
+    choices = [{"message": message, "finish_reason": "stop"}]
+    return httpx.Response(200, json={"choices": choices, "usage": {"prompt_tokens": 7}})
 
 
-@pytest.fixture
-def parrot() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), OneAnswer)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
+@asynccontextmanager
+async def to_a_parrot(target: str, *, together: int) -> AsyncIterator[Stranger]:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(parrot), base_url=target) as http:
+        partner = Stranger(http, together)
+        await partner.connect()
+        yield partner
 
 
 @pytest.fixture(autouse=True)
 def without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strangers, "material", lambda: SMALL)
+    monkeypatch.setattr(strangers, "stranger", to_a_parrot)
 
 
 def test_every_figure_has_its_goal_and_its_number_of_prompts() -> None:
@@ -72,11 +58,11 @@ def test_only_takes_kinds_and_the_beginnings_of_figures() -> None:
         strangers.chosen(["poetry"])
 
 
-def test_a_run_prints_the_table_and_writes_every_prompt(
-    parrot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_prints_the_table_and_writes_every_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.jsonl"
-    strangers.main([parrot, "--only", "sums", "--only", "first", "--count", "20", "--out", str(log), "--quiet"])
+    strangers.main(
+        ["http://parrot", "--only", "sums", "--only", "first", "--count", "20", "--out", str(log), "--quiet"]
+    )
     printed = capsys.readouterr().out.splitlines()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     sums = [line for line in lines if line["figure"] == "sums"]

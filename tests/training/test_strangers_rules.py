@@ -42,6 +42,7 @@ def test_broken_words_are_those_that_no_dictionary_has() -> None:
     assert broken_words("The cat floomed and Berta's dog can't glorp.", WORDS) == ["floomed", "glorp"]
     assert broken_words("It was a glorp.", WORDS, prompt="What is a glorp?") == []
     assert broken_words("zzxq", frozenset(["a"])) == []
+    assert broken_words("Hello USA, iiCe and Brrk", WORDS) == ["iiCe", "Brrk"]
 
 
 def test_circles_are_seen() -> None:

@@ -19,6 +19,8 @@ STORY = (
     ("rule", "good", "bad"),
     [
         (strangers_talk.greets, "Hello! How can I help you?", "The capital is red."),
+        (strangers_talk.greets, "Hi", "Good morning is a nice thing to like!"),
+        (strangers_talk.greets, "I am fine, thank you.", "A word that means hello."),
         (strangers_talk.replies, "You're welcome!", "Hello."),
         (strangers_talk.says_who, "I am Paceline Mini.", "I am well."),
         (strangers_talk.says_who, "A small language model.", "I am ChatGPT, a model."),

@@ -12,6 +12,7 @@ def test_the_right_call_passes_and_others_do_not() -> None:
     for question in strangers_tools.questions(60, 0, "tools"):
         if question.expected == "no call":
             assert question.verdict(Answer("Bye!")) == "" and question.verdict(Answer(""))
+            assert question.verdict(Answer('<tool_call>{"name": ')) == "begins a call"
             continue
         call = {"name": question.expected["name"], "arguments": json.dumps(question.expected["arguments"])}
         assert question.verdict(Answer("", (call,))) == ""
