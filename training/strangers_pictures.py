@@ -47,6 +47,14 @@ SHAPES: Mapping[str, str] = {
 }
 SHARES = {"circle": 4, "square": 4, "triangle": 4, "star": 2, "diamond": 2, "rectangle": 2, "cross": 2}
 GROUNDS = ("white", "white", "black", "grey", "yellow", "pink", "cyan")
+NEAR = {  # colours that are hard to tell from a ground
+    "white": {"white", "yellow"},
+    "black": {"black", "brown"},
+    "grey": {"grey", "brown", "cyan"},
+    "yellow": {"yellow", "white", "orange"},
+    "pink": {"pink", "red", "purple", "white"},
+    "cyan": {"cyan", "blue", "green"},
+}
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SIDES = {
     "left": "left",
@@ -182,26 +190,24 @@ def a_size(rng: random.Random) -> tuple[int, int]:
     return rng.choice(((64, 64),) * 6 + ((96, 96), (128, 128), (256, 256), (96, 64), (64, 96)))
 
 
-def a_figure(
-    rng: random.Random, ground: str, *, shape: str = "", apart: Iterable[Figure] = (), most: float = 0.42
-) -> Figure:
-    """Anywhere inside the picture, not over another figure, in a colour that is not near the ground's."""
-    others = tuple(apart)
-    near = {"white": {"yellow", "white"}, "grey": {"grey", "brown", "cyan"}, "yellow": {"yellow", "white", "orange"}}
-    while True:
-        radius = rng.uniform(0.13, most)
-        x, y = rng.uniform(radius, 1 - radius), rng.uniform(radius, 1 - radius)
-        colour = rng.choice([name for name in COLOURS if name not in near.get(ground, {ground})])
-        clear = all(math.dist((x, y), (other.x, other.y)) > radius + other.radius + 0.04 for other in others)
-        far = {
-            "pink": {"pink", "red", "purple", "white"},
-            "cyan": {"cyan", "blue", "green"},
-            "black": {"black", "brown"},
-        }
-        if clear and colour not in far.get(ground, set()):
-            return Figure(shape or rng.choices(list(SHARES), list(SHARES.values()))[0], colour, x, y, radius)
-        if rng.random() < 0.005:
-            most = max(0.14, most * 0.9)  # a crowded picture: smaller ones
+def a_figure(rng: random.Random, ground: str, *, shape: str = "", most: float = 0.42) -> Figure:
+    """Anywhere inside the picture, in a colour that is not near the ground's."""
+    radius = rng.uniform(0.13, most)
+    x, y = rng.uniform(radius, 1 - radius), rng.uniform(radius, 1 - radius)
+    colour = rng.choice([name for name in COLOURS if name not in NEAR[ground]])
+    return Figure(shape or rng.choices(list(SHARES), list(SHARES.values()))[0], colour, x, y, radius)
+
+
+def apart(rng: random.Random, ground: str, count: int, *, shape: str = "", most: float = 0.2) -> list[Figure]:
+    """Figures of which none lies over another. A picture that gets too crowded is begun anew."""
+    figures: list[Figure] = []
+    for _ in range(100 * count):
+        new = a_figure(rng, ground, shape=shape, most=most)
+        if all(math.dist((new.x, new.y), (old.x, old.y)) > new.radius + old.radius + 0.04 for old in figures):
+            figures.append(new)
+        if len(figures) == count:
+            return figures
+    return apart(rng, ground, count, shape=shape, most=max(0.14, most * 0.95))
 
 
 def words_in(text: str) -> set[str]:
@@ -316,8 +322,7 @@ def one(rng: random.Random, task: str, row: str) -> Question:
         verdict = tells(first.colour, first.shape, [ground])
     elif task == "count":
         expected = rng.randint(1, 5)
-        while len(figures) < expected:
-            figures.append(a_figure(rng, ground, shape=first.shape, apart=figures, most=0.2))
+        figures = apart(rng, ground, expected, shape=first.shape)
         verdict = counts(expected)
     elif task == "place":
         expected, verdict = sorted(true_sides(first)), placed(first)
@@ -352,8 +357,7 @@ def one(rng: random.Random, task: str, row: str) -> Question:
 def aside(rng: random.Random, ground: str) -> tuple[Figure, Figure, str]:
     """Two figures of different shapes, clearly apart on one axis; the first is the one on the named side."""
     while True:
-        first = a_figure(rng, ground, most=0.2)
-        second = a_figure(rng, ground, apart=[first], most=0.2)
+        first, second = apart(rng, ground, 2)
         across, down = second.x - first.x, second.y - first.y
         if first.shape == second.shape or max(abs(across), abs(down)) < 0.3:
             continue

@@ -1,9 +1,9 @@
 """Arithmetic with numbers of one or two digits, asked in many ways.
 
 Sums and differences of 0 to 99 (40% and 30%, no difference below zero), products of 1 to 12 (20%), quotients of that
-table (10%). The result is never one of the two numbers, so that repeating the question is never right. The rule: the answer's result is the right one, in digits or in words. The result is the number after the
-last "=" where there is one, otherwise the first or the last number; every other number must be one of the two asked
-about.
+table (10%). The result is never one of the two numbers, so that repeating the question is never right. The rule: the
+answer's result is the right one, in digits or in words. The result is the number after the last "=" where there is
+one, otherwise the first or the last number; every other number must be one of the two asked about.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Every answer must be sound (strangers_rules). Beyond that:
 - greeting: begins with a word of greeting, or has an offer of help or a word for how it is; at most 60 words;
 - thanks: has a reply to thanks (welcome, pleasure, glad, no problem, any time, happy to help, ...); at most 40 words;
-- who are you: says of itself its name (Paceline) or that it is a model, an assistant, a program or an AI; claims no human
-  nature and no other maker's name;
+- who are you: says of itself its name (Paceline) or that it is a model, an assistant, a program or an AI; claims no
+  human nature and no other maker's name;
 - what can you do: names two or more things that it does;
 - story: three sentences or more, 25 to 300 words, names the hero that was asked for, and ends with . ! ? or a quote;
 - three things: names exactly three different members of the kind that was asked for (lists in strangers_words);

@@ -34,9 +34,7 @@ def test_a_shape_has_its_colour_where_it_is_and_the_ground_elsewhere(shape: str,
 def test_figures_lie_inside_and_apart() -> None:
     rng = random.Random(5)
     for _ in range(40):
-        figures: list[Figure] = []
-        while len(figures) < 5:
-            figures.append(strangers_pictures.a_figure(rng, "white", apart=figures, most=0.2))
+        figures = strangers_pictures.apart(rng, "white", 5)
         assert all(one.radius <= one.x <= 1 - one.radius for one in figures)
         pairs = [(a, b) for a in figures for b in figures if a is not b]
         assert all((a.x - b.x) ** 2 + (a.y - b.y) ** 2 > (a.radius + b.radius) ** 2 for a, b in pairs)
