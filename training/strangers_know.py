@@ -85,7 +85,7 @@ KNOWABLE = (
 def refuses(words: frozenset[str], prompt: str) -> Verdict:
     def verdict(answer: Answer) -> str:
         if not is_refusal(answer.text):
-            return "claims to know"
+            return "does not say that it does not know"
         return unsound(answer, words, prompt)
 
     return verdict

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from training.strangers_ask import Answer
 
-CONTRACTED = re.compile(r"'(?:s|m|re|ve|ll|d|t)$|n't$")
+CONTRACTED = re.compile(r"'(?:s|m|re|ve|ll|d|t)$")
 ENDINGS = ("s", "es", "ed", "d", "ing", "ly", "er", "est", "ies", "ied")
 MARKS = ("<|", "</", "\ufffd", "<tool_call>", "<think>")
 REFUSALS = re.compile(
@@ -49,11 +49,11 @@ def broken_words(text: str, words: frozenset[str], prompt: str = "") -> list[str
     return [word for word in found if not is_word(word, words | asked)]
 
 
-def is_word(word: str, words: frozenset[str] | set[str]) -> bool:
+def is_word(word: str, words: frozenset[str]) -> bool:
     """A word with a capital may be a name: then it needs a vowel and no more than two equal letters in a row."""
     word = word.strip("'")
     low = CONTRACTED.sub("", word.lower()) or word.lower()
-    if low in words or word.lower() in words:
+    if {low, word.lower(), word.lower().removesuffix("n't")} & words:
         return True
     if not (word.isupper() or word[1:].islower() or len(word) == 1):
         return False  # capitals in the middle of a word

@@ -209,6 +209,8 @@ def make(kind: str, index: int, seed: int, words: frozenset[str], figure: str) -
             rule = {"greeting": greets, "thanks": replies, "who": says_who, "abilities": says_abilities}[kind]
     # A greeting in a grumpy or chatty wrapping would ask for something else.
     only = ("plain", "lower", "capitals", "typos") if kind in ("greeting", "thanks") else ()
+    if kind == "story":
+        only = ("plain", "lower", "capitals", "typos", "no articles", "polite")
     prompt, voice = voiced(text, rng, keep, only=only)
     most = 400 if kind == "story" else 120
     verdict = soundly(rule, words, prompt)

@@ -66,7 +66,7 @@ def test_half_of_the_stated_facts_are_asked_rightly() -> None:
 def test_what_cannot_be_known_wants_a_refusal_and_what_can_wants_none() -> None:
     for question in questions(48, 0, "unknowable", frozenset(), knowable=False):
         assert question.verdict(Answer("I do not know that.", finish="stop")) == ""
-        assert question.verdict(Answer("It is 12.", finish="stop")) == "claims to know"
+        assert question.verdict(Answer("It is 12.", finish="stop")) == "does not say that it does not know"
     for question in questions(len(KNOWABLE), 0, "knowable", frozenset(), knowable=True):
         assert question.verdict(Answer("I do not know that.")) and question.verdict(Answer("White.")) == ""
     assert answers(Answer(" ")) == "empty"
