@@ -208,7 +208,7 @@ def make(kind: str, index: int, seed: int, words: frozenset[str], figure: str) -
         else:
             rule = {"greeting": greets, "thanks": replies, "who": says_who, "abilities": says_abilities}[kind]
     # A greeting in a grumpy or chatty wrapping would ask for something else.
-    only = ("plain", "lower", "capitals", "typos") if kind in ("greeting", "thanks") else ()
+    only: tuple[str, ...] = ("plain", "lower", "capitals", "typos") if kind in ("greeting", "thanks") else ()
     if kind == "story":
         only = ("plain", "lower", "capitals", "typos", "no articles", "polite")
     prompt, voice = voiced(text, rng, keep, only=only)

@@ -12,6 +12,7 @@ import pytest
 
 from training import strangers, strangers_sources
 from training.strangers_ask import Answer, Judged, Stranger, chat
+from training.strangers_filler import Filler
 from training.strangers_sources import Material
 
 BOOK = tuple(f"Sentence number {number} of a long and dull book." for number in range(400))
@@ -81,7 +82,7 @@ def test_an_unknown_kind_ends_the_program(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_every_figure_builds_and_repeats_with_its_seed() -> None:
-    filler = strangers.Filler(SMALL)
+    filler = Filler(SMALL)
     for row in strangers.figures():
         first, again, other = (row.build(7, seed, filler) for seed in (0, 0, 1))
         assert [one.body for one in first] == [one.body for one in again], row.name

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from training import strangers_find
-from training.strangers_ask import Answer
+from training.strangers_ask import Answer, Question
 from training.strangers_facts import RELATIONS
 from training.strangers_filler import KINDS, Filler, hidden
 from training.strangers_sources import Material
@@ -16,7 +16,7 @@ BOOK = tuple(f"Sentence number {number} of a long and dull book." for number in 
 FILLER = Filler(Material(frozenset(["hello", "word"]), (BOOK,), "x = 1\ny = 2\n" * 200), dict.fromkeys(KINDS, 4.0))
 
 
-def made(count: int = 90, tokens: int = 1000) -> list[strangers_find.Question]:
+def made(count: int = 90, tokens: int = 1000) -> list[Question]:
     return strangers_find.questions(count, 3, FILLER, tokens, "find 1k")
 
 

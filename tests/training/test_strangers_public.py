@@ -7,7 +7,7 @@ import random
 import pytest
 
 from training import strangers_public
-from training.strangers_ask import Answer
+from training.strangers_ask import Answer, Question
 from training.strangers_filler import Filler
 from training.strangers_sources import Material
 
@@ -15,7 +15,7 @@ BOOK = tuple(f"Sentence number {number} of a long and dull book." for number in 
 FILLER = Filler(Material(frozenset(), (BOOK,), "x = 1\n"))
 
 
-def made(task: str, count: int = 20) -> list[strangers_public.Question]:
+def made(task: str, count: int = 20) -> list[Question]:
     return strangers_public.questions(count, 0, FILLER, 1000, task, f"{task} 1k")
 
 
