@@ -103,9 +103,12 @@ def context(rng: random.Random, filler: Filler, sort: str, tokens: int, needles:
         kind = "uuid" if "uuid" in needles[0] else "number"
         key = uuid4 if kind == "uuid" else word
         budget = (tokens - 150) * filler.per_token.get("needles", 2.5)
-        others = []
+        others: list[str] = []
         while budget > 0:
-            others.append(NEEDLE.format(type=kind, key=key(rng), value=MAKE[kind](rng)))
+            name = key(rng)
+            if any(f" for {name} is: " in needle for needle in needles):
+                continue  # the key that is asked for has one value
+            others.append(NEEDLE.format(type=kind, key=name, value=MAKE[kind](rng)))
             budget -= len(others[-1]) + 1
         return hidden(others, needles, depths, "list")
     count = int((tokens - 100) * filler.per_token.get("prose", 3.5) / (len(NOISE) + 1))

@@ -131,7 +131,7 @@ def task(rng: random.Random, index: int) -> tuple[str, int, int, int]:
         # An answer that repeats a number of the question must not be right by chance.
         return task(rng, index) if result in (a, b) else (sign, a, b, result)
     a, b = rng.randint(0, 12), rng.randint(2, 12)
-    if a * b in (a, b) or a == 0:
+    if a * b in (a, b) or a == 0 or (sign == "/" and a * b > 99):
         return task(rng, index)
     return (sign, a, b, a * b) if sign == "*" else (sign, a * b, b, a)
 

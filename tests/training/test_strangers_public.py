@@ -44,6 +44,12 @@ def test_several_values_and_queries_are_all_wanted() -> None:
         assert question.verdict(Answer(" ".join(question.expected[:3]))).startswith("3 of 4")
 
 
+def test_among_other_needles_the_key_has_one_value() -> None:
+    for question in strangers_public.questions(60, 0, FILLER, 8000, "ruler multi-key", "ruler multi-key 8k"):
+        key = question.facts["needle"].partition(" for ")[2].partition(" is: ")[0]
+        assert question.body["messages"][0]["content"].count(f" for {key} is: ") == 1
+
+
 def test_a_chain_is_stated_in_its_order() -> None:
     question = made("ruler tracking", 1)[0]
     text = question.body["messages"][0]["content"]
