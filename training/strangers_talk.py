@@ -55,6 +55,24 @@ ASKS = {
         How would a dictionary explain "{w}"?|{w} - definition?|My English is poor. What means {w}?|
         Tell me what the word {w} stands for.|I came across the word "{w}". What is that?|meaning of: {w}""",
 }
+# What people put around such sentences, so that 100 prompts are not 15.
+BEFORE = {
+    "who": ("", "", "Just curious: ", "Before we start. ", "By the way, ", "Sorry to ask. ", "One more thing: "),
+    "abilities": ("", "", "I am new to this. ", "Somebody told me to try you. ", "So... ", "First things first. "),
+}
+AFTER = {
+    "greeting": ("", "", " my friend", " computer", " :)", "!!", "...", ", lovely day", " Paceline", " again"),
+    "thanks": (
+        "",
+        "",
+        " :)",
+        " It worked.",
+        " You helped me a lot.",
+        " My boss will be happy.",
+        "!!!",
+        " Have a good day.",
+    ),
+}
 HELLO = terms(
     """hello, hi, hey, hiya, good morning, good evening, good afternoon, good day, morning, evening, welcome, greetings,
     nice to, good to see, good to meet, pleased to, howdy, well hello, hey there, oh hello"""
@@ -66,7 +84,7 @@ OFFERS = terms(
 )
 REPLIES = terms(
     """welcome, pleasure, glad, no problem, anytime, any time, happy to, happy that, don't mention it, not at all, of
-    course, no worries, you are most, my joy, cheers, here to help, good to hear, great to hear, nice to hear, i
+    course, no worries, you too, you are most, my joy, cheers, here to help, good to hear, great to hear, nice to hear, i
     am happy, any other"""
 )
 KINDS_OF_THING = ["model", "assistant", "program", "ai", "bot", "chatbot", "computer", "machine", "software"]
@@ -207,6 +225,9 @@ def make(kind: str, index: int, seed: int, words: frozenset[str], figure: str) -
             rule, keep, text = defines(expected), (expected,), text.format(w=expected)
         else:
             rule = {"greeting": greets, "thanks": replies, "who": says_who, "abilities": says_abilities}[kind]
+    text = rng.choice(BEFORE.get(kind, ("",))) + text
+    tail = rng.choice(AFTER.get(kind, ("",)))
+    text = text.rstrip(".!?" if tail[:1] in "!., " and kind == "greeting" and tail else "") + tail
     # A greeting in a grumpy or chatty wrapping would ask for something else.
     only: tuple[str, ...] = ("plain", "lower", "capitals", "typos") if kind in ("greeting", "thanks") else ()
     if kind == "story":
