@@ -84,7 +84,8 @@ OFFERS = terms(
 )
 REPLIES = terms(
     """welcome, pleasure, glad, no problem, anytime, any time, happy to, happy that, don't mention it, not at all, of
-    course, no worries, you too, you are most, my joy, cheers, here to help, good to hear, great to hear, nice to hear, i
+    course, no worries,
+    you too, you are most, my joy, cheers, here to help, good to hear, great to hear, nice to hear, i
     am happy, any other"""
 )
 KINDS_OF_THING = ["model", "assistant", "program", "ai", "bot", "chatbot", "computer", "machine", "software"]
