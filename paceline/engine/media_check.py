@@ -1,16 +1,18 @@
-"""The start-up check of a model's media: two pictures in a prompt, beside a text, give what mlx-vlm gives for one.
+"""The start-up check of a model's media: in a batch they give what mlx-vlm gives for one prompt alone.
 
 Tokens, positions, features and logits are compared, on this model and this machine. And two pictures must give two
-results: a model that does not see is never served as one that does.
+results: a model that does not see is never served as one that does. The same goes for recordings.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from paceline.cache.batch import Batch
@@ -29,7 +31,9 @@ from paceline.models.vision import Reference, Vision
 from paceline.types import Media, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
+Comparison = Callable[[LoadedModel, Vision, Grouping], str | None]
 SIZES = ((96, 64), (64, 128))  # width and height of the two pictures
+SECONDS = 0.2  # of a recording
 TEXT = 3  # tokens of a text in the same batch
 SEEN = 1e-5  # of the largest logit: by how much another picture must change something
 STEPS = 1  # after the prompt
@@ -39,14 +43,25 @@ def check_media(model: LoadedModel, grouping: Grouping) -> None:
     """A model whose media disagree loses them, and says so."""
     if model.vision is None:
         return
+    wrong = _failure(model, model.vision, grouping, disagreement)
+    if wrong is not None:
+        _say(model, f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}")
+        model.vision = None
+    elif model.vision.audio_processor is not None:
+        wrong = _failure(model, model.vision, grouping, audio_disagreement)
+        if wrong is not None:
+            _say(model, f"Audio does not work as in mlx-vlm: {wrong}. It is not taken.")
+            model.vision.audio_processor = None
+
+
+def _failure(model: LoadedModel, vision: Vision, grouping: Grouping, compare: Comparison) -> str | None:
     try:
-        wrong = disagreement(model, model.vision, grouping)
+        return compare(model, vision, grouping)
     except Exception as error:  # noqa: BLE001  a family of another structure may raise anything
-        wrong = one_line(error)
-    if wrong is None:
-        return
-    note = f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}"
-    model.vision = None
+        return one_line(error)
+
+
+def _say(model: LoadedModel, note: str) -> None:
     model.notes.append(note)
     log.warning(note)
 
@@ -57,13 +72,36 @@ def disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str 
     text = f"1: {vision.placeholder} 2: {vision.placeholder}\n?"
     reference = vision.reference(pictures, text, STEPS)
     media = [vision.preprocess(each) for each in pictures]
-    prompt = _prompt(vision, text, media)
+    others = [media[0], vision.preprocess(picture(len(SIZES), SIZES[1]))]
+    prompt, other = (_prompt(vision, text, vision.marker, each) for each in (media, others))
+    return _difference(model, vision, grouping, reference, prompt, other, "another picture changes nothing")
+
+
+def audio_disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str | None:
+    audio = vision.audio_processor
+    assert audio is not None
+    samples = [noise(seed, int(audio.rate * SECONDS)) for seed in (0, 1)]
+    text = f"1: {audio.marker}\n?"
+    reference = audio.reference(samples[:1], text, STEPS)
+    prompt, other = (_prompt(vision, text, audio.marker, [audio.preprocess(each)]) for each in samples)
+    return _difference(model, vision, grouping, reference, prompt, other, "another recording changes nothing")
+
+
+def _difference(
+    model: LoadedModel,
+    vision: Vision,
+    grouping: Grouping,
+    reference: Reference,
+    prompt: Prompt,
+    other: Prompt,
+    blind: str,
+) -> str | None:
+    """`other` is the prompt with another medium."""
     if prompt.token_ids != reference.token_ids:
         return "a prompt has other tokens"
     wrong = _inputs(vision, prompt, reference)
     if wrong is not None:
         return wrong
-    other = _prompt(vision, text, [media[0], vision.preprocess(picture(len(SIZES), SIZES[1]))])
     first, *forms = check.forms(grouping)
     rows = _prefilled(PromptRunner(model, first, features=Features(1 << 40)), prompt, other)
     batches = [_joined([_copied(row, model.language, form) for row in rows]) for form in forms]
@@ -78,7 +116,7 @@ def disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str 
     if worst > check.tolerance(logits[0]):
         return f"logits differ by {worst:.2g} of the largest"
     if check.difference(logits[0][1], logits[0][0]) <= SEEN:
-        return "another picture changes nothing"
+        return blind
     return None
 
 
@@ -87,9 +125,13 @@ def picture(seed: int, size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(blobs).resize(size, Image.Resampling.BICUBIC)
 
 
-def _prompt(vision: Vision, text: str, media: Many[Media]) -> Prompt:
+def noise(seed: int, samples: int) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).uniform(-0.3, 0.3, samples).astype(np.float32)
+
+
+def _prompt(vision: Vision, text: str, marker: str, media: Many[Media]) -> Prompt:
     if all(medium.text for medium in media):
-        written, _ = expansion.of_text(text, vision.marker, media)
+        written, _ = expansion.of_text(text, marker, media)
         ids = tuple(vision.token_ids(written))
     else:
         ids, _ = expansion.of_tokens(vision.token_ids(text), vision.marker_token, media)

@@ -18,6 +18,7 @@ from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.errors import InvalidRequest
 from paceline.types import Prompt, Sampling
 from tests.engine.stepper import BUCKETED, Heard, Stepper, loaded
 from tests.models.test_vision import Message, for_reference, user
@@ -148,3 +149,11 @@ def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
         (1200, 300),
     ]:
         assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size
+
+
+@pytest.mark.parametrize("pictures", [(), (0,)])
+def test_a_token_of_a_picture_in_text_is_refused_for_what_it_is(seeing: Seeing, pictures: tuple[int, ...]) -> None:
+    """Gemma 3's marker is another token than those that a picture becomes."""
+    with pytest.raises(InvalidRequest, match="1 tokens more of its images|1 image placeholders for 0 images") as caught:
+        prompt(seeing("gemma3"), (user(*pictures, "What is <image_soft_token>?"),))
+    assert "Text may not contain the model's own image placeholder" in str(caught.value)
