@@ -62,6 +62,7 @@ class ImageProcessor(Protocol):
     marker_token: int | None  # the marker's token; None: it is a text of several
 
     def preprocess(self, picture: Picture) -> Media: ...
+    def numbered(self, media: Sequence[Media]) -> list[Media]: ...
     def input_bytes(self, pixels: int) -> int: ...
 
 
@@ -376,8 +377,10 @@ class PromptBuilder:
         return None if self.audio_processor is None else self.audio_processor.token
 
     def _in_order(self, ids: Sequence[int], media: Sequence[Media]) -> list[Media]:
-        marker = None if self.image_processor is None else self.image_processor.marker_token
-        return expansion.in_order(ids, marker, self._sound, media)
+        if self.image_processor is None:
+            return list(media)
+        found = expansion.in_order(ids, self.image_processor.marker_token, self._sound, media)
+        return self.image_processor.numbered(found)
 
     def _closed(self, media: Sequence[Media]) -> bool:
         marker = None if self.image_processor is None else self.image_processor.marker_token

@@ -130,6 +130,7 @@ def noise(seed: int, samples: int) -> NDArray[np.float32]:
 
 
 def _prompt(vision: Vision, text: str, marker: str, media: Many[Media]) -> Prompt:
+    media = vision.numbered(media)
     if all(medium.text for medium in media):
         written, _ = expansion.of_text(text, marker, media)
         ids = tuple(vision.token_ids(written))

@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.models.hearing import AudioProcessor
+from paceline.models.minicpm_vision import MiniCPMVision
 from paceline.models.qwen_vision import QwenVision
 from paceline.models.tower import Tower
 from paceline.models.vision import Vision
@@ -89,6 +90,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "gemma4": Gemma4Vision,
     "glm4v_moe": GlmVision,
     "internvl_chat": InternVision,
+    "minicpmv4_6": MiniCPMVision,
 }
 
 

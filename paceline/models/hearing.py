@@ -44,7 +44,8 @@ class AudioProcessor:
         """What mlx-vlm makes of a text with one recording. Of several, it takes features from wrong places unless
         all have the same length."""
         whole = [self._whole(samples) for samples in recordings]
-        return self._vision.reference_of(*self._vision.processed(text, audio=whole), steps)
+        text, outputs = self._vision.processed(text, audio=whole)
+        return self._vision.reference_of(tuple(self._vision.token_ids(text)), outputs, steps)
 
     def _whole(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """With silence up to a whole token: for a rest, mlx-vlm 0.7.10 repeats the first features."""

@@ -130,6 +130,10 @@ class Vision:
             inputs,
         )
 
+    def numbered(self, media: Sequence[Media]) -> list[Media]:
+        """A prompt's media in order, with the tokens that they have in this order."""
+        return list(media)
+
     def positions(self, token_ids: tuple[int, ...], media: tuple[Media, ...]) -> tuple[NDArray[np.int32], int] | None:
         """Position ids (3, tokens) of a prompt, and the next id minus the tokens. None: they count up."""
         return None
@@ -158,12 +162,13 @@ class Vision:
 
     def reference(self, pictures: Sequence[Picture], text: str, steps: int) -> Reference:
         """What mlx-vlm makes of a text with pictures, in one pass, and of `steps` greedy tokens after it."""
-        return self.reference_of(*self.processed(text, images=list(pictures)), steps)
+        text, outputs = self.processed(text, images=list(pictures))
+        return self.reference_of(tuple(self.token_ids(text)), outputs, steps)
 
-    def reference_of(self, text: str, outputs: Mapping[str, Any], steps: int) -> Reference:
+    def reference_of(self, token_ids: tuple[int, ...], outputs: Mapping[str, Any], steps: int) -> Reference:
+        """The same of a prompt that its processor has made."""
         from mlx_vlm.models.cache import make_prompt_cache
 
-        token_ids = tuple(self.token_ids(text))
         ids = mx.array([token_ids])
         text_only = ("input_ids", "attention_mask")  # kinds of tokens belong to it: they may make attention two-sided
         inputs = self._inputs({name: value for name, value in outputs.items() if name not in text_only})

@@ -285,7 +285,52 @@ def _split_experts(weights: dict[str, Any]) -> None:
             weights[name.replace("switch_mlp", f"experts.{expert}")] = values
 
 
+MINICPM = ("<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>", "<|image_pad|>", "<|video_pad|>")
+
+
+def _minicpm(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "full_attention_interval": 2}
+    text |= {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16}
+    text |= {"linear_value_head_dim": 16, "linear_conv_kernel_dim": 4, "attention_bias": False}
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_interleaved": True}
+    text |= {"rope_parameters": rope | {"mrope_section": [2, 1, 1]}}
+    return {
+        "model_type": "minicpmv4_6",
+        "text_config": text,
+        "vision_config": SIGLIP | {"model_type": "minicpmv4_6_vision", "num_hidden_layers": 3},
+        "insert_layer_id": 1,
+        "image_size": 56,
+        "patch_size": 14,
+    }
+
+
+def _minicpm_files(ids: Ids) -> dict[str, Config]:
+    return {"preprocessor_config.json": {"patch_size": 14, "scale_resolution": 112, "max_slice_nums": 4}}
+
+
+def _minicpm_weights(weights: dict[str, Any]) -> None:
+    for name, values in weights.items():
+        if name.endswith("conv1d.weight"):
+            weights[name] = values.transpose(0, 2, 1)
+        elif name.startswith("language_model.") and "norm" in name and "linear_attn" not in name:
+            weights[name] = values - 1  # stored as what is added to one
+
+
 FAMILIES = {
+    "minicpmv4_6": Family(
+        _minicpm,
+        _minicpm_files,
+        MINICPM,
+        "<|image_pad|>",
+        (
+            ("language_model.model.", "model.language_model."),
+            ("language_model.lm_head.", "lm_head."),
+            ("vision_tower.", "model.vision_tower."),
+            ("vit_merger.", "model.vision_tower.vit_merger."),
+            ("merger.", "model.merger."),
+        ),
+        _minicpm_weights,
+    ),
     "glm4v_moe": Family(
         _glm4v_moe,
         _glm_files,
