@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.errors import InvalidRequest
+from paceline.models.qwen_vision import STEEPEST
 from paceline.models.vision import Reference, Vision, inputs_of
 from paceline.types import Media, MediaInputs
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 NEEDED = ("pixel_values", "tgt_sizes")
+TARGET_BYTES = 8  # of a slice's height and width in patches
 
 
 class MiniCPMVision(Vision):
@@ -24,8 +27,14 @@ class MiniCPMVision(Vision):
 
     def preprocess(self, picture: Picture) -> Media:
         ids, outputs = self._made([picture], self.marker)
-        inputs = inputs_of({name: outputs[name] for name in NEEDED})
-        return self.media(ids, inputs)
+        return self.media(ids, inputs_of({name: outputs[name] for name in NEEDED}))
+
+    def input_bytes(self, pixels: int) -> int:
+        """All slices, each as large as one of the steepest ratio becomes when its sides are rounded up."""
+        processor = self.processor.image_processor
+        scale, block, lengthened = processor.scale_resolution, 4 * processor.patch_size, math.sqrt(STEEPEST)
+        area = (scale * lengthened + block) * (scale / lengthened + block)
+        return (processor.max_slice_nums + 1) * (math.ceil(area) * 3 * 4 + TARGET_BYTES)
 
     def numbered(self, media: Sequence[Media]) -> list[Media]:
         end = self._special("im_id_end")

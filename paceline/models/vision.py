@@ -42,7 +42,7 @@ LONG_SIDES = (
     (3000, 600),
     (3000, 500),
 )
-PROBES = ((64, 64), (2048, 2048), (3000, 300), (300, 3000), *LONG_SIDES, *((short, long) for long, short in LONG_SIDES))
+FIRST_PROBES = ((64, 64), (2048, 2048), (3000, 300), (300, 3000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,36 @@ class Vision:
 
     def preprocess(self, picture: Picture) -> Media:
         """Resize a picture and cut it up, by the model's processor."""
+        text, inputs = self.inputs(picture)
+        return self.media(tuple(self.token_ids(text)), inputs, text)
+
+    def inputs(self, picture: Picture) -> tuple[str, MediaInputs]:
+        """What a picture becomes: text for the prompt, and inputs of the tower."""
         text, outputs = self.processed(self.marker, images=[picture])
-        return self.media(tuple(self.token_ids(text)), inputs_of(outputs), text)
+        return text, inputs_of(outputs)
 
     def input_bytes(self, pixels: int) -> int:
         """The most memory of a picture's inputs. Processors bound sizes and tiles; probes show where."""
         if self._most_bytes is None:
-            from PIL import Image
-
-            self._most_bytes = max(self.preprocess(Image.new("RGB", size)).cost for size in PROBES)
+            self._most_bytes = self._probed()
         return self._most_bytes
+
+    def _probed(self) -> int:
+        """As few probes as show it: a large one takes a tenth of a second, and a client waits."""
+        from PIL import Image
+
+        def cost(size: tuple[int, int]) -> int:
+            return _bytes(self.inputs(Image.new("RGB", size))[1])  # without a digest, which takes as long
+
+        found = [cost(size) for size in FIRST_PROBES]
+        if len(set(found)) == 1:  # every picture is scaled to one size
+            return found[0]
+        (long, short), *others = LONG_SIDES
+        ways = [cost((long, short)), cost((short, long))]
+        found += [*ways, *(cost(size) for size in others)]
+        if ways[0] != ways[1] or found[2] != found[3]:  # pictures that stand are cut in another way
+            found += [cost((short, long)) for long, short in others]
+        return max(found)
 
     def media(
         self,
@@ -115,7 +135,7 @@ class Vision:
     ) -> Media:
         """`token`: where its features are put, if not where an image's are."""
         token = self.image_token if token is None else token
-        arrays = [array for value in inputs.values() for array in _arrays(value)]
+        arrays = _all_arrays(inputs)
         digest = hashlib.sha256(repr([(array.shape, array.dtype.str) for array in arrays]).encode())
         for array in arrays:
             digest.update(np.ascontiguousarray(array).data)
@@ -125,7 +145,7 @@ class Vision:
             token,
             token_ids,
             text,
-            sum(array.nbytes for array in arrays),
+            _bytes(inputs),
             kind,
             inputs,
         )
@@ -285,6 +305,14 @@ def _mlx(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_mlx(part) for part in value]
     return value
+
+
+def _bytes(inputs: MediaInputs) -> int:
+    return sum(array.nbytes for array in _all_arrays(inputs))
+
+
+def _all_arrays(inputs: MediaInputs) -> list[NDArray[Any]]:
+    return [array for value in inputs.values() for array in _arrays(value)]
 
 
 def _arrays(value: Any) -> list[NDArray[Any]]:

@@ -55,3 +55,8 @@ def test_a_processor_that_fails_is_the_clients_fault(vision: MiniCPMVision, monk
     monkeypatch.setattr(vision, "processor", failing)
     with pytest.raises(InvalidRequest, match="too small"):
         vision.preprocess(Image.fromarray(np.zeros((1, 1, 3), np.uint8)))
+
+
+def test_the_memory_of_a_steep_picture_is_foreseen(vision: MiniCPMVision) -> None:
+    for size in ((1000, 10), (10, 1000), (2000, 20), (333, 222), (1, 150)):
+        assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size
