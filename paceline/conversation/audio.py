@@ -17,6 +17,7 @@ from paceline.errors import InvalidRequest
 Samples = NDArray[np.float32]
 MAX_CLIPS = 8  # of a request
 MAX_CHANNELS = 8
+MAX_CHUNKS = 64  # before the samples: some programs write notes there
 RATES = (4_000, 192_000)  # samples a second
 SAMPLE_BYTES = 64  # memory per sample while it is decoded and resampled
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
@@ -121,7 +122,9 @@ def _chunks(data: bytes, field: str) -> tuple[memoryview, memoryview]:
     """The chunks with the format and with the samples."""
     view, place = memoryview(data), 12
     form: memoryview | None = None
-    while place + 8 <= len(data):
+    for _ in range(MAX_CHUNKS):
+        if place + 8 > len(data):
+            break
         name, size = data[place : place + 4], struct.unpack_from("<I", data, place + 4)[0]
         here = place + 8
         if size > len(data) - here:

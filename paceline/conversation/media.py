@@ -26,7 +26,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError, features
 
-from paceline.conversation.remote import Fetcher
+from paceline.conversation.remote import KINDS, Fetcher
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
 
@@ -227,8 +227,7 @@ def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
         raise InvalidRequest(f"{field} is a data: URL without data: there is no comma in it.", field=field)
     kind, *parameters = (piece.strip().lower() for piece in header.split(";"))
     if kind and not kind.startswith(f"{wanted}/") and kind != "application/octet-stream":
-        what = {"image": "an image", "video": "a video", "audio": "audio"}[wanted]
-        raise InvalidRequest(f"{field} is of type {kind}, which is not {what}.", field=field)
+        raise InvalidRequest(f"{field} is of type {kind}, which is not {KINDS[wanted]}.", field=field)
     if "base64" in parameters:
         return _from_base64(_unquoted(payload).decode("latin-1") if "%" in payload else payload, max_bytes, field)
     data = _unquoted(payload)

@@ -108,6 +108,7 @@ def test_a_long_recording_is_refused_by_its_header() -> None:
         (riff((b"fmt ", bytes(8)), (b"data", bytes(10))), "less than 16 bytes"),
         (riff((b"fmt ", bytes(16))), "no samples"),
         (wav(b""), "no samples"),
+        (riff(*[(b"note", b"")] * 100_000, (b"fmt ", bytes(16))), "no format"),
         (wav(bytes(100), channels=0), "0 channels"),
         (wav(bytes(100), channels=9), "9 channels"),
         (wav(bytes(100), rate=0), "0 samples a second"),
