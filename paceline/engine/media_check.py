@@ -69,7 +69,7 @@ def _say(model: LoadedModel, note: str) -> None:
 def disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str | None:
     """What differs from mlx-vlm; None: nothing. Every start pays for this: tokens and passes are as few as prove it."""
     pictures = [picture(seed, size) for seed, size in enumerate(SIZES)]
-    text = f"1: {vision.placeholder} 2: {vision.placeholder}\n?"
+    text = f"{vision.placeholder}\n{vision.placeholder}?"
     reference = vision.reference(pictures, text, STEPS)
     media = [vision.preprocess(each) for each in pictures]
     others = [media[0], vision.preprocess(picture(len(SIZES), SIZES[1]))]
@@ -81,7 +81,7 @@ def audio_disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -
     audio = vision.audio_processor
     assert audio is not None
     samples = [noise(seed, int(audio.rate * SECONDS)) for seed in (0, 1)]
-    text = f"1: {audio.marker}\n?"
+    text = f"{audio.marker}\n?"
     reference = audio.reference(samples[:1], text, STEPS)
     prompt, other = (_prompt(vision, text, audio.marker, [audio.preprocess(each)]) for each in samples)
     return _difference(model, vision, grouping, reference, prompt, other, "another recording changes nothing")
