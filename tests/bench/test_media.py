@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+from paceline.bench.cli import app
 from paceline.bench.load import Outcome
-from paceline.bench.media import Plan, line_of, measure, media_table, server
+from paceline.bench.media import RIVAL, Plan, line_of, measure, media_table, server
 from paceline.bench.wire import Address, BenchError
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ def test_tokens_and_gaps_count_alone_and_with_pictures() -> None:
     assert line.alone_longest_gap_s == 1 and line.longest_gap_s == 3
     assert (line.first_token_s.max, line.failures) == (2.5, ())
     assert line.figures()["kept"] == pytest.approx(1.25 / 3)
-    assert media_table("media", [line]).row_count == 1
+    assert len(media_table("media", [line, line]).columns) == 3
 
 
 def test_a_server_without_tokens_is_an_error() -> None:
@@ -64,6 +67,15 @@ async def test_a_server_that_refuses_pictures_is_an_error(fake: Serve) -> None:
 
 def test_servers_are_started_by_their_own_commands() -> None:
     assert server("paceline", "folder").command[1:] == ["-m", "paceline", "serve", "folder"]
-    assert server("mlx-vlm", "folder").command[1:] == ["-m", "mlx_vlm.server", "--model", "folder"]
+    assert server("mlx-vlm", "folder").command[1:] == ["-c", RIVAL, "--model", "folder"]
     with pytest.raises(BenchError, match="no rival"):
         server("other", "folder")
+
+
+@pytest.mark.slow
+def test_the_embedded_model_is_measured_by_the_command() -> None:
+    short = ["--streams", "2", "--output-tokens", "8", "--pictures", "1", "--image-size", "64", "--seconds", "0.5"]
+    result = CliRunner().invoke(app, ["media", *short, "--json", "-"])
+    assert result.exit_code == 0, result.output
+    [line] = json.loads(result.stdout)["lines"]
+    assert line["server"] == "paceline" and line["failures"] == [] and line["tokens_per_s"] > 0
