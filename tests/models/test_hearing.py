@@ -117,10 +117,11 @@ def test_a_prompt_has_mlx_vlms_tokens(seeing: Seeing) -> None:
         assert list(prompt(folder, messages).token_ids) == np.array(inputs(folder, name)["input_ids"])[0].tolist()
 
 
+@pytest.mark.parametrize("family", [FAMILY, "gemma4_audio_two_sided"])
 @pytest.mark.parametrize(("layout", "chunk"), [("padded+buckets", 7), ("padded", 3), ("padded", 1000)])
-def test_sequences_with_recordings_give_mlx_vlms_tokens(seeing: Seeing, layout: str, chunk: int) -> None:
+def test_sequences_with_recordings_give_mlx_vlms_tokens(seeing: Seeing, family: str, layout: str, chunk: int) -> None:
     """Beside each other, a picture and a text, in chunks that end inside recordings; then from the prefix cache."""
-    folder = seeing(FAMILY)
+    folder = seeing(family)
     stepper = Stepper(folder, layout, chunk, cache=1 << 30, features=1 << 24)
     sampling = Sampling(temperature=0, max_tokens=TOKENS, ignore_eos=True)
     for turn in ("first", "again"):

@@ -81,10 +81,13 @@ def _gemma4_files(ids: Ids) -> dict[str, Config]:
     return {"processor_config.json": {"image_processor": image | {"pooling_kernel_size": 3}}}
 
 
-def _gemma4_audio(ids: Ids) -> Config:
+TWO_SIDED = {"use_bidirectional_attention": "vision", "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0}
+
+
+def _gemma4_audio(ids: Ids, **more: Any) -> Config:
     tower = {"model_type": "gemma4_audio", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     tower |= {"subsampling_conv_channels": [8, 4], "conv_kernel_size": 3, "output_proj_dims": 24}
-    return _gemma4(ids) | {"audio_config": tower | {"attention_chunk_size": 4, "attention_context_left": 5}}
+    return _gemma4(ids, **more) | {"audio_config": tower | {"attention_chunk_size": 4, "attention_context_left": 5}}
 
 
 def _audio_weights(weights: dict[str, Any]) -> None:
@@ -123,9 +126,7 @@ FAMILIES = {
         padded=True,
     ),
     "gemma4_two_sided": Family(  # as the larger models: no inputs per layer, pictures are read in both directions
-        lambda ids: _gemma4(
-            ids, use_bidirectional_attention="vision", hidden_size_per_layer_input=0, num_kv_shared_layers=0
-        ),
+        lambda ids: _gemma4(ids, **TWO_SIDED),
         _gemma4_files,
         (*GEMMA4.values(), "<|video|>"),
         "<|image|>",
@@ -135,6 +136,17 @@ FAMILIES = {
     ),
     "gemma4_audio": Family(
         _gemma4_audio,
+        _gemma4_files,
+        (*GEMMA4.values(), "<|video|>"),
+        "<|image|>",
+        (*GEMMA4_NAMES, ("audio_tower.", "model.audio_tower."), ("embed_audio.", "model.embed_audio.")),
+        _audio_weights,
+        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
+        padded=True,
+        sound="<|audio|>",
+    ),
+    "gemma4_audio_two_sided": Family(  # audio is read in one direction
+        lambda ids: _gemma4_audio(ids, **TWO_SIDED),
         _gemma4_files,
         (*GEMMA4.values(), "<|video|>"),
         "<|image|>",
