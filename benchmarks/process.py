@@ -2,104 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
-from paceline.bench.wire import BenchError
-
-READY = 300.0  # seconds that loading may take
-STOPPING = 60.0  # seconds that a server may take to stop
-LOG_LINES = 20  # of its log, shown when it does not do what it should
+from paceline.bench.process import Process
 
 
-class ServerProcess:
-    """`flags` are those of `paceline serve`, the port left out. Its log goes to a file that is deleted at the end."""
+class ServerProcess(Process):
+    """`flags` are those of `paceline serve`, the port left out."""
 
     def __init__(self, flags: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        self.flags = list(flags)
-        self.env = {**os.environ, **(env or {})}
-        self.port = _free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="paceline-bench-")
-        command = [sys.executable, "-m", "paceline", "serve", "--port", str(self.port), *self.flags]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.env)
-        try:
-            await self._ready()
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            await asyncio.to_thread(self.stop)
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    @property
-    def returncode(self) -> int | None:
-        """None: it runs."""
-        assert self._process is not None
-        return self._process.poll()
-
-    def stop(self) -> int:
-        """Ask it to go, and wait; returns its exit status, that of a kill where it had to be one."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOPPING)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
-
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    def last_words(self) -> str:
-        return "\n".join(self.log().splitlines()[-LOG_LINES:])
-
-    @property
-    def _log(self) -> Path:
-        assert self._folder is not None
-        return Path(self._folder.name) / "server.log"
-
-    async def _ready(self) -> None:
-        deadline = time.monotonic() + READY
-        async with httpx.AsyncClient(base_url=self.url, timeout=10.0, trust_env=False) as client:
-            while time.monotonic() < deadline:
-                if self.returncode is not None:
-                    raise BenchError(f"The server ended while it started:\n{self.last_words()}")
-                try:
-                    if (await client.get("/ready")).status_code == 200:
-                        return
-                except httpx.TransportError:
-                    pass
-                await asyncio.sleep(0.1)
-        raise BenchError(f"The server was not ready after {READY:g} s:\n{self.last_words()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        super().__init__([sys.executable, "-m", "paceline", "serve", *flags], "/ready", env)
 
 
 async def status(client: httpx.AsyncClient) -> dict[str, Any]:

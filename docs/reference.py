@@ -65,6 +65,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "bench offline options": lambda: options_table("bench", "offline"),
     "bench serve options": lambda: options_table("bench", "serve"),
     "bench traffic options": lambda: options_table("bench", "traffic"),
+    "bench media options": lambda: options_table("bench", "media"),
 }
 
 

@@ -57,6 +57,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "quantization": 'null, or for example "4-bit" or "4-bit, dequantized to float32"',
         "images": "whether it takes images",
         "videos": "whether it takes videos",
+        "audio": "whether it takes audio",
         "embedding_size": "null if the model gives no embeddings",
         "mtp_head": "whether it has an MTP head to draft with",
         "notes": "what an operator should know about this model on this machine",

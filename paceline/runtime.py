@@ -93,6 +93,7 @@ class Runtime:
             loader=Loader.of(settings),
             video_processor=None if self.startup.vision is None else self.startup.vision.video_processor,
             video_limits=VideoLimits.of(settings, self.startup.memory.work.limit),
+            audio_processor=None if self.startup.vision is None else self.startup.vision.audio_processor,
             context_length=self.startup.context_length,
             memory=self.startup.memory,
         )

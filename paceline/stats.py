@@ -33,6 +33,7 @@ class ModelInfo:
     videos: bool
     embedding_size: int | None  # None: the model gives no embeddings
     mtp_head: bool
+    audio: bool = False
     notes: tuple[str, ...] = ()
     sampling_defaults: Mapping[str, float | None] = field(default_factory=dict)  # where a request is silent
     sampling_defaults_from: Mapping[str, str] = field(default_factory=dict)  # which of them were set, and where

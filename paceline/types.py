@@ -120,7 +120,7 @@ class MediaInputs(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, or a part of a video, preprocessed on the caller's thread; `digest` identifies its content.
+    """An image, a part of a video or a recording, preprocessed on the caller's thread; `digest` identifies it.
 
     Its features replace the embeddings of `tokens` tokens of the prompt, those with the id `token_id`. `token_ids` are
     all tokens that it adds to a prompt: some families write row ends or tile numbers between those.
@@ -153,6 +153,12 @@ class Prompt:
     def media_mask(self) -> NDArray[np.bool_]:
         """Which of its tokens are replaced by features."""
         return np.isin(np.asarray(self.token_ids), list({medium.token_id for medium in self.media}))
+
+    @property
+    def picture_mask(self) -> NDArray[np.bool_]:
+        """Which of them show something."""
+        shown = {medium.token_id for medium in self.media if medium.kind != "audio"}
+        return np.isin(np.asarray(self.token_ids), list(shown))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ WITHOUT = {
     "benchmarks/layout": "times whole models",
     "benchmarks/prefill": "benchmarks/test_traffic_cli.py",
     "benchmarks/prefix_rivals": "times other servers",
-    "benchmarks/process": "starts servers for benches",
+    "benchmarks/process": "starts servers for benches; bench/test_process.py",
     "benchmarks/speculate": "times whole models",
     "benchmarks/traffic": "benchmarks/test_traffic_cli.py",
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
@@ -30,6 +30,8 @@ WITHOUT = {
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
     "synthetic/vision": "models/test_families.py",
     "synthetic/vision_families": "models/test_families.py",
+    "synthetic/vision_parts": "models/test_families.py",
+    "synthetic/gemma_families": "models/test_families.py",
 }
 
 

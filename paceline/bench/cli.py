@@ -335,6 +335,51 @@ def traffic(
     write_json(output, {"model": name, **figures(load, found)})
 
 
+@app.command()
+def media(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="One that sees, as for serve. Default: paceline-mini.")
+    ] = None,
+    rival: Annotated[
+        Literal["mlx-vlm"] | None, option("Comparison", "mlx-vlm", "A second server of the same checkpoint.")
+    ] = None,
+    streams: Annotated[int, option("Load", "N", "Text streams always in flight.", min=1)] = 8,
+    prompt_tokens: Annotated[int, option("Load", "N", "Words of each prompt.", min=1)] = 64,
+    output_tokens: Annotated[int, option("Load", "N", "Tokens of each text.", min=2)] = 128,
+    pictures: Annotated[int, option("Load", "N", "Pictures, one after another.", min=1)] = 8,
+    image_size: Annotated[int, option("Load", "PIXELS", "A picture's side.", min=8, max=4096)] = 448,
+    seconds: Annotated[float, option("Load", "SECONDS", "Of the streams alone, at least.", min=0.1)] = 10.0,
+    seed: Annotated[int, option("Load", "N", "Of prompts and pictures.")] = 0,
+    output: JsonFile = None,
+) -> None:
+    """Text streams while pictures arrive: throughput, longest gap, and a picture's first token.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline bench media[/cyan]   8 streams and 8 pictures, paceline-mini
+
+    [cyan]paceline bench media ./qwen3-vl --rival mlx-vlm[/cyan]   and mlx-vlm's server on the same folder
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from paceline.bench.media import PACELINE, Plan, compare, media_table
+    from paceline.models.files import DEFAULT_FOLDER, DEFAULT_MODEL
+
+    plan = Plan(streams, prompt_tokens, output_tokens, pictures=pictures, size=image_size, seconds=seconds, seed=seed)
+    console = Console(stderr=output == Path("-"))
+    names = [PACELINE, *([] if rival is None else [rival])]
+    with console.status("starting") as status:
+        lines = asyncio.run(compare(names, model or str(DEFAULT_FOLDER), plan, status.update))
+    name = model or DEFAULT_MODEL
+    console.print(media_table(f"{name}: {streams} text streams, {pictures} pictures of {image_size} pixels", lines))
+    for line in lines:
+        for failure in line.failures[:3]:
+            console.print(f"{line.server}: {failure}", markup=False)
+    write_json(output, {"model": name, "lines": [line.figures() for line in lines]})
+
+
 def run_offline(
     bench: Bench,
     name: str,

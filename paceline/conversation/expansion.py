@@ -17,12 +17,28 @@ def is_closed(marker: int | None, media: Sequence[Media], special: Collection[in
     )
 
 
-def of_tokens(ids: Sequence[int], marker: int | None, media: Sequence[Media]) -> tuple[tuple[int, ...], int]:
+def in_order(ids: Sequence[int], marker: int | None, sound: int | None, media: Sequence[Media]) -> list[Media]:
+    """Media in the order of their markers: a template may write pictures first. `sound` is the marker of audio."""
+    if sound is None or len({medium.kind == "audio" for medium in media}) < 2:
+        return list(media)
+    heard = [medium for medium in media if medium.kind == "audio"]
+    seen = [medium for medium in media if medium.kind != "audio"]
+    found = []
+    for id in ids:
+        queue = heard if id == sound else seen if id == marker else []
+        if queue:
+            found.append(queue.pop(0))
+    return found + seen + heard
+
+
+def of_tokens(
+    ids: Sequence[int], marker: int | None, media: Sequence[Media], sound: int | None = None
+) -> tuple[tuple[int, ...], int]:
     """The expanded ids, and how many markers there were."""
     expanded: list[int] = []
     found = 0
     for id in ids:
-        if id != marker:
+        if id not in (marker, sound):
             expanded.append(id)
             continue
         expanded.extend(media[found].token_ids if found < len(media) else [id])
@@ -39,12 +55,17 @@ def of_text(text: str, marker: str, media: Sequence[Media]) -> tuple[str, int]:
 
 
 def moved(
-    boundaries: Sequence[int], ids: Sequence[int], expanded: Sequence[int], marker: int | None, media: Sequence[Media]
+    boundaries: Sequence[int],
+    ids: Sequence[int],
+    expanded: Sequence[int],
+    marker: int | None,
+    media: Sequence[Media],
+    sound: int | None = None,
 ) -> tuple[int, ...]:
     """The boundaries in the expanded ids: one after a medium is after all its tokens. `marker` None: tokens may have
     joined around media, and boundaries between the first medium and the last are dropped."""
     if marker is not None:
-        places = [place for place, id in enumerate(ids) if id == marker]
+        places = [place for place, id in enumerate(ids) if id in (marker, sound)]
         gains = [len(medium.token_ids) - 1 for medium in media]
         return tuple(
             length + sum(gain for place, gain in zip(places, gains, strict=True) if place < length)

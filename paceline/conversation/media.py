@@ -2,7 +2,7 @@
 
 Pillow decodes. The code here is what Pillow and mlx-vlm's `load_image` leave open: which addresses and files may be
 read, limits on bytes and pixels before anything is decoded, and calls short enough not to hold up other threads.
-Videos come by the same addresses under the same rules; `conversation/video` decodes them.
+Videos and audio come by the same addresses under the same rules; `conversation/video` and `audio` decode them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError, features
 
-from paceline.conversation.remote import Fetcher
+from paceline.conversation.remote import KINDS, Fetcher
 from paceline.errors import InvalidRequest
 from paceline.settings import Settings
 
 # Pillow reads many more formats; some start other programs (EPS) or are rarely tested against attacks.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", *(("AVIF",) if features.check("avif") else ()))
 
-Kind = Literal["image", "video"]
+Kind = Literal["image", "video", "audio"]
+EXAMPLES: dict[Kind, str] = {"image": "image/png", "video": "video/mp4", "audio": "audio/wav"}
+PLURALS: dict[Kind, str] = {"image": "images", "video": "videos", "audio": "audio"}
 PIECE = 1 << 20  # characters of an address that are decoded in one call
 STRIP = 1 << 18  # pixels that are composed in one call
 LARGE = 1 << 24  # pixels; image processors scale every image below this
@@ -98,7 +100,7 @@ class Loading:
                 return self._fetched(loader.fetcher, url.strip(), field, kind)
             case "http" | "https":
                 raise InvalidRequest(
-                    f"{field} is a remote address; remote {kind}s are not allowed: send the {kind} as a data: URL "
+                    f"{field} is a remote address; remote {PLURALS[kind]} are not allowed: send it as a data: URL "
                     "(the server's --allow-remote-media allows them).",
                     field=field,
                 )
@@ -108,13 +110,14 @@ class Loading:
                 return data
             case "file":
                 raise InvalidRequest(
-                    f"{field} is a local address; local {kind}s are not allowed: send the {kind} as a data: URL "
+                    f"{field} is a local address; local {PLURALS[kind]} are not allowed: send it as a data: URL "
                     "(the server's --media-dir allows those under a folder).",
                     field=field,
                 )
             case _:
-                example = "image/png" if kind == "image" else "video/mp4"
-                raise InvalidRequest(f"{field} must be a data: URL, as in data:{example};base64,...", field=field)
+                raise InvalidRequest(
+                    f"{field} must be a data: URL, as in data:{EXAMPLES[kind]};base64,...", field=field
+                )
 
     def _fetched(self, fetcher: Fetcher, url: str, field: str, kind: Kind) -> bytes:
         began = time.monotonic()
@@ -224,8 +227,7 @@ def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
         raise InvalidRequest(f"{field} is a data: URL without data: there is no comma in it.", field=field)
     kind, *parameters = (piece.strip().lower() for piece in header.split(";"))
     if kind and not kind.startswith(f"{wanted}/") and kind != "application/octet-stream":
-        article = "an" if wanted == "image" else "a"
-        raise InvalidRequest(f"{field} is of type {kind}, which is not {article} {wanted}.", field=field)
+        raise InvalidRequest(f"{field} is of type {kind}, which is not {KINDS[wanted]}.", field=field)
     if "base64" in parameters:
         return _from_base64(_unquoted(payload).decode("latin-1") if "%" in payload else payload, max_bytes, field)
     data = _unquoted(payload)

@@ -23,6 +23,7 @@ LONGEST_NAME = 256
 LONG_TEXT = 1 << 18  # characters; shorter texts take too little memory to count
 AUDIO_PARTS = ("input_audio", "audio", "audio_url")
 VIDEO_PARTS = ("video_url", "video", "input_video")
+MEDIA_TYPES = ("image", "video", "audio")  # of parts, as templates know them
 # Fields of Qwen's clients that are refused: the server's settings apply to every request.
 REFUSED = (
     *("max_frames", "min_frames", "nframes", "max_pixels", "min_pixels", "total_pixels"),
@@ -55,7 +56,15 @@ class VideoPart:
     fps: float | None = None  # frames to sample per second; with `frames`, their rate
 
 
-MediaPart = ImagePart | VideoPart
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """A recording in a conversation. `place` is named in error messages."""
+
+    url: str
+    place: str
+
+
+MediaPart = ImagePart | VideoPart | AudioPart
 
 
 def is_heavy(messages: Any) -> bool:
@@ -76,9 +85,13 @@ def is_heavy(messages: Any) -> bool:
 
 
 def checked(
-    messages: Sequence[Mapping[str, Any]], *, takes_images: bool, takes_video: bool = False
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    takes_images: bool,
+    takes_video: bool = False,
+    takes_audio: bool = False,
 ) -> tuple[list[dict[str, Any]], list[MediaPart]]:
-    """The conversation for the template (`{"type": "image"}` and `{"type": "video"}` parts), and its media in order.
+    """The conversation for the template (media as parts of MEDIA_TYPES), and its media in order.
 
     A system message of nothing but volatile headers is left out.
     """
@@ -86,7 +99,7 @@ def checked(
         raise InvalidRequest("messages must be a list with at least one message.", field="messages")
     conversation: list[dict[str, Any]] = []
     media: list[MediaPart] = []
-    takes = {"image": takes_images, "video": takes_video}
+    takes = {"image": takes_images, "video": takes_video, "audio": takes_audio}
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         if not isinstance(message, Mapping):
@@ -215,7 +228,10 @@ def _part(
         media.append(video_part(part, place))
         parts.append({"type": "video"})
     elif kind in AUDIO_PARTS:
-        raise InvalidRequest(f"{place}: this model takes no audio.", field=place)
+        if not takes["audio"]:
+            raise InvalidRequest(f"{place}: this model takes no audio.", field=place)
+        media.append(audio_part(part, place))
+        parts.append({"type": "audio"})
     else:
         raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=place)
 
@@ -242,6 +258,23 @@ def video_part(part: Mapping[str, Any], place: str) -> VideoPart:
     if isinstance(given, list) and given and all(isinstance(url, str) for url in given):
         return VideoPart(tuple(given), here, frames=True, fps=fps)
     raise InvalidRequest(f"{here} must be an address, or a list of the addresses of its frames.", field=here)
+
+
+def audio_part(part: Mapping[str, Any], place: str) -> AudioPart:
+    """OpenAI's `input_audio`, an object with `data` and `format`; or `audio_url` (or `audio`) with an address."""
+    if part["type"] != "input_audio":
+        name = "audio" if "audio" in part else "audio_url"
+        given = part.get(name)
+        url = given.get("url") if isinstance(given, Mapping) else given
+        if not isinstance(url, str):
+            raise InvalidRequest(f"{place}.{name} must be an address.", field=f"{place}.{name}")
+        return AudioPart(url, f"{place}.{name}")
+    here, given = f"{place}.input_audio", part.get("input_audio")
+    if not isinstance(given, Mapping) or not isinstance(given.get("data"), str):
+        raise InvalidRequest(f"{here} must be an object with data in base64, and a format.", field=here)
+    if given.get("format") != "wav":
+        raise InvalidRequest.at(f"{here}.format", f"is {given.get('format')!r}; only 'wav' is read here.")
+    return AudioPart(f"data:audio/wav;base64,{given['data']}", f"{here}.data")
 
 
 # -- volatile headers

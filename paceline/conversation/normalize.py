@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paceline import bounded_json
-from paceline.conversation.messages import REASONING, MediaPart
+from paceline.conversation.messages import MEDIA_TYPES, REASONING, MediaPart
 from paceline.errors import InvalidRequest
 
 Message = dict[str, Any]
@@ -34,7 +34,7 @@ def normalized(
     opening_media: list[MediaPart] = []
     rest_media: list[MediaPart] = []
     for message in conversation:
-        found = [next(following) for part in as_parts(message["content"]) if part["type"] in ("image", "video")]
+        found = [next(following) for part in as_parts(message["content"]) if part["type"] in MEDIA_TYPES]
         if message["role"] != "system":
             rest.append(_cleaned(message))
             rest_media += found

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
 from paceline.conversation import continuation, expansion, video
+from paceline.conversation.audio import MAX_CLIPS, EncodedAudio, Samples
 from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.fill_in_middle import fill_in_middle
 from paceline.conversation.media import LARGE, EncodedImage, Loader, Loading
 from paceline.conversation.messages import (
     LONG_TEXT,
+    AudioPart,
     ImagePart,
     MediaPart,
     VideoPart,
@@ -39,6 +41,8 @@ PROCESSING_BYTES = 12  # the image processor's memory per pixel, before it scale
 UNLIMITED = 1 << 62
 TAIL = 64  # characters of the prompt's end, which say how the output begins
 
+EncodedMedium = EncodedImage | EncodedAudio | VideoPart
+
 
 def _characters(conversation: Sequence[Mapping[str, Any]]) -> int:
     """The length of the messages' texts, all of which a template writes."""
@@ -58,6 +62,7 @@ class ImageProcessor(Protocol):
     marker_token: int | None  # the marker's token; None: it is a text of several
 
     def preprocess(self, picture: Picture) -> Media: ...
+    def numbered(self, media: Sequence[Media]) -> list[Media]: ...
     def input_bytes(self, pixels: int) -> int: ...
 
 
@@ -72,6 +77,17 @@ class VideoProcessor(Protocol):
     def input_bytes(self, pixels: int) -> int: ...
 
 
+class AudioProcessor(Protocol):
+    """What a prompt needs for audio, on any thread."""
+
+    token: int  # its marker, and where its features are put
+    rate: int  # samples a second
+    max_seconds: float
+
+    def preprocess(self, samples: Samples) -> Media: ...
+    def input_bytes(self, seconds: float) -> int: ...
+
+
 class PromptBuilder:
     """Thread-safe. Rendering, tokenizing and image work run beside the engine, never on its thread."""
 
@@ -84,6 +100,7 @@ class PromptBuilder:
         loader: Loader,
         video_processor: VideoProcessor | None = None,
         video_limits: VideoLimits | None = None,
+        audio_processor: AudioProcessor | None = None,
         context_length: int | None = None,
         memory: RequestMemory | None = None,
     ) -> None:
@@ -93,6 +110,7 @@ class PromptBuilder:
         self.loader = loader
         self.video_processor = video_processor
         self.video_limits = video_limits or VideoLimits()
+        self.audio_processor = audio_processor
         self.context_length = context_length  # None: no limit
         self.memory = memory or RequestMemory.apart(UNLIMITED)
         self._boundary_finder = BoundaryFinder(tokenizer)
@@ -109,17 +127,21 @@ class PromptBuilder:
         options = dict(options)
         continues, source = options.pop("continue_final_message", False), options.pop("chat_template", None)
         templates = self.tokenizer.needed_templates() if source is None else self.tokenizer.templates_of(source)
-        takes_video = self.video_processor is not None
-        conversation, parts = checked(messages, takes_images=self.image_processor is not None, takes_video=takes_video)
+        conversation, parts = checked(
+            messages,
+            takes_images=self.image_processor is not None,
+            takes_video=self.video_processor is not None,
+            takes_audio=self.audio_processor is not None,
+        )
         self._check_length(_characters(conversation), "messages")
         check_calls(messages)
         conversation, parts = normalized(conversation, parts, names=templates.writes_names)
         tools = checked_tools(tools)
         self._check_counts(parts)
-        images, video_texts = self._read(parts)
+        media, video_texts = self._read(parts)
         text = self._rendered(templates, conversation, tools, options, continues=continues)
         if (
-            images
+            any(medium.kind == "image" for medium in media)
             and self.image_processor is not None
             and self.image_processor.marker not in text + "".join(video_texts)
         ):
@@ -128,15 +150,16 @@ class PromptBuilder:
         text = self._with_videos(text, video_texts)
         with self._tokenizing(text, "messages", truncated=truncate is not None):
             ids = self._last(self.tokenizer.encode(text, add_special_tokens=False), truncate)
-            expanded = self._expanded(ids, images, "messages", text)
+            media = self._in_order(ids, media)
+            expanded = self._expanded(ids, media, "messages", text)
             if source is None:
                 found = self._boundary_finder.chat(conversation, options, ids, tools)
             else:
                 found = self._boundary_finder.text(ids)
-            boundaries = self._moved(found, ids, expanded, images)
+            boundaries = self._moved(found, ids, expanded, media)
         instructed = bool(tools) or conversation[0]["role"] == "system"
         system = boundaries[0] if instructed and boundaries else 0
-        return Prompt(expanded, tuple(images), boundaries, system, tail=text[-TAIL:])
+        return Prompt(expanded, tuple(media), boundaries, system, tail=text[-TAIL:])
 
     def text(
         self,
@@ -180,6 +203,8 @@ class PromptBuilder:
             return ids
         if self.image_processor is not None and self.image_processor.marker_token in ids:
             raise InvalidRequest.at("truncate_prompt_tokens", "cannot be asked for with images.")
+        if self._sound in ids:
+            raise InvalidRequest.at("truncate_prompt_tokens", "cannot be asked for with audio.")
         return ids[-count:]
 
     def tokens(self, text: str, add_special_tokens: bool = True) -> list[int]:
@@ -208,38 +233,50 @@ class PromptBuilder:
         if self.context_length is not None and characters > self.context_length * MAX_TOKEN:
             raise PromptTooLong(characters // MAX_TOKEN, self.context_length, field=field, at_least=True)
 
-    # -- images and videos
+    # -- images, videos and audio
 
     def _read(self, parts: Sequence[MediaPart]) -> tuple[list[Media], list[str]]:
-        """The images in order, and the text that replaces each video's placeholder. One is decoded at a time.
+        """The media in order, and the text that replaces each video's placeholder. One is decoded at a time.
 
         The memory of all inputs is taken at once: requests with a part of theirs might wait for each other forever.
         """
         if not parts:
             return [], []
         loading = self.loader.request()
-        media = [loading.open(part.url, part.place) if isinstance(part, ImagePart) else part for part in parts]
+        media = [self._opened(part, loading) for part in parts]
         self._check_pixels(media)
         left = sum(self._input_bytes(medium) for medium in media)
         self.memory.media.take(left, "What the request shows", "messages")
-        images: list[Media] = []
+        found: list[Media] = []
         video_texts: list[str] = []
         try:
             for medium in media:
                 if isinstance(medium, EncodedImage):
                     made = [self._image(medium)]
+                elif isinstance(medium, EncodedAudio):
+                    made = [self._audio(medium)]
                 else:
                     made, written = self._video(medium, loading)
                     video_texts.append(written)
-                for image in made:
-                    self.memory.media.give_back_with(image.inputs, image.cost)
-                    left -= image.cost
-                images += made
+                for each in made:
+                    self.memory.media.give_back_with(each.inputs, each.cost)
+                    left -= each.cost
+                found += made
         finally:
             self.memory.media.give_back(left)
-        return images, video_texts
+        return found, video_texts
 
-    def _check_pixels(self, media: Sequence[EncodedImage | VideoPart]) -> None:
+    def _opened(self, part: MediaPart, loading: Loading) -> EncodedMedium:
+        """Its header is read; a video is a file that its decoder opens."""
+        if isinstance(part, ImagePart):
+            return loading.open(part.url, part.place)
+        if isinstance(part, AudioPart):
+            assert self.audio_processor is not None  # else `checked` has raised
+            data = loading.bytes_of(part.url, part.place, "audio")
+            return EncodedAudio.of(data, self.audio_processor.max_seconds, part.place)
+        return part
+
+    def _check_pixels(self, media: Sequence[EncodedMedium]) -> None:
         pixels = sum(medium.pixels for medium in media if isinstance(medium, EncodedImage))
         most = LARGEST_PICTURES * self.loader.max_pixels
         if pixels > most:
@@ -247,7 +284,10 @@ class PromptBuilder:
                 f"The request's images have {pixels} pixels together, and at most {most} are allowed.", field="messages"
             )
 
-    def _input_bytes(self, medium: EncodedImage | VideoPart) -> int:
+    def _input_bytes(self, medium: EncodedMedium) -> int:
+        if isinstance(medium, EncodedAudio):
+            assert self.audio_processor is not None
+            return self.audio_processor.input_bytes(medium.seconds)
         if isinstance(medium, EncodedImage):
             assert self.image_processor is not None  # else `checked` has raised
             return self.image_processor.input_bytes(medium.pixels)
@@ -266,10 +306,20 @@ class PromptBuilder:
             raise InvalidRequest(f"{encoded.field} is cut into more tiles than expected.", field=encoded.field)
         return image
 
+    def _audio(self, encoded: EncodedAudio) -> Media:
+        assert self.audio_processor is not None
+        needed = encoded.decoding_bytes + self.audio_processor.input_bytes(encoded.seconds)
+        with self.memory.work.holding(needed, "The audio", encoded.field):
+            return self.audio_processor.preprocess(encoded.decode(self.audio_processor.rate))
+
     def _check_counts(self, parts: Sequence[MediaPart]) -> None:
-        images = sum(isinstance(part, ImagePart) for part in parts)
-        videos = len(parts) - images
-        for count, most, name in ((images, self.max_images, "images"), (videos, self.video_limits.videos, "videos")):
+        limits = (
+            (ImagePart, self.max_images, "images"),
+            (VideoPart, self.video_limits.videos, "videos"),
+            (AudioPart, MAX_CLIPS, "recordings"),
+        )
+        for kind, most, name in limits:
+            count = sum(isinstance(part, kind) for part in parts)
             if count > most:
                 raise InvalidRequest(f"The request has {count} {name}; at most {most} are taken.", field="messages")
 
@@ -307,19 +357,30 @@ class PromptBuilder:
         if processor is None:
             return tuple(ids)
         if not media or self._closed(media):
-            expanded, found = expansion.of_tokens(ids, processor.marker_token, media)
+            expanded, found = expansion.of_tokens(ids, processor.marker_token, media, self._sound)
         else:
             assert text is not None
             written, found = expansion.of_text(text, processor.marker, media)
             expanded = tuple(self.tokenizer.encode(written, add_special_tokens=False))
-        shown = expanded.count(processor.image_token)
-        if found != len(media) or shown != sum(medium.tokens for medium in media):
-            raise InvalidRequest(
-                f"The prompt has {found or shown} image placeholders for {len(media)} images. Text may not "
-                "contain the model's own image placeholder.",
-                field=field,
-            )
+        shown = sum(id in (processor.image_token, self._sound) for id in expanded)
+        wanted = sum(medium.tokens for medium in media)
+        if found != len(media) or shown != wanted:
+            name, names = ("media", "media") if self._sound is not None else ("image", "images")
+            said = f"The prompt has {found or shown} {name} placeholders for {len(media)} {names}."
+            if found == len(media) and found:  # for example one of the tokens that an image's marker becomes
+                said = f"The prompt has {shown - wanted} tokens more of its {names} than they have themselves."
+            raise InvalidRequest(f"{said} Text may not contain the model's own {name} placeholder.", field=field)
         return expanded
+
+    @property
+    def _sound(self) -> int | None:
+        return None if self.audio_processor is None else self.audio_processor.token
+
+    def _in_order(self, ids: Sequence[int], media: Sequence[Media]) -> list[Media]:
+        if self.image_processor is None:
+            return list(media)
+        found = expansion.in_order(ids, self.image_processor.marker_token, self._sound, media)
+        return self.image_processor.numbered(found)
 
     def _closed(self, media: Sequence[Media]) -> bool:
         marker = None if self.image_processor is None else self.image_processor.marker_token
@@ -331,4 +392,4 @@ class PromptBuilder:
         if self.image_processor is None or not media:
             return tuple(boundaries)
         marker = self.image_processor.marker_token if self._closed(media) else None
-        return expansion.moved(boundaries, ids, expanded, marker, media)
+        return expansion.moved(boundaries, ids, expanded, marker, media, self._sound)

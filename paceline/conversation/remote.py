@@ -28,6 +28,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from paceline import __version__
 from paceline.errors import InvalidRequest
 
+KINDS = {"image": "an image", "video": "a video", "audio": "audio"}
 MAX_REDIRECTS = 3
 PORTS = {"http": 80, "https": 443}
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -226,7 +227,7 @@ def _body(response: http.client.HTTPResponse, max_bytes: int, wanted: str) -> by
         raise Unfetchable("is sent compressed, which was not asked for")
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and not kind.startswith(f"{wanted}/") and kind not in ("application/octet-stream", "binary/octet-stream"):
-        raise Unfetchable(f"is of type {kind[:80]!r}, which is not {'an' if wanted == 'image' else 'a'} {wanted}")
+        raise Unfetchable(f"is of type {kind[:80]!r}, which is not {KINDS.get(wanted, wanted)}")
     too_large = Unfetchable(f"has more than {max_bytes} bytes, the most that is left for this request's pictures")
     if response.length is not None and response.length > max_bytes:
         raise too_large

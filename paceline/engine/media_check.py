@@ -1,76 +1,122 @@
-"""The start-up check of a model's media: two pictures in a prompt, beside a text, give what mlx-vlm gives for one.
+"""The start-up check of a model's media: in a batch they give what mlx-vlm gives for one prompt alone.
 
 Tokens, positions, features and logits are compared, on this model and this machine. And two pictures must give two
-results: a model that does not see is never served as one that does.
+results: a model that does not see is never served as one that does. The same goes for recordings.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from paceline.cache.batch import Batch
 from paceline.cache.features import Features
+from paceline.cache.kv_snapshot import Checkpoint, cut_checkpoint, cut_segment, fill
 from paceline.cache.slot_plan import Grouping
 from paceline.conversation import expansion
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.prompt_runner import PromptRunner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.models import check
+from paceline.models.adapter import Adapted
 from paceline.models.files import one_line
 from paceline.models.loader import TEXT_ONLY, LoadedModel
 from paceline.models.vision import Reference, Vision
 from paceline.types import Media, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
+Comparison = Callable[[LoadedModel, Vision, Grouping], str | None]
 SIZES = ((96, 64), (64, 128))  # width and height of the two pictures
-CHUNKS = 5  # of the prompt: some end inside a picture
-BESIDE = 20  # tokens of the text in the same batch
+SECONDS = 0.2  # of a recording
+TEXT = 3  # tokens of a text in the same batch
 SEEN = 1e-5  # of the largest logit: by how much another picture must change something
-STEPS = 3
+STEPS = 1  # after the prompt
 
 
 def check_media(model: LoadedModel, grouping: Grouping) -> None:
     """A model whose media disagree loses them, and says so."""
     if model.vision is None:
         return
+    wrong = _failure(model, model.vision, grouping, disagreement)
+    if wrong is not None:
+        _say(model, f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}")
+        model.vision = None
+    elif model.vision.audio_processor is not None:
+        wrong = _failure(model, model.vision, grouping, audio_disagreement)
+        if wrong is not None:
+            _say(model, f"Audio does not work as in mlx-vlm: {wrong}. It is not taken.")
+            model.vision.audio_processor = None
+
+
+def _failure(model: LoadedModel, vision: Vision, grouping: Grouping, compare: Comparison) -> str | None:
     try:
-        wrong = disagreement(model, model.vision, grouping)
+        return compare(model, vision, grouping)
     except Exception as error:  # noqa: BLE001  a family of another structure may raise anything
-        wrong = one_line(error)
-    if wrong is None:
-        return
-    note = f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}"
-    model.vision = None
+        return one_line(error)
+
+
+def _say(model: LoadedModel, note: str) -> None:
     model.notes.append(note)
     log.warning(note)
 
 
 def disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str | None:
-    """What differs from mlx-vlm; None: nothing."""
+    """What differs from mlx-vlm; None: nothing. Every start pays for this: tokens and passes are as few as prove it."""
     pictures = [picture(seed, size) for seed, size in enumerate(SIZES)]
-    text = f"One: {vision.placeholder} two: {vision.placeholder}\nWhich?"
+    text = f"{vision.placeholder}\n{vision.placeholder}?"
     reference = vision.reference(pictures, text, STEPS)
     media = [vision.preprocess(each) for each in pictures]
-    prompt = _prompt(vision, text, media)
+    others = [media[0], vision.preprocess(picture(len(SIZES), SIZES[1]))]
+    prompt, other = (_prompt(vision, text, vision.marker, each) for each in (media, others))
+    return _difference(model, vision, grouping, reference, prompt, other, "another picture changes nothing")
+
+
+def audio_disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str | None:
+    audio = vision.audio_processor
+    assert audio is not None
+    samples = [noise(seed, int(audio.rate * SECONDS)) for seed in (0, 1)]
+    text = f"{audio.marker}\n?"
+    reference = audio.reference(samples[:1], text, STEPS)
+    prompt, other = (_prompt(vision, text, audio.marker, [audio.preprocess(each)]) for each in samples)
+    return _difference(model, vision, grouping, reference, prompt, other, "another recording changes nothing")
+
+
+def _difference(
+    model: LoadedModel,
+    vision: Vision,
+    grouping: Grouping,
+    reference: Reference,
+    prompt: Prompt,
+    other: Prompt,
+    blind: str,
+) -> str | None:
+    """`other` is the prompt with another medium."""
     if prompt.token_ids != reference.token_ids:
         return "a prompt has other tokens"
     wrong = _inputs(vision, prompt, reference)
     if wrong is not None:
         return wrong
-    features = Features(1 << 40)
-    for form in check.forms(grouping):
-        found = _logits(PromptRunner(model, form, features=features), prompt, reference.forced)
-        worst = max(check.difference(mine, theirs) for mine, theirs in zip(found, reference.logits, strict=True))
-        if worst > check.tolerance(found[0]):
-            return f"logits differ by {worst:.2g} of the largest"
-    other = _prompt(vision, text, [media[0], vision.preprocess(picture(len(SIZES), SIZES[1]))])
-    seen = _logits(PromptRunner(model, form, features=features), other, reference.forced)
-    if check.difference(seen[0], found[0]) <= SEEN:
-        return "another picture changes nothing"
+    first, *forms = check.forms(grouping)
+    rows = _prefilled(PromptRunner(model, first, features=Features(1 << 40)), prompt, other)
+    batches = [_joined([_copied(row, model.language, form) for row in rows]) for form in forms]
+    logits = _decoded(model.language, _joined(rows), (prompt.token_ids[-1], *reference.forced))
+    # In the other forms only batches differ: their prompts need no second prefill.
+    found = [logits, *(_decoded(model.language, batch, prompt.token_ids[-1:]) for batch in batches)]
+    worst = max(
+        check.difference(step[0], theirs)
+        for steps in found
+        for step, theirs in zip(steps, reference.logits, strict=False)
+    )
+    if worst > check.tolerance(logits[0]):
+        return f"logits differ by {worst:.2g} of the largest"
+    if check.difference(logits[0][1], logits[0][0]) <= SEEN:
+        return blind
     return None
 
 
@@ -79,9 +125,14 @@ def picture(seed: int, size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(blobs).resize(size, Image.Resampling.BICUBIC)
 
 
-def _prompt(vision: Vision, text: str, media: Many[Media]) -> Prompt:
+def noise(seed: int, samples: int) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).uniform(-0.3, 0.3, samples).astype(np.float32)
+
+
+def _prompt(vision: Vision, text: str, marker: str, media: Many[Media]) -> Prompt:
+    media = vision.numbered(media)
     if all(medium.text for medium in media):
-        written, _ = expansion.of_text(text, vision.marker, media)
+        written, _ = expansion.of_text(text, marker, media)
         ids = tuple(vision.token_ids(written))
     else:
         ids, _ = expansion.of_tokens(vision.token_ids(text), vision.marker_token, media)
@@ -102,24 +153,41 @@ def _inputs(vision: Vision, prompt: Prompt, reference: Reference) -> str | None:
     return None
 
 
-def _logits(runner: PromptRunner, prompt: Prompt, forced: Many[int]) -> list[mx.array]:
-    """Logits after the prompt and after each of `forced`, beside a text that decodes with it."""
-    beside = Prompt(tuple(token % runner.language.vocab_size for token in range(BESIDE)), cached=False)
-    rows = [_prefilled(runner, each) for each in (prompt, beside)]
-    batch = runner.batch_of(rows[0])
-    batch.join(runner.batch_of(rows[1]))
-    found = []
-    for token in (prompt.token_ids[-1], *forced):
-        found.append(check.decode(runner.language, batch, mx.array([token, 0]))[0])
-    return found
+def _prefilled(runner: PromptRunner, prompt: Prompt, other: Prompt) -> list[Batch]:
+    """The prompt, in chunks of which one ends inside a picture; the other one, in one piece; and a text."""
+    inside = int(np.argmax(prompt.media_mask)) + 1
+    text = Prompt(tuple(token % runner.language.vocab_size for token in range(TEXT)), cached=False)
+    return [_prefill(runner, prompt, inside), _prefill(runner, other), _prefill(runner, text)]
 
 
-def _prefilled(runner: PromptRunner, prompt: Prompt) -> Sequence:
+def _prefill(runner: PromptRunner, prompt: Prompt, first: int = 0) -> Batch:
+    """A prompt whose first chunk has `first` tokens, or more where a picture must be read in one piece."""
     text = TextStream(ByteDetokenizer(lambda token: b""))
     seq = Sequence(EngineRequest(RequestId("check"), prompt, Sampling(), 99), text, lambda delta: None)
     while seq.media_left:
         runner.encode(seq)
-    chunk = seq.remaining // CHUNKS + 1
-    while seq.remaining:
-        mx.eval(runner.prefill(seq, min(chunk, seq.remaining)))
-    return seq
+    for tokens in (first, seq.remaining - first):
+        if tokens and seq.remaining:
+            mx.eval(runner.prefill(seq, min(tokens, seq.remaining)))
+    return runner.batch_of(seq)
+
+
+def _copied(row: Batch, language: Adapted, form: Grouping) -> Batch:
+    """The same row in another layout."""
+    made, length = language.batch(form), row.lengths[0]
+    checkpoint = Checkpoint(cut_checkpoint(row, 0, length))
+    fill(made, length, [cut_segment(row, 0, 0, length)], checkpoint, room=STEPS + 1)
+    made.deltas = list(row.deltas)
+    return made
+
+
+def _joined(rows: list[Batch]) -> Batch:
+    batch, *others = rows
+    for other in others:
+        batch.join(other)
+    return batch
+
+
+def _decoded(language: Adapted, batch: Batch, tokens: Many[int]) -> list[mx.array]:
+    """Logits of all rows after each of these tokens of the prompt's; the text's token does not matter."""
+    return [check.decode(language, batch, mx.array([token, token, 0])) for token in tokens]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
+import numpy as np
 from PIL import Image as PictureFile
 
 from paceline import platform
@@ -156,6 +157,7 @@ CHUNK = 128  # tokens of each chunk that is measured
 CHUNKS = 4
 LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
 IMAGE_SIDES = (224, 448)  # sides of the images that are measured, in pixels
+AUDIO_SECONDS = (1, 4)  # of the recordings that are measured
 
 
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
@@ -208,19 +210,27 @@ def _profile_media(runner: Runner) -> tuple[float, float, float]:
     vision = runner.model.vision
     if vision is None:
         return 0.0, 0.0, 0.0
+    found = [_profile(vision, [vision.preprocess(PictureFile.new("RGB", (side, side))) for side in IMAGE_SIDES])]
+    if (audio := vision.audio_processor) is not None:
+        lengths = [int(audio.rate * seconds) for seconds in AUDIO_SECONDS]
+        found.append(_profile(vision, [audio.preprocess(np.zeros(length, np.float32)) for length in lengths]))
+    kept, single, pair = (max(values) for values in zip(*found, strict=True))
+    return kept, single, pair
+
+
+def _profile(vision: Vision, media: Collection[Media]) -> tuple[float, float, float]:
     points, kept = [], 0.0
-    for side in IMAGE_SIDES:
-        image = vision.preprocess(PictureFile.new("RGB", (side, side)))
+    for medium in media:
         features: list[mx.array] = []
-        peak = _peak(partial(_encode, vision, image, features))
-        kept = max(kept, features[0].nbytes / image.cost)
-        points.append((image.cost, peak / image.cost))
+        peak = _peak(partial(_encode, vision, medium, features))
+        kept = max(kept, features[0].nbytes / medium.cost)
+        points.append((medium.cost, peak / medium.cost))
     pair, single = _line(points)
     return kept, single, pair
 
 
-def _encode(vision: Vision, image: Media, features: list[mx.array]) -> None:
-    features.append(vision.encode(image))
+def _encode(vision: Vision, medium: Media, features: list[mx.array]) -> None:
+    features.append(vision.encode(medium))
     mx.eval(features)
 
 

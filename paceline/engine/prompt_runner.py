@@ -88,7 +88,7 @@ class PromptRunner:
         """Where a chunk may end that should end at `stop`: not inside a medium whose tokens see each other."""
         if not self._two_sided(seq):
             return stop
-        mask = self._media_mask(seq)
+        mask = self._media_mask(seq, pictures=True)
         while 0 < stop < len(mask) - 1 and mask[stop - 1] and mask[stop]:
             stop += 1
         return stop
@@ -264,9 +264,9 @@ class PromptRunner:
         return [read(tokens, batch.layers, *media)]
 
     @staticmethod
-    def _media_mask(seq: Sequence) -> NDArray[np.bool_]:
-        """Which tokens of a sequence's context are media's."""
-        mask = seq.prompt.media_mask
+    def _media_mask(seq: Sequence, *, pictures: bool = False) -> NDArray[np.bool_]:
+        """Which tokens of a sequence's context are media's, or pictures'."""
+        mask = seq.prompt.picture_mask if pictures else seq.prompt.media_mask
         if seq.sparse.kept is not None:
             mask = mask[seq.sparse.kept]
         return np.concatenate([mask, np.zeros(seq.recomputed, dtype=bool)])
@@ -290,7 +290,7 @@ class PromptRunner:
         """Which tokens of a chunk see each other because they are one medium's."""
         if not self._two_sided(seq):
             return None
-        mask = self._media_mask(seq)[start:stop]
+        mask = self._media_mask(seq, pictures=True)[start:stop]
         if not mask.any():
             return None
         begins = mask & ~np.concatenate([[False], mask[:-1]])

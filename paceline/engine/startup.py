@@ -187,6 +187,7 @@ class Startup:
             quantization=None if model.quantization is None else str(model.quantization),
             images=model.vision is not None,
             videos=model.vision is not None and model.vision.video_processor is not None,
+            audio=model.vision is not None and model.vision.audio_processor is not None,
             embedding_size=self.embedding_size,
             mtp_head=no_head is None,
             notes=tuple(model.notes),

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
+from paceline.models.hearing import AudioProcessor
+from paceline.models.minicpm_vision import MiniCPMVision
 from paceline.models.qwen_vision import QwenVision
 from paceline.models.tower import Tower
 from paceline.models.vision import Vision
 from paceline.types import Media
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
 
 
 class Gemma3Vision(Vision):
@@ -33,6 +32,8 @@ class Gemma4Vision(Vision):
     def __init__(self, tower: Tower, processor: Any, config: dict[str, Any]) -> None:
         super().__init__(tower, processor, config)
         self.two_sided = getattr(tower.config.text_config, "use_bidirectional_attention", None) == "vision"
+        if getattr(tower.config, "audio_config", None) and getattr(processor, "feature_extractor", None) is not None:
+            self.audio_processor = AudioProcessor(self)
 
     def encode(self, medium: Media) -> mx.array:
         return super().encode(medium) / self.view.language_model.model.embed_scale
@@ -50,11 +51,11 @@ class InternVision(Vision):
     def _image_token(self, config: dict[str, Any]) -> int:
         return int(self.processor.img_context_token_id)
 
-    def _call(self, processor: Any, pictures: list[Picture], text: str) -> Mapping[str, Any]:
+    def _call(self, processor: Any, text: str, **media: list[Any]) -> Mapping[str, Any]:
         from mlx_vlm.models.internvl_chat import processor as library
 
         own, tiles, written = processor.image_processor, [], text
-        for picture in pictures:
+        for picture in media["images"]:
             cut = library.dynamic_preprocess(
                 picture,
                 min_num=own.dynamic_min_num,
@@ -89,6 +90,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "gemma4": Gemma4Vision,
     "glm4v_moe": GlmVision,
     "internvl_chat": InternVision,
+    "minicpmv4_6": MiniCPMVision,
 }
 
 

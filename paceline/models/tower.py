@@ -16,7 +16,8 @@ from mlx.utils import tree_flatten
 from paceline.models.adapter import stored_quantization
 
 LANGUAGE = "language_model."
-SILENT = ("gemma4",)  # families that can be built without their audio tower, which is not served yet
+SILENT = ("gemma4",)  # families that can be built without their audio tower, which many conversions leave out
+AUDIO = ("audio_tower", "embed_audio")
 
 
 class Tower:
@@ -30,7 +31,7 @@ class Tower:
         config = copy.deepcopy(config)  # some families write into it
         config.setdefault("text_config", config.pop("llm_config", {}))
         if self.family in SILENT:
-            config["audio_config"] = None
+            config.setdefault("audio_config", None)
         made = self._family.ModelConfig.from_dict(config)
         modules = ["text", "vision", "perceiver", "projector", "audio"]
         self.config = update_module_configs(made, self._family, config, modules)
@@ -53,6 +54,10 @@ class Tower:
 
     def load(self, language: nn.Module, weights: dict[str, mx.array], config: dict[str, Any]) -> None:
         """With mlx-lm's language model and the tensors that `take` gave. Raises whatever is wrong with them."""
+        if self.family in SILENT and not any(name.startswith(AUDIO) for name in weights):
+            self.config.audio_config = None
+            for name in AUDIO:
+                setattr(self.view, name, None)
         everything = {**self._shared(language), **weights}
         if any(name.endswith(".scales") for name in everything):
             _quantize(self.view, config, everything)

@@ -26,6 +26,7 @@ from paceline.types import Media, MediaInputs, MediaKind
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
+    from paceline.models.hearing import AudioProcessor
     from paceline.models.qwen_vision import VideoProcessor
 
 TEXT_OUTPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
@@ -41,7 +42,7 @@ LONG_SIDES = (
     (3000, 600),
     (3000, 500),
 )
-PROBES = ((64, 64), (2048, 2048), (3000, 300), (300, 3000), *LONG_SIDES, *((short, long) for long, short in LONG_SIDES))
+FIRST_PROBES = ((64, 64), (2048, 2048), (3000, 300), (300, 3000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class Vision:
     `preprocess` runs on any thread, `encode` and `reference` on the thread that owns MLX.
     """
 
-    video_processor: VideoProcessor | None = None  # None: only images
+    video_processor: VideoProcessor | None = None  # None: no videos
+    audio_processor: AudioProcessor | None = None  # None: no audio
     two_sided = False  # whether a medium's tokens see each other, also those behind: no chunk may end inside it
     input_token: int | None = None  # what the model reads where features are; None: the token of the prompt
 
@@ -92,35 +94,65 @@ class Vision:
 
     def preprocess(self, picture: Picture) -> Media:
         """Resize a picture and cut it up, by the model's processor."""
-        text, outputs = self._processed([picture], self.marker)
-        inputs = MediaInputs({name: _numpy(value) for name, value in outputs.items() if name not in TEXT_OUTPUTS})
+        text, inputs = self.inputs(picture)
         return self.media(tuple(self.token_ids(text)), inputs, text)
+
+    def inputs(self, picture: Picture) -> tuple[str, MediaInputs]:
+        """What a picture becomes: text for the prompt, and inputs of the tower."""
+        text, outputs = self.processed(self.marker, images=[picture])
+        return text, inputs_of(outputs)
 
     def input_bytes(self, pixels: int) -> int:
         """The most memory of a picture's inputs. Processors bound sizes and tiles; probes show where."""
         if self._most_bytes is None:
-            from PIL import Image
-
-            self._most_bytes = max(self.preprocess(Image.new("RGB", size)).cost for size in PROBES)
+            self._most_bytes = self._probed()
         return self._most_bytes
 
+    def _probed(self) -> int:
+        """As few probes as show it: a large one takes a tenth of a second, and a client waits."""
+        from PIL import Image
+
+        def cost(size: tuple[int, int]) -> int:
+            return _bytes(self.inputs(Image.new("RGB", size))[1])  # without a digest, which takes as long
+
+        found = [cost(size) for size in FIRST_PROBES]
+        if len(set(found)) == 1:  # every picture is scaled to one size
+            return found[0]
+        (long, short), *others = LONG_SIDES
+        ways = [cost((long, short)), cost((short, long))]
+        found += [*ways, *(cost(size) for size in others)]
+        if ways[0] != ways[1] or found[2] != found[3]:  # pictures that stand are cut in another way
+            found += [cost((short, long)) for long, short in others]
+        return max(found)
+
     def media(
-        self, token_ids: tuple[int, ...], inputs: MediaInputs, text: str = "", kind: MediaKind = "image"
+        self,
+        token_ids: tuple[int, ...],
+        inputs: MediaInputs,
+        text: str = "",
+        kind: MediaKind = "image",
+        token: int | None = None,
     ) -> Media:
-        arrays = [array for value in inputs.values() for array in _arrays(value)]
+        """`token`: where its features are put, if not where an image's are."""
+        token = self.image_token if token is None else token
+        arrays = _all_arrays(inputs)
         digest = hashlib.sha256(repr([(array.shape, array.dtype.str) for array in arrays]).encode())
         for array in arrays:
             digest.update(np.ascontiguousarray(array).data)
         return Media(
             digest.hexdigest(),
-            token_ids.count(self.image_token),
-            self.image_token,
+            token_ids.count(token),
+            token,
             token_ids,
             text,
-            sum(array.nbytes for array in arrays),
+            _bytes(inputs),
             kind,
             inputs,
         )
+
+    def numbered(self, media: Sequence[Media]) -> list[Media]:
+        """A prompt's media in order, with the tokens that they have in this order."""
+        return list(media)
 
     def positions(self, token_ids: tuple[int, ...], media: tuple[Media, ...]) -> tuple[NDArray[np.int32], int] | None:
         """Position ids (3, tokens) of a prompt, and the next id minus the tokens. None: they count up."""
@@ -150,16 +182,20 @@ class Vision:
 
     def reference(self, pictures: Sequence[Picture], text: str, steps: int) -> Reference:
         """What mlx-vlm makes of a text with pictures, in one pass, and of `steps` greedy tokens after it."""
+        text, outputs = self.processed(text, images=list(pictures))
+        return self.reference_of(tuple(self.token_ids(text)), outputs, steps)
+
+    def reference_of(self, token_ids: tuple[int, ...], outputs: Mapping[str, Any], steps: int) -> Reference:
+        """The same of a prompt that its processor has made."""
         from mlx_vlm.models.cache import make_prompt_cache
 
-        text, outputs = self._processed(pictures, text)
-        token_ids = tuple(self.token_ids(text))
         ids = mx.array([token_ids])
         text_only = ("input_ids", "attention_mask")  # kinds of tokens belong to it: they may make attention two-sided
         inputs = self._inputs({name: value for name, value in outputs.items() if name not in text_only})
         found = self.view.get_input_embeddings(ids, **inputs, mask=mx.ones_like(ids))
         embeddings = mx.stop_gradient(found.inputs_embeds)  # a handle of its own: Gemma scales the other in place
-        inputs.pop("pixel_values", None)
+        for name in ("pixel_values", "input_features"):
+            inputs.pop(name, None)
         more = inputs | {name: value for name, value in found.to_dict().items() if value is not None}
         language = self.view.language_model
         cache = make_prompt_cache(language)
@@ -213,18 +249,19 @@ class Vision:
         found = self.tokenizer.get_added_vocab().get(text)
         return None if found is None else int(found)
 
-    def _processed(self, pictures: Sequence[Picture], text: str) -> tuple[str, Mapping[str, Any]]:
-        """A text with its markers replaced, and the processor's outputs."""
+    def processed(self, text: str, **media: list[Any]) -> tuple[str, Mapping[str, Any]]:
+        """A text with its markers replaced, and the processor's outputs. `media`: lists, by the processor's names."""
         processor = copy.copy(self.processor)
         processor.tokenizer = recorder = _Recorder(self.tokenizer, self.token_ids)
         try:
-            outputs = self._call(processor, list(pictures), text)
+            outputs = self._call(processor, text, **media)
         except (ValueError, IndexError, ZeroDivisionError) as error:  # for example a picture 200 times as wide as high
-            raise InvalidRequest(f"The picture cannot be used: {error}", field="messages") from error
+            what = "audio" if "audio" in media else "picture"
+            raise InvalidRequest(f"The {what} cannot be used: {error}", field="messages") from error
         return recorder.text, outputs
 
-    def _call(self, processor: Any, pictures: list[Picture], text: str) -> Mapping[str, Any]:
-        outputs: Mapping[str, Any] = processor(images=pictures, text=[text])
+    def _call(self, processor: Any, text: str, **media: list[Any]) -> Mapping[str, Any]:
+        outputs: Mapping[str, Any] = processor(text=[text], **media)
         return outputs
 
 
@@ -246,6 +283,11 @@ class _Recorder:
         return BatchEncoding({"input_ids": [ids], "attention_mask": [[1] * len(ids)]})
 
 
+def inputs_of(outputs: Mapping[str, Any]) -> MediaInputs:
+    """What a processor made of media, without what it made of their text."""
+    return MediaInputs({name: _numpy(value) for name, value in outputs.items() if name not in TEXT_OUTPUTS})
+
+
 def _numpy(value: Any) -> Any:
     """Arrays as numpy's: a medium may wait long, and be dropped on any thread."""
     if isinstance(value, mx.array | np.ndarray):
@@ -263,6 +305,14 @@ def _mlx(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_mlx(part) for part in value]
     return value
+
+
+def _bytes(inputs: MediaInputs) -> int:
+    return sum(array.nbytes for array in _all_arrays(inputs))
+
+
+def _all_arrays(inputs: MediaInputs) -> list[NDArray[Any]]:
+    return [array for value in inputs.values() for array in _arrays(value)]
 
 
 def _arrays(value: Any) -> list[NDArray[Any]]:

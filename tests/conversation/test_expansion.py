@@ -52,3 +52,15 @@ def test_for_a_template_without_images_markers_are_text() -> None:
     assert expansion.as_text(conversation, "<i>") == [conversation[0], {"role": "user", "content": "What is <i>?"}]
     with_video = [{"role": "user", "content": [image, {"type": "video"}]}]
     assert expansion.as_text(with_video, "<i>")[0]["content"] == [{"type": "text", "text": "<i>"}, {"type": "video"}]
+
+
+def test_recordings_have_a_marker_of_their_own() -> None:
+    sound = Media("c", 2, 6, (4, 6, 6), kind="audio")
+    ids = [1, 6, 2, 5, 3]
+    media = expansion.in_order(ids, 5, 6, [PICTURE, sound])
+    assert media == [sound, PICTURE]
+    assert expansion.in_order(ids, 5, None, [PICTURE, SMALL]) == [PICTURE, SMALL]
+    assert expansion.in_order([1], 5, 6, [PICTURE, sound]) == [PICTURE, sound]  # none is lost: they are counted next
+    expanded, found = expansion.of_tokens(ids, 5, media, 6)
+    assert (expanded, found) == ((1, 4, 6, 6, 2, 8, 9, 9, 9, 7, 3), 2)
+    assert expansion.moved([2, 4, 5], ids, expanded, 5, media, 6) == (4, 10, 11)

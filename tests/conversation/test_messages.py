@@ -12,6 +12,7 @@ from paceline.conversation.messages import (
     REFUSED,
     ROLES,
     VIDEO_PARTS,
+    AudioPart,
     ImagePart,
     VideoPart,
     check_calls,
@@ -369,3 +370,32 @@ def test_the_callers_messages_keep_their_headers() -> None:
     messages = [{"role": "system", "content": [text(f"{HEADER}\nx")]}]
     checked(messages, takes_images=False)
     assert messages == [{"role": "system", "content": [text(f"{HEADER}\nx")]}]
+
+
+def test_audio_is_taken_in_openais_form_and_by_address() -> None:
+    parts = [
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+        {"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,QUJD"}},
+    ]
+    conversation, media = checked([user(parts)], takes_images=True, takes_audio=True)
+    assert conversation[0]["content"] == [{"type": "audio"}] * 2
+    assert media == [
+        AudioPart("data:audio/wav;base64,UklGRg==", "messages[0].content[0].input_audio.data"),
+        AudioPart("data:audio/wav;base64,QUJD", "messages[0].content[1].audio_url"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "why"),
+    [
+        ({"type": "input_audio"}, ".input_audio", "must be an object"),
+        ({"type": "input_audio", "input_audio": {"data": 3, "format": "wav"}}, ".input_audio", "must be an object"),
+        ({"type": "input_audio", "input_audio": {"data": "x", "format": "mp3"}}, ".input_audio.format", "'mp3'; only"),
+        ({"type": "input_audio", "input_audio": {"data": "x"}}, ".input_audio.format", "None; only 'wav'"),
+        ({"type": "audio_url", "audio_url": {}}, ".audio_url", "must be an address"),
+    ],
+)
+def test_audio_in_another_form_is_refused_by_name(part: dict[str, Any], field: str, why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why) as caught:
+        checked([user([part])], takes_images=True, takes_audio=True)
+    assert caught.value.field == f"messages[0].content[0]{field}"

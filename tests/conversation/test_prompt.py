@@ -40,6 +40,9 @@ class ImageProcessor:
         ids = (self.image_token,) * count
         return Media(f"{width}x{height}", count, self.image_token, ids, cost=inputs["pixels"].nbytes, inputs=inputs)
 
+    def numbered(self, media: Sequence[Media]) -> list[Media]:
+        return list(media)
+
     def input_bytes(self, pixels: int) -> int:
         return 12 * pixels
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.slot_plan import PADDED, SIMILAR
-from paceline.engine.media_check import check_media, disagreement
+from paceline.engine.media_check import audio_disagreement, check_media, disagreement
 from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
 from paceline.types import Media
@@ -116,3 +116,14 @@ def test_a_text_model_is_not_asked(llama: Path) -> None:
     notes = list(model.notes)
     check_media(model, SIMILAR)
     assert model.notes == notes and not np.any([note for note in notes if "mlx-vlm" in note])
+
+
+def test_a_model_that_does_not_hear_takes_no_audio_and_still_sees(seeing: Seeing) -> None:
+    model = load(str(seeing("gemma4_audio")), "float32")
+    assert model.vision is not None
+    assert audio_disagreement(model, model.vision, PADDED) is None
+    tower = model.vision.view.audio_tower
+    model.vision.view.audio_tower = lambda features, mask: tower(features * 0, mask)
+    check_media(model, PADDED)
+    assert model.vision is not None and model.vision.audio_processor is None
+    assert "another recording changes nothing" in model.notes[-1] and "not taken" in model.notes[-1]

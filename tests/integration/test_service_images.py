@@ -13,6 +13,7 @@ from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
+from tests.models.test_hearing import Sound, user
 from tests.models.test_vision import picture, url
 
 Seeing = Callable[[str], Path]
@@ -39,6 +40,20 @@ async def test_a_model_of_another_family_answers_about_images(seeing: Seeing, fa
         and not model.videos
         and not [note for note in model.notes if "text model" in note]
     )
+
+
+async def test_a_model_that_hears_answers_about_recordings(seeing: Seeing) -> None:
+    question = ChatRequest([user(Sound(0), TEXT)], GREEDY)
+    async with Service(Settings(model=str(seeing("gemma4_audio")))) as service:
+        first, second = await service.chat(question), await service.chat(question)
+        model = service.stats().model
+    assert first.choices[0].text == second.choices[0].text and second.usage.cached_tokens > 0
+    assert model is not None and model.audio and model.images
+    async with Service(Settings(model=str(seeing("gemma4")))) as service:
+        with pytest.raises(InvalidRequest, match="takes no audio") as caught:
+            await service.chat(question)
+        model = service.stats().model
+    assert caught.value.field == "messages[0].content[0]" and model is not None and not model.audio
 
 
 async def test_a_tower_that_disagrees_with_mlx_vlm_is_not_served(

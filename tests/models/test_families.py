@@ -18,6 +18,7 @@ from paceline.cache.slot_plan import LAYOUTS
 from paceline.conversation.media import Loader
 from paceline.conversation.prompt import PromptBuilder
 from paceline.conversation.tokenizer import Tokenizer
+from paceline.errors import InvalidRequest
 from paceline.types import Prompt, Sampling
 from tests.engine.stepper import BUCKETED, Heard, Stepper, loaded
 from tests.models.test_vision import Message, for_reference, user
@@ -128,7 +129,9 @@ def together(folder: Path, layout: str, chunk: int) -> None:
     assert other.cached <= places[first]  # up to the picture that differs
 
 
-@pytest.mark.parametrize("family", ["internvl_chat", "lfm2_vl", "idefics3", "llava_onevision", "glm4v_moe"])
+@pytest.mark.parametrize(
+    "family", ["internvl_chat", "lfm2_vl", "idefics3", "llava_onevision", "glm4v_moe", "minicpmv4_6"]
+)
 def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
     seeing: Seeing, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,3 +151,29 @@ def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
         (1200, 300),
     ]:
         assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size
+
+
+@pytest.mark.parametrize("pictures", [(), (0,)])
+def test_a_token_of_a_picture_in_text_is_refused_for_what_it_is(seeing: Seeing, pictures: tuple[int, ...]) -> None:
+    """Gemma 3's marker is another token than those that a picture becomes."""
+    with pytest.raises(InvalidRequest, match="1 tokens more of its images|1 image placeholders for 0 images") as caught:
+        prompt(seeing("gemma3"), (user(*pictures, "What is <image_soft_token>?"),))
+    assert "Text may not contain the model's own image placeholder" in str(caught.value)
+
+
+@pytest.mark.parametrize(("family", "probes"), [("gemma3", 4), ("internvl_chat", 13)])
+def test_the_first_picture_waits_for_few_probes(
+    seeing: Seeing, family: str, probes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vision = loaded(seeing(family)).vision
+    assert vision is not None
+    asked, inputs = [], vision.inputs
+
+    def counted(picture: Image.Image) -> Any:
+        asked.append(picture.size)
+        return inputs(picture)
+
+    monkeypatch.setattr(vision, "inputs", counted)
+    monkeypatch.setattr(vision, "_most_bytes", None)
+    assert vision.input_bytes(1) == vision.input_bytes(2)
+    assert len(asked) == probes

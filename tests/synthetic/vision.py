@@ -14,7 +14,8 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.synthetic.tokenizer import TRAINING_TEXT
-from tests.synthetic.vision_families import FAMILIES, Config, Family
+from tests.synthetic.vision_families import FAMILIES
+from tests.synthetic.vision_parts import Config, Family
 from tests.synthetic.weights import write_json
 
 COMMON = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -23,7 +24,7 @@ TEMPLATE = """
     {{- '<|im_start|>' + message.role + '\n' -}}
     {%- if message.content is string -%}{{- message.content -}}{%- else -%}
         {%- for part in message.content -%}
-            {{- 'MARK' if part.type == 'image' else part.text -}}
+            {{- 'MARK' if part.type == 'image' else 'SOUND' if part.type == 'audio' else part.text -}}
         {%- endfor -%}
     {%- endif -%}
     {{- '<|im_end|>\n' -}}
@@ -64,7 +65,7 @@ def _tokenizer(folder: Path, family: Family) -> dict[str, int]:
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
     tokenizer.save(str(folder / "tokenizer.json"))
     known = tokenizer.get_vocab()
-    template = TEMPLATE.replace("MARK", family.mark.replace("\n", "\\n"))
+    template = TEMPLATE.replace("MARK", family.mark.replace("\n", "\\n")).replace("SOUND", family.sound)
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "additional_special_tokens": special[1:],
@@ -106,5 +107,5 @@ def _weights(folder: Path, family: Family, config: Config) -> None:
             if name.startswith(start):
                 name = other + name.removeprefix(start)
                 break
-        renamed[name] = mx.array(np.ascontiguousarray(values))
+        renamed[name] = mx.array(np.array(values, order="C"))
     mx.save_safetensors(str(folder / "model.safetensors"), renamed, metadata={"format": "pt"})

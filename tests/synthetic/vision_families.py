@@ -2,50 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Config = dict[str, Any]
-Ids = Mapping[str, int]
-HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "do_normalize": True, "do_rescale": True}
-TEXT: Config = {
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": False,
-}
-SIGLIP: Config = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "num_attention_heads": 2,
-    "patch_size": 14,
-    "image_size": 56,
-}
-
-
-@dataclass(frozen=True)
-class Family:
-    """`config` and `files` get the ids of the tokens. `renames` lead from mlx-vlm's names to the checkpoint's."""
-
-    config: Callable[[Ids], Config]
-    files: Callable[[Ids], dict[str, Config]]
-    tokens: tuple[str, ...]  # special ones, beside COMMON
-    mark: str  # what the template writes for a picture
-    renames: tuple[tuple[str, str], ...] = ()
-    convert: Callable[[dict[str, Any]], object] = lambda weights: None
-    tokenizer: Config = field(default_factory=dict)
-    padded: bool = False  # served in the padded layout only
-
+from tests.synthetic.gemma_families import FAMILIES as GEMMA_FAMILIES
+from tests.synthetic.vision_parts import HALF, SIGLIP, TEXT, Config, Family, Ids
 
 # -- Qwen
 
@@ -130,28 +93,7 @@ MOE: Config = {
 }
 
 
-# -- Gemma, Mistral
-
-
-def _gemma3(ids: Ids) -> Config:
-    text = TEXT | {"model_type": "gemma3_text", "sliding_window": 24, "sliding_window_pattern": 2}
-    text |= {"query_pre_attn_scalar": 16, "rope_local_base_freq": 10000.0, "num_hidden_layers": 3}
-    text |= {"mm_tokens_per_image": 4, "rope_theta": 1_000_000.0, "tie_word_embeddings": True}
-    return {
-        "model_type": "gemma3",
-        "text_config": text,
-        "vision_config": SIGLIP | {"model_type": "siglip_vision_model"},
-        "image_token_index": ids["<image_soft_token>"],
-        "mm_tokens_per_image": 4,
-        "hidden_size": 64,
-        "pad_token_id": ids["<|endoftext|>"],
-    }
-
-
-def _gemma3_files(ids: Ids) -> dict[str, Config]:
-    size = {"height": 56, "width": 56}
-    image = HALF | {"image_processor_type": "Gemma3ImageProcessor", "size": size, "do_resize": True}
-    return {"preprocessor_config.json": image, "processor_config.json": {"image_seq_length": 4}}
+# -- Mistral
 
 
 MISTRAL = ("[IMG]", "[IMG_BREAK]", "[IMG_END]")
@@ -307,57 +249,6 @@ def _onevision_files(ids: Ids) -> dict[str, Config]:
     return {"preprocessor_config.json": image, "processor_config.json": more}
 
 
-GEMMA4 = {
-    "boi_token": "<|image>",
-    "eoi_token": "<image|>",
-    "image_token": "<|image|>",
-    "boa_token": "<|audio>",
-    "eoa_token": "<audio|>",
-    "audio_token": "<|audio|>",
-}
-
-
-GEMMA4_NAMES = (
-    ("language_model.model.", "model.language_model."),
-    ("vision_tower.", "model.vision_tower."),
-    ("embed_vision.", "model.embed_vision."),
-)
-
-
-def _gemma4(ids: Ids, **more: Any) -> Config:
-    text: Config = TEXT | {
-        "model_type": "gemma4_text",
-        "sliding_window": 24,
-        "num_hidden_layers": 4,
-        "global_head_dim": 16,
-    }
-    text |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2}
-    text |= {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": ids[""], "tie_word_embeddings": True}
-    text |= {"use_double_wide_mlp": False, "final_logit_softcapping": 30.0, "sliding_window_pattern": 2}
-    whole = {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"}
-    near = {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0, "rope_type": "default"}
-    text |= {"rope_parameters": {"full_attention": whole, "sliding_attention": near}, **more}
-    tower = {"model_type": "gemma4_vision", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    tower |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16}
-    tower |= {"patch_size": 8, "position_embedding_size": 64, "pooling_kernel_size": 3, "default_output_length": 8}
-    return {
-        "model_type": "gemma4",
-        "text_config": text,
-        "vision_config": tower,
-        "image_token_id": ids["<|image|>"],
-        "audio_token_id": ids["<|audio|>"],
-        "boi_token_id": ids["<|image>"],
-        "eoi_token_id": ids["<image|>"],
-        "hidden_size": 64,
-        "vision_soft_tokens_per_image": 8,
-    }
-
-
-def _gemma4_files(ids: Ids) -> dict[str, Config]:
-    image = {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 8, "max_soft_tokens": 8}
-    return {"processor_config.json": {"image_processor": image | {"pooling_kernel_size": 3}}}
-
-
 GLM = ("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>", "<|begin_of_video|>", "<|end_of_video|>")
 
 
@@ -394,7 +285,52 @@ def _split_experts(weights: dict[str, Any]) -> None:
             weights[name.replace("switch_mlp", f"experts.{expert}")] = values
 
 
+MINICPM = ("<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>", "<|image_pad|>", "<|video_pad|>")
+
+
+def _minicpm(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "full_attention_interval": 2}
+    text |= {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16}
+    text |= {"linear_value_head_dim": 16, "linear_conv_kernel_dim": 4, "attention_bias": False}
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_interleaved": True}
+    text |= {"rope_parameters": rope | {"mrope_section": [2, 1, 1]}}
+    return {
+        "model_type": "minicpmv4_6",
+        "text_config": text,
+        "vision_config": SIGLIP | {"model_type": "minicpmv4_6_vision", "num_hidden_layers": 3},
+        "insert_layer_id": 1,
+        "image_size": 56,
+        "patch_size": 14,
+    }
+
+
+def _minicpm_files(ids: Ids) -> dict[str, Config]:
+    return {"preprocessor_config.json": {"patch_size": 14, "scale_resolution": 112, "max_slice_nums": 4}}
+
+
+def _minicpm_weights(weights: dict[str, Any]) -> None:
+    for name, values in weights.items():
+        if name.endswith("conv1d.weight"):
+            weights[name] = values.transpose(0, 2, 1)
+        elif name.startswith("language_model.") and "norm" in name and "linear_attn" not in name:
+            weights[name] = values - 1  # stored as what is added to one
+
+
 FAMILIES = {
+    "minicpmv4_6": Family(
+        _minicpm,
+        _minicpm_files,
+        MINICPM,
+        "<|image_pad|>",
+        (
+            ("language_model.model.", "model.language_model."),
+            ("language_model.lm_head.", "lm_head."),
+            ("vision_tower.", "model.vision_tower."),
+            ("vit_merger.", "model.vision_tower.vit_merger."),
+            ("merger.", "model.merger."),
+        ),
+        _minicpm_weights,
+    ),
     "glm4v_moe": Family(
         _glm4v_moe,
         _glm_files,
@@ -405,26 +341,6 @@ FAMILIES = {
     ),
     "llava": Family(_llava, _llava_files, ("<image>",), "<image>"),
     "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
-    "gemma4": Family(
-        _gemma4,
-        _gemma4_files,
-        (*GEMMA4.values(), "<|video|>"),
-        "<|image|>",
-        GEMMA4_NAMES,
-        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
-        padded=True,
-    ),
-    "gemma4_two_sided": Family(  # as the larger models: no inputs per layer, pictures are read in both directions
-        lambda ids: _gemma4(
-            ids, use_bidirectional_attention="vision", hidden_size_per_layer_input=0, num_kv_shared_layers=0
-        ),
-        _gemma4_files,
-        (*GEMMA4.values(), "<|video|>"),
-        "<|image|>",
-        GEMMA4_NAMES,
-        tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
-        padded=True,
-    ),
     "qwen2_vl": Family(
         _qwen2("qwen2_vl", {"embed_dim": 32, "hidden_size": 64}), _qwen_files(14), QWEN, QWEN_MARK, QWEN2_NAMES
     ),
@@ -440,23 +356,6 @@ FAMILIES = {
     ),
     "qwen3_vl": Family(_qwen3("qwen3_vl", {}), _qwen_files(16), QWEN, QWEN_MARK, QWEN3_NAMES),
     "qwen3_vl_moe": Family(_qwen3("qwen3_vl_moe", MOE), _qwen_files(16), QWEN, QWEN_MARK, QWEN3_NAMES, _fused_experts),
-    "gemma3": Family(
-        _gemma3,
-        _gemma3_files,
-        ("<start_of_image>", "<end_of_image>", "<image_soft_token>"),
-        "<start_of_image>",
-        convert=lambda weights: weights.pop("language_model.lm_head.weight"),  # tied
-        tokenizer={
-            "boi_token": "<start_of_image>",
-            "eoi_token": "<end_of_image>",
-            "image_token": "<image_soft_token>",
-            "extra_special_tokens": {
-                "boi_token": "<start_of_image>",
-                "eoi_token": "<end_of_image>",
-                "image_token": "<image_soft_token>",
-            },
-        },
-    ),
     "mistral3": Family(_mistral("mistral3"), _pixtral_files(2), MISTRAL, "[IMG]", MISTRAL_NAMES),
     "pixtral": Family(_mistral("pixtral"), _pixtral_files(1), MISTRAL, "[IMG]", MISTRAL_NAMES),
     "lfm2_vl": Family(
@@ -494,3 +393,4 @@ FAMILIES = {
     ),
     "internvl_chat": Family(_internvl, lambda ids: {}, INTERNVL, "<image>\n"),
 }
+FAMILIES |= GEMMA_FAMILIES

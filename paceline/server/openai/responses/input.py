@@ -88,7 +88,7 @@ def _message(given: Item, place: str) -> Item:
 
 
 def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
-    """In OpenAI's form. Images are looked at later, and sound and film refused, where chat's are."""
+    """In OpenAI's form. Images and audio are looked at later, and film refused, where chat's are."""
     match part:
         case {"type": "text" | "input_text" | "output_text"}:
             text = _text(part, "text", place)
@@ -106,6 +106,8 @@ def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
                 "detail": "auto" if detail is None else detail,  # checked where the image is
                 "image_url": url if isinstance(url, str) else None,
             }
+        case {"type": "input_audio"}:
+            return {"type": "input_audio", "input_audio": part.get("input_audio")}
         case {"type": "input_file"}:
             raise InvalidRequest.at(place, ": this model takes no files.")
         case {"type": str(kind)}:
