@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from paceline import __version__, preflight
+from paceline import __version__, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
@@ -144,8 +144,9 @@ def _panels() -> dict[str, dict[str, str]]:
 PANELS = _panels()
 
 
-def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command MODEL, --config and a flag for every setting of these panels.
+def with_settings(*panels: str, several: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command MODEL, --config and a flag for every setting of these panels. `several`: MODEL may be repeated,
+    and the command gets `models`, what was given, and `config`, the file.
 
     The command gets the loaded `Settings` first, then the switches of other servers that were given without need, and
     its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables
@@ -154,22 +155,26 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[4 if several else 2 :]
         taken = {parameter.name for parameter in own}
         aliases = [name for name, alias in ALIASES.items() if alias.setting in flags and name not in taken]
 
         def run(**given: Any) -> None:
             values = {field: given.pop(field) for field in ("model", *flags)}
             named = given.pop("model_option")
-            if named is not None and values["model"] not in (None, named):
-                raise SettingsError(f"--model {named} and MODEL {values['model']} are both given; give one of them")
-            values["model"] = values["model"] or named
+            models = list(values["model"] or ()) if several else [model for model in [values["model"]] if model]
+            if named is not None and models not in ([], [named]):
+                raise SettingsError(f"--model {named} and MODEL {models[0]} are both given; give one of them")
+            models = models or ([] if named is None else [named])
+            values["model"] = next(iter(models), None)
             values |= {name: given.pop(name) for name in (*aliases, *UNNEEDED)}
             config = given.pop("config")
             settings = Settings.load(values, config, os.environ)
+            if several:
+                given |= {"models": models, "config": config}
             command(settings, unneeded(values, config, os.environ), **given)
 
-        parameters = [_model_argument(), _model_option(), _config_option()]
+        parameters = [_model_argument(several), _model_option(), _config_option()]
         parameters += [_flag(field, panel) for panel in panels for field in PANELS[panel]]
         parameters += [_other(name) for name in (*aliases, *UNNEEDED)]
         parameters += own
@@ -181,10 +186,12 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
     return decorate
 
 
-def _model_argument() -> inspect.Parameter:
+def _model_argument(several: bool) -> inspect.Parameter:
     description = Settings.model_fields["model"].description
-    info = typer.Argument(metavar="MODEL", help=description, show_default=False)
-    return _parameter("model", str | None, info)
+    if several:
+        description = f"{description} More than one: each in a process of its own, loaded when it is asked for."
+    info = typer.Argument(metavar="[MODEL]..." if several else "MODEL", help=description, show_default=False)
+    return _parameter("model", (list[str] if several else str) | None, info)
 
 
 def _model_option() -> inspect.Parameter:
@@ -239,8 +246,8 @@ def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
 
 
 @app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
-@with_settings(*PANELS)
-def serve(settings: Settings, accepted: list[str]) -> None:
+@with_settings(*PANELS, several=True)
+def serve(settings: Settings, accepted: list[str], models: list[str], config: Path | None) -> None:
     """Start an OpenAI-compatible server.
 
     [bold]Examples[/bold]
@@ -252,10 +259,20 @@ def serve(settings: Settings, accepted: list[str]) -> None:
     [cyan]paceline serve ~/models/qwen --port 9000 --max-num-seqs 16[/cyan]   a folder, another port, fewer at a time
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
+
+    [cyan]paceline serve ~/models/qwen ~/models/gemma --idle-unload 600[/cyan]   two models at one address
     """
+    settings, tables = model_tables.chosen(settings, models, config)
     with _signals_end_it():
         if settings.port:
             preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
+        if tables is not None:
+            _log(settings, accepted)
+
+            from paceline.front import launch
+
+            launch.serve(settings, tables)
+            return
         _start(settings, accepted)
 
         from paceline.progress import LoadProgress
@@ -263,6 +280,15 @@ def serve(settings: Settings, accepted: list[str]) -> None:
         from paceline.service import Service
 
         server.run(Service(settings, LoadProgress()), settings)
+
+
+@app.command(hidden=True)
+def worker(listener: int, name: str) -> None:
+    """One model's process behind a front, which alone starts it."""
+    from paceline.front import launch
+
+    with _signals_end_it():
+        launch.work(listener, lambda settings: _start(settings, [], f" [{name}]"))
 
 
 @contextmanager
@@ -319,22 +345,26 @@ def chat(
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
 
 
-def _start(settings: Settings, accepted: list[str]) -> None:
-    """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
-    from paceline import platform
-
-    preflight.check(settings)
-
+def _log(settings: Settings, accepted: list[str], name: str = "") -> None:
+    """Where lines go, and how they look. `name`: of a model among several."""
     logging.basicConfig(
         level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        format=f"%(asctime)s %(levelname)-7s %(name)s{name.replace('%', '%%')}: %(message)s",
         datefmt="%H:%M:%S",
     )
     if accepted:
         logger.info("%s: %s", ", ".join(accepted), ACCEPTED)
     # Theirs at our level would bury ours: a line for every request to the hub.
-    for name in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for library in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def _start(settings: Settings, accepted: list[str], name: str = "") -> None:
+    """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
+    from paceline import platform
+
+    preflight.check(settings)
+    _log(settings, accepted, name)
 
     # We use its tokenizers and configurations only; it advises every start to install PyTorch.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

@@ -131,6 +131,15 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], argu
     assert started == []
 
 
+def test_several_models_get_a_front(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("paceline.front.launch.serve", lambda settings, tables: seen.append((settings, tables)))
+    assert invoke("serve", "owner/a", "owner/b", "--port", "0", "--idle-unload", "60").exit_code == 0
+    [(settings, tables)] = seen
+    assert [table.path for table in tables] == ["owner/a", "owner/b"]
+    assert (settings.idle_unload, started) == (60.0, [])
+
+
 def test_a_vllm_command_line_works(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     line = "folder --max-model-len 32K --served-model-name a b --enable-auto-tool-choice --tool-call-parser qwen3_xml"
     line += (
@@ -285,7 +294,7 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
         (["serve", "--frob"], "there is no option --frob; paceline serve --help lists them"),
         (["--frob"], "there is no option --frob; paceline --help lists them"),
         (["srve"], "No such command 'srve'. Did you mean 'serve'?"),
-        (["serve", "one", "two"], "Got unexpected extra argument(s) (two); see paceline serve --help"),
+        (["chat", "one", "two"], "Got unexpected extra argument(s) (two); see paceline chat --help"),
         (["serve", "one", "--model", "two"], "--model two and MODEL one are both given; give one of them"),
         (["serve", "--port"], "Option '--port' requires an argument; see paceline --help"),
     ],
