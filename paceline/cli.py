@@ -21,6 +21,7 @@ from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
 from paceline.errors import EngineFailed, PacelineError, SettingsError
+from paceline.models_cli import app as models
 from paceline.setting_aliases import ALIASES, UNNEEDED
 from paceline.setting_sources import unneeded
 from paceline.settings import Settings, flag_name
@@ -97,6 +98,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(cache, name="cache")
+app.add_typer(models, name="models")
 
 
 def main() -> None:
@@ -126,6 +128,12 @@ def paceline(
     [bold]paceline serve[/bold]   starts an OpenAI-compatible server
 
     [bold]paceline chat[/bold]    talks to a model in this terminal
+
+    [bold]paceline run[/bold]     answers one prompt
+
+    [bold]paceline models[/bold]  lists, downloads and deletes models
+
+    [bold]paceline doctor[/bold]  checks this machine
     """
 
 
@@ -302,26 +310,30 @@ def _signals_end_it() -> Iterator[None]:
             signal.signal(sig, handler)
 
 
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        metavar="T",
+        help="0 takes the most likely token every time. Default: the model's own.",
+        show_default=False,
+    ),
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes.")
+]
+
+
 @app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
 @with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
 def chat(
     settings: Settings,
     accepted: list[str],
     *,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="T",
-            help="0 takes the most likely token every time. Default: the model's own.",
-            show_default=False,
-        ),
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes."),
-    ] = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
 ) -> None:
     """Talk to a model in this terminal.
 
@@ -343,6 +355,63 @@ def chat(
 
     sampling = {"temperature": temperature, "max_tokens": max_tokens}
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
+
+
+@app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
+@with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
+def run(
+    settings: Settings,
+    accepted: list[str],
+    *,
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="What to say. Default: standard input.", show_default=False)
+    ] = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+) -> None:
+    """Answer one prompt in this terminal, and leave.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline run paceline-mini "Who are you?"[/cyan]
+
+    [cyan]paceline run ~/models/qwen --system "Summarize." < report.txt[/cyan]
+    """
+    said = sys.stdin.read() if prompt in (None, "-") else prompt
+    if not said or not said.strip():
+        raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")
+    if "log_level" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"log_level": "warning"})
+    _start(settings, accepted)
+
+    from paceline import terminal
+    from paceline.progress import LoadProgress
+    from paceline.service import Service
+
+    sampling = {"temperature": temperature, "max_tokens": max_tokens}
+    terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).once(said)
+
+
+@app.command(epilog=SETTINGS_HELP)
+def doctor(
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TOML file of settings.", show_default=False)
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option(metavar="N", help="The port that a server will use.", show_default=False)
+    ] = None,
+) -> None:
+    """Check this machine: packages, BLAS, device, memory, disk, port, limits; and say which models fit."""
+    settings = Settings.load({"port": port}, config, os.environ)
+
+    from paceline import doctor
+
+    problems = 0
+    for finding in doctor.examine(settings):
+        print(finding.line(), flush=True)
+        problems += finding.level == "problem"
+    raise typer.Exit(1 if problems else 0)
 
 
 def _log(settings: Settings, accepted: list[str], name: str = "") -> None:

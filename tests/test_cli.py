@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import paceline
-from paceline import cli, platform, preflight, terminal
+from paceline import cli, doctor, platform, preflight, terminal
 from paceline.errors import LoadError
 from paceline.service import Service
 from paceline.settings import Settings, flag_name
@@ -138,6 +138,25 @@ def test_several_models_get_a_front(started: list[Settings], monkeypatch: pytest
     [(settings, tables)] = seen
     assert [table.path for table in tables] == ["owner/a", "owner/b"]
     assert (settings.idle_unload, started) == (60.0, [])
+
+
+def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(terminal.Chat, "once", lambda self, text: said.append(text))
+    assert invoke("run", "folder", "Who are you?", "--max-tokens", "5").exit_code == 0
+    assert CliRunner().invoke(cli.app, ["run", "folder"], input="from a file\n").exit_code == 0
+    assert said == ["Who are you?", "from a file\n"]
+    assert [settings.model for settings in started] == ["folder", "folder"]
+    result = CliRunner().invoke(cli.app, ["run", "folder"], input=" ")
+    assert result.exit_code == 2 and "there is nothing to answer" in result.stderr
+
+
+def test_doctor_exits_with_1_if_something_must_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for level, code in (("ok", 0), ("warning", 0), ("problem", 1)):
+        found = doctor.Finding(level, "disk", "is full", "delete something")  # type: ignore[arg-type]
+        monkeypatch.setattr(doctor, "examine", lambda settings, found=found: iter([found]))
+        result = invoke("doctor", "--port", "9")
+        assert result.exit_code == code and "disk: is full" in result.output and "fix: delete" in result.output
 
 
 def test_a_vllm_command_line_works(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
