@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,8 +29,16 @@ class Cards:
     def of(cls, pool: Pool) -> Cards:
         return cls(pool, int(time.time()))
 
+    async def all(self, form: Callable[[Cards, str, Slot], dict[str, Any]]) -> list[dict[str, Any]]:
+        """A card for every name, a model's own before its aliases. In a thread: files are read."""
+        await self.pool.refresh()
+        names = self.names()
+        return await asyncio.to_thread(lambda: [form(self, name, slot) for name, slot in names])
+
+    async def one(self, form: Callable[[Cards, str, Slot], dict[str, Any]], name: str, slot: Slot) -> dict[str, Any]:
+        return await asyncio.to_thread(form, self, name, slot)
+
     def names(self) -> list[tuple[str, Slot]]:
-        """All names, a model's own before its aliases."""
         return [(name, slot) for slot in self.pool.slots() for name in slot.entry.names]
 
     def openai(self, name: str, slot: Slot) -> dict[str, Any]:

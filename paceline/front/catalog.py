@@ -59,9 +59,12 @@ class Catalog:
         self._entries: dict[str, Entry] = {}
         self._names: dict[str, Entry] = {}
         self._scanned_at = float("-inf")
+        given: set[str] = set()
         for entry in self._given:
-            self._add(entry, strict=True)
-        self._scan()
+            if twice := given & set(entry.names):
+                raise SettingsError(f"two models have the name {min(twice)!r}: give one of them another in [models]")
+            given |= set(entry.names)
+        self.scan()
         if settings.default_model is not None and self.named(settings.default_model) is None:
             known = ", ".join(self._entries) or "none"
             raise SettingsError(f"default_model {settings.default_model!r} is none of the models: {known}")
@@ -69,8 +72,7 @@ class Catalog:
             raise SettingsError("there is no model to serve: the folders hold none")
 
     def entries(self) -> list[Entry]:
-        """All of them, the given ones first; folders are looked at again."""
-        self._scan()
+        """All of them, the given ones first."""
         return list(self._entries.values())
 
     @property
@@ -84,9 +86,6 @@ class Catalog:
         if name is None:
             return self.default
         found = self.named(name)
-        if found is None:
-            self._scan()
-            found = self.named(name)
         if found is None and (self.settings.default_model is not None or self.settings.any_model_name):
             return self.default
         return found
@@ -95,27 +94,27 @@ class Catalog:
         """By one of its names; Ollama's clients add a tag."""
         return self._names.get(name) or self._names.get(name.removesuffix(":latest"))
 
-    def _scan(self) -> None:
+    def scan(self) -> None:
+        """Look into the folders again, if that was not done a moment ago. It may take a while, so it runs in a thread;
+        what it found takes effect at once."""
         if time.monotonic() - self._scanned_at < RESCAN_SECONDS:
             return
-        models = list(self._found())
-        there = {entry.name for entry in self._given} | {model.name for model in models}
-        for name in [name for name in self._entries if name not in there]:
-            gone = self._entries.pop(name)
-            self._names = {alias: entry for alias, entry in self._names.items() if entry is not gone}
-        for model in models:
-            if model.name not in self._names:
-                table = ModelTable(model.name, str(model.folder))
-                self._add(_entry(self.settings, table, given=False), strict=False)
         self._scanned_at = time.monotonic()
-
-    def _add(self, entry: Entry, *, strict: bool) -> None:
-        for name in entry.names:
-            if name in self._names and strict:
-                raise SettingsError(f"two models have the name {name!r}: give one of them another in [models]")
-        self._entries[entry.name] = entry
-        for name in (*entry.names, Path(entry.name).name, entry.source):
-            self._names.setdefault(name, entry)
+        entries = {entry.name: entry for entry in self._given}
+        own = {name for entry in self._given for name in entry.names}
+        for model in self._found():
+            if model.name not in own and model.name not in entries:
+                known = self._entries.get(model.name)
+                table = ModelTable(model.name, str(model.folder))
+                fresh = known is None or known.source != table.path
+                entries[model.name] = _entry(self.settings, table, given=False) if fresh or known is None else known
+        names: dict[str, Entry] = {}
+        for entry in entries.values():
+            names |= dict.fromkeys(entry.names, entry)
+        for entry in entries.values():  # names that nobody has of his own
+            for name in (Path(entry.name).name, entry.source):
+                names.setdefault(name, entry)
+        self._entries, self._names = entries, names
 
 
 def _in_folders(settings: Settings) -> list[library.LocalModel]:

@@ -30,6 +30,7 @@ FEW = 3  # unless it suffices for no more than so many of its size: then they sh
 RETRY_SECONDS = 10  # for those who find no memory
 LOAD_BACKOFF = 5.0  # seconds after a load that failed; doubled with every further one
 MOST_BACKOFF = 60.0
+LONGEST_FOLDER = 70  # characters: the path of a socket has at most 103 on macOS
 STABLE_SECONDS = 60.0  # a process that has run for so long has not crashed at its start
 
 logger = logging.getLogger("paceline.front")
@@ -104,7 +105,10 @@ class Pool:
         return named + [slot for slot in self._slots.values() if slot not in named and slot.worker is not None]
 
     def slot(self, entry: Entry) -> Slot:
-        return self._slots.setdefault(entry.name, Slot(entry, since=time.time()))
+        slot = self._slots.setdefault(entry.name, Slot(entry, since=time.time()))
+        if slot.entry is not entry and slot.worker is None:  # another model of this name is in the folder now
+            slot.entry, slot.estimate = entry, None
+        return slot
 
     def resident(self) -> list[Slot]:
         return [slot for slot in self._slots.values() if slot.state == "resident"]
@@ -112,6 +116,10 @@ class Pool:
     @property
     def held(self) -> int:
         return sum(slot.granted for slot in self._slots.values() if slot.worker is not None)
+
+    async def refresh(self) -> None:
+        """Notice models that came or left."""
+        await asyncio.to_thread(self.catalog.scan)
 
     def expires_in(self, slot: Slot) -> float | None:
         """Seconds until it is unloaded if nobody uses it; None: it stays until its memory is needed."""
@@ -239,12 +247,13 @@ class Pool:
         slot.granted = self._grant(slot, need)
         limits = {} if slot.entry.settings.memory_limit_gb else {"memory_limit_gb": slot.granted / 1e9}
         slot.become("loading", f"{why}; about {_gb(need)}")
-        slot.worker = await WorkerProcess.start(
-            Settings.model_validate({**_values(slot.entry.settings), **limits}),
-            self._socket(),
-            slot.name,
-            self._command,
-        )
+        settings = Settings.model_validate({**_values(slot.entry.settings), **limits})
+        try:
+            slot.worker = await WorkerProcess.start(settings, self._socket(), slot.name, self._command)
+        except OSError as error:  # no more processes, files, memory
+            slot.granted, slot.retry_at = 0, time.monotonic() + LOAD_BACKOFF
+            slot.become("failed", f"its process cannot be started: {error.strerror or error}")
+            raise Unavailable(f"The model {slot.name!r} is not available: {slot.why}.", round(LOAD_BACKOFF)) from error
         slot.loads += 1
         slot.started_at = time.monotonic()
         self._run(self._follow(slot, slot.worker))
@@ -252,7 +261,10 @@ class Pool:
     def _socket(self) -> Path:
         """A path that no process had before."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="paceline-")
+            temporary = tempfile.gettempdir()
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="paceline-", dir=temporary if len(temporary) <= LONGEST_FOLDER else "/tmp"
+            )
         self._started += 1
         return Path(self._folder.name) / f"{self._started}.sock"
 

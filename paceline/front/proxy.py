@@ -62,11 +62,14 @@ class Proxy:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
 
-    def chosen(self, name: Any, field: str = "model") -> Slot:
-        """The model that a request names. Raises ModelNotFound with the names of all."""
+    async def chosen(self, name: Any) -> Slot:
+        """The model that a request names. Raises UnknownModel with the names of all."""
         if name is not None and not isinstance(name, str):
-            raise InvalidRequest.at(field, "must be text.")
-        entry = self.pool.catalog.find(name or None)
+            raise InvalidRequest.at("model", "must be text.")
+        catalog = self.pool.catalog
+        if name and catalog.named(name) is None:
+            await self.pool.refresh()
+        entry = catalog.find(name or None)
         if entry is None:
             raise UnknownModel(str(name), [known.name for known in self.pool.catalog.entries()])
         return self.pool.slot(entry)
@@ -74,7 +77,7 @@ class Proxy:
     async def by_model(self, request: Request) -> Response:
         """To the model that the body names; Ollama calls it `name` too."""
         body, fields = await read_fields(request)
-        slot = self.chosen(fields.get("model", fields.get("name")))
+        slot = await self.chosen(fields.get("model", fields.get("name")))
         return Forwarded(self.pool, request, [slot], body, may_load=_streams(request, fields))
 
     async def by_id(self, request: Request) -> Response:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Coroutine
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -62,17 +63,17 @@ def _models(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
 
     @router.get("/v1/models", responses=returns(FrontModelList))
     async def list_models() -> Response:
-        return JSONResponse({"object": "list", "data": [cards.openai(name, slot) for name, slot in cards.names()]})
+        return JSONResponse({"object": "list", "data": await cards.all(Cards.openai)})
 
     @router.get("/v1/models/{name:path}", responses=returns(FrontModelCard))
     async def retrieve_model(name: str) -> Response:
-        return JSONResponse(cards.openai(name, proxy.chosen(name)))
+        return JSONResponse(await cards.one(Cards.openai, name, await proxy.chosen(name)))
 
     @router.post("/v1/models/{name:path}/load", responses=returns(ModelState))
     async def load_model(request: Request, name: str) -> Response:
         """Loads a model, for administrators. Answers when it is loaded."""
         check_admin(request)
-        slot = proxy.chosen(name)
+        slot = await proxy.chosen(name)
         await pool.load(slot)
         return JSONResponse(_state(slot))
 
@@ -80,7 +81,7 @@ def _models(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
     async def unload_model(request: Request, name: str) -> Response:
         """Unloads a model, for administrators. One that answers is a 409."""
         check_admin(request)
-        slot = proxy.chosen(name)
+        slot = await proxy.chosen(name)
         if not await pool.unload(slot, "asked for by an administrator"):
             raise Conflict(
                 f"The model {slot.name!r} is {slot.state} and has {slot.active} requests: it cannot leave now."
@@ -97,9 +98,9 @@ def _state(slot: Slot) -> dict[str, Any]:
 def _anthropic(proxy: Proxy, cards: Cards) -> APIRouter:
     router = APIRouter(route_class=ForAnthropic)
 
-    def answer(make: Callable[[], dict[str, Any]]) -> Response:
+    async def answer(making: Coroutine[None, None, dict[str, Any]]) -> Response:
         try:
-            return JSONResponse(make())
+            return JSONResponse(await making)
         except PacelineError as error:
             return error_response(error, MESSAGES)
 
@@ -107,23 +108,26 @@ def _anthropic(proxy: Proxy, cards: Cards) -> APIRouter:
     async def list_models(
         limit: Annotated[int, Query(ge=1, le=1000)] = 20, after_id: str | None = None, before_id: str | None = None
     ) -> Response:
-        def page() -> dict[str, Any]:
-            models = cards.names()
-            names = [name for name, _ in models]
+        async def page() -> dict[str, Any]:
+            models = await cards.all(Cards.anthropic)
+            names = [model["id"] for model in models]
             for field, given in (("after_id", after_id), ("before_id", before_id)):
                 if given is not None and given not in names:
                     raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
             begin = 0 if after_id is None else names.index(after_id) + 1
             end = len(names) if before_id is None else names.index(before_id)
-            shown = [cards.anthropic(name, slot) for name, slot in models[begin:end][:limit]]
+            shown = models[begin:end][:limit]
             first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
             return {"data": shown, "has_more": end - begin > limit, "first_id": first, "last_id": last}
 
-        return answer(page)
+        return await answer(page())
 
     @router.get("/v1/models/{name:path}", include_in_schema=False)
     async def retrieve_model(name: str) -> Response:
-        return answer(lambda: cards.anthropic(name, proxy.chosen(name)))
+        async def card() -> dict[str, Any]:
+            return await cards.one(Cards.anthropic, name, await proxy.chosen(name))
+
+        return await answer(card())
 
     return router
 
@@ -156,7 +160,7 @@ def _server(state: AppState, pool: Pool) -> APIRouter:
     async def cancel_request(request: Request, request_id: str) -> Response:
         admin, owner = is_admin(request), current().owner
         found = state.requests.cancel(request_id, lambda context: admin or context.owner == owner)
-        target = f"/v1/requests/{request_id}".encode()
+        target = f"/v1/requests/{quote(request_id, safe='')}".encode()
         for slot in [slot for slot in pool.slots() if slot.worker is not None and slot.active]:
             worker = slot.worker
             assert worker is not None
@@ -178,7 +182,7 @@ def _ollama(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
     @router.head("/api/tags", include_in_schema=False)
     @router.get("/api/tags")
     async def tags() -> Response:
-        return JSONResponse({"models": [cards.ollama(name, slot) for name, slot in cards.names()]})
+        return JSONResponse({"models": await cards.all(Cards.ollama)})
 
     @router.get("/api/ps")
     async def ps() -> Response:
@@ -195,7 +199,7 @@ def _ollama(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
     async def pull(request: Request) -> Response:
         """Of models that are served there is nothing to fetch; another is a 404."""
         _, fields = await read_fields(request)
-        proxy.chosen(fields.get("model", fields.get("name")))
+        await proxy.chosen(fields.get("model", fields.get("name")))
         if fields.get("stream") is False:
             return JSONResponse({"status": "success"})
         return Response(b'{"status":"success"}\n', media_type="application/x-ndjson")
@@ -205,6 +209,6 @@ def _ollama(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
         name = fields.get("model", fields.get("name"))
         if not name:
             raise InvalidRequest.at("model", "is missing: say which model is meant.")
-        return body, proxy.chosen(name)
+        return body, await proxy.chosen(name)
 
     return router

@@ -49,9 +49,11 @@ def test_models_that_come_to_a_folder_or_leave_it_are_noticed(monkeypatch: pytes
     catalog = Catalog(Settings(), [A], lambda: found)
     assert [entry.name for entry in catalog.entries()] == ["a", "x"]
     found.append(LocalModel("y", Path("/models/y"), "folder"))
+    catalog.scan()
     entry = catalog.find("y")
     assert entry is not None and (entry.source, entry.given) == ("/models/y", False)
     found.clear()
+    catalog.scan()
     assert [entry.name for entry in catalog.entries()] == ["a"]
     assert catalog.find("x") is None
 

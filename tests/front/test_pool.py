@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
 
 import httpx
+import pytest
 
+from paceline.front import catalog
+from paceline.models.files import DEFAULT_FOLDER
 from paceline.settings import Settings
 from tests.front.harness import Front, front, table
 from tests.server.harness import refused, user
@@ -166,3 +170,23 @@ def test_all_given_models_share_the_memory_and_a_model_of_its_own_limit_gets_tha
         assert served.state("b")["granted_bytes"] == 300_000_000
         assert served.state("a")["estimate_bytes"] <= served.state("a")["granted_bytes"]
         assert memory["granted_bytes"] <= memory["limit_bytes"]
+
+
+def test_a_process_that_cannot_be_started_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    with front([table("a")]) as served:
+        monkeypatch.setattr(served.pool, "_command", ["/no/such/program"])
+        refused(served.chat("a"), 503, None, "cannot be started")
+        assert served.state("a")["granted_bytes"] == 0 and served.state("a")["state"] == "failed"
+
+
+def test_a_model_that_comes_to_the_folder_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "RESCAN_SECONDS", 0.0)
+    shutil.copytree(DEFAULT_FOLDER, tmp_path / "one")
+    with front([], settings=Settings(models_dir=tmp_path)) as served:
+        assert served.chat("owner/two").status_code == 404
+        shutil.copytree(DEFAULT_FOLDER, tmp_path / "owner" / "two")
+        assert served.chat("owner/two").json()["model"] == "owner/two"
+        assert [card["id"] for card in served.http.get("/v1/models").json()["data"]] == ["one", "owner/two"]
+        shutil.rmtree(tmp_path / "owner")
+        assert [card["id"] for card in served.http.get("/v1/models").json()["data"]] == ["one", "owner/two"]  # loaded
+        assert served.chat("owner/two").status_code == 404

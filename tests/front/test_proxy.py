@@ -84,7 +84,8 @@ def test_a_request_id_is_kept_and_cancels_in_the_process(served: Front) -> None:
         assert stream.headers["x-request-id"] == "mine"
         assert served.http.delete("/v1/requests/mine").json()["cancelled"]
         assert "cancelled" in "".join(stream.iter_text())
-    refused(served.http.delete("/v1/requests/mine"), 404, None, "No request 'mine'")
+    for unknown in ("mine", "a%20b%0d%0aX:%20y", "%2f%00"):
+        assert served.http.delete(f"/v1/requests/{unknown}").status_code == 404
 
 
 def test_a_client_that_goes_away_ends_the_work_in_the_process(served: Front) -> None:
