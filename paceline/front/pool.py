@@ -25,8 +25,8 @@ from paceline.models.estimate import Estimate, estimate
 from paceline.settings import Settings
 
 State = Literal["unloaded", "loading", "resident", "unloading", "failed"]
-SPARE = 1.5  # times what a model needs at least, if the memory does not suffice for all at once,
-FEW = 3  # unless it suffices for no more than so many of its size: then they share it
+FEW = 3  # models of a folder for which memory is left, beside those that were given
+MANY = 64  # models of a folder: of more, only those that were asked for are looked at
 RETRY_SECONDS = 10  # for those who find no memory
 LOAD_BACKOFF = 5.0  # seconds after a load that failed; doubled with every further one
 MOST_BACKOFF = 60.0
@@ -291,24 +291,31 @@ class Pool:
         )
 
     def _grant(self, slot: Slot, need: int) -> int:
-        """How much of the free memory the model's process may use: with all given models at once, its share."""
-        memory, free = self.machine.memory, max(self.machine.memory - self.held, 0)
+        """How much of the free memory the model's process may use: what it needs, and its share of what is left when
+        those that may be loaded beside it have what they need."""
         if slot.entry.settings.memory_limit_gb is not None:
             return need
-        needs = [self._slots[entry.name].estimate if entry.name in self._slots else None for entry in self._given()]
-        known = [found.least for found in needs if found is not None]
-        if len(known) == len(needs) and slot.entry.given and sum(known) <= memory:
-            return max(need, min(free, memory * need // sum(known)))
-        alike = memory // need  # that many models of this size fit
-        return max(need, min(free, memory // alike if alike <= FEW else int(need * SPARE)))
+        left = self.machine.memory - self.held - need
+        needs, found = need, 0
+        for other in sorted(self._known(), key=lambda other: (-other.last_used, not other.entry.given, _least(other))):
+            if other is slot or other.worker is not None or not 0 < _least(other) <= left:
+                continue
+            if other.entry.given or found < FEW:
+                left, needs = left - _least(other), needs + _least(other)
+                found += not other.entry.given
+        return need + max(left, 0) * need // needs
 
-    def _given(self) -> list[Entry]:
-        return [entry for entry in self.catalog.entries() if entry.given or entry.name in self._slots]
+    def _known(self) -> list[Slot]:
+        """Models whose size counts when memory is shared: all, unless there are very many."""
+        entries = self.catalog.entries()
+        return [
+            self.slot(entry) for entry in entries if entry.given or len(entries) <= MANY or entry.name in self._slots
+        ]
 
     async def _need(self, slot: Slot) -> int:
         """Bytes without which it is not loaded. Before it is downloaded they are not known: then half of all."""
-        for entry in self._given():
-            await self._estimated(self.slot(entry))
+        for other in self._known():
+            await self._estimated(other)
         await self._estimated(slot)
         if slot.entry.settings.memory_limit_gb is not None:
             return int(slot.entry.settings.memory_limit_gb * 1e9)
@@ -372,6 +379,13 @@ def estimated(entry: Entry, machine: Machine) -> Estimate | None:
         )
     except LoadError:
         return None
+
+
+def _least(slot: Slot) -> int:
+    own = slot.entry.settings.memory_limit_gb
+    if own is not None:
+        return int(own * 1e9)
+    return 0 if slot.estimate is None else slot.estimate.least
 
 
 def _values(settings: Settings) -> dict[str, object]:

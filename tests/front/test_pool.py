@@ -190,3 +190,11 @@ def test_a_model_that_comes_to_the_folder_can_be_asked_for(tmp_path: Path, monke
         shutil.rmtree(tmp_path / "owner")
         assert [card["id"] for card in served.http.get("/v1/models").json()["data"]] == ["one", "owner/two"]  # loaded
         assert served.chat("owner/two").status_code == 404
+
+
+def test_a_model_leaves_room_for_a_smaller_one_that_fits_beside_it() -> None:
+    large = table("large", own={"memory_limit_gb": 0.25})
+    with front([table("a"), large, table("c")], room=4) as served:
+        for name in ("a", "large", "c"):
+            assert served.chat(name).status_code == 200
+        assert set(states(served).values()) == {"resident"}
