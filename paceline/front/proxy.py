@@ -82,10 +82,11 @@ class Proxy:
 
     async def by_id(self, request: Request) -> Response:
         """To the one that knows the id in the path: all that are loaded are asked."""
+        body = await request.body()
         slots = self.pool.resident()
         if not slots:
             raise NotFound("This id is not known here: no model is loaded, and ids end with their model's process.")
-        return Forwarded(self.pool, request, slots, await request.body(), may_load=True)
+        return Forwarded(self.pool, request, slots, body, may_load=True)
 
 
 class UnknownModel(NotFound):
@@ -124,10 +125,13 @@ class Forwarded(Response):
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         for place, slot in enumerate(self.slots):
+            last = place + 1 == len(self.slots)
+            if slot.state != "resident" and not last:  # it has left meanwhile, and is not loaded for this
+                continue
             async with self._worker(slot) as worker:
                 try:
                     async with worker.client.request(scope["method"], target, self.sent, self.content) as incoming:
-                        if incoming.status == 404 and place + 1 < len(self.slots):
+                        if incoming.status == 404 and not last:
                             continue
                         await _pass_on(incoming, slot.name, scope["path"], send)
                         return
