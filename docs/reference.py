@@ -20,6 +20,7 @@ from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
 from paceline.server.openai.embeddings import EmbeddingBody, ScoreBody
 from paceline.server.openai.models import DetokenizeBody, TokenizeBody
+from paceline.server.openai.rerank import RerankBody
 from paceline.server.openai.responses.schema import ResponsesBody
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 
@@ -35,6 +36,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "count fields": lambda: fields_table(CountBody),
     "embedding fields": lambda: fields_table(EmbeddingBody),
     "score fields": lambda: fields_table(ScoreBody),
+    "rerank fields": lambda: fields_table(RerankBody),
     "tokenize fields": lambda: fields_table(TokenizeBody),
     "detokenize fields": lambda: fields_table(DetokenizeBody),
     "ollama chat fields": lambda: fields_table(ollama.ChatBody),
