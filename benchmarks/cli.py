@@ -439,3 +439,18 @@ def stall(
 app.command()(specprefill_cli.specprefill)
 app.command()(traffic_cli.traffic)
 app.command()(traffic_cli.prefill)
+
+
+@app.command()
+def front(
+    pieces: Annotated[int, option("Load", "N", "Pieces of each stream.", min=30)] = 900,
+    interval: Annotated[float, option("Load", "MS", "Milliseconds between two of them.", min=0.1)] = 5.0,
+    streams: Annotated[int, option("Load", "N", "Streams at a time.", min=1)] = 1,
+    json: JsonFile = None,
+) -> None:
+    """What a front with several models adds to each piece of a stream."""
+    from benchmarks.front import measure
+
+    result = measure(pieces, interval / 1e3, streams)
+    print(result.line())
+    write_json(json, {"direct": result.direct, "through": result.through, "added": result.added})

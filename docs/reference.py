@@ -20,6 +20,7 @@ from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
 from paceline.server.openai.embeddings import EmbeddingBody, ScoreBody
 from paceline.server.openai.models import DetokenizeBody, TokenizeBody
+from paceline.server.openai.rerank import RerankBody
 from paceline.server.openai.responses.schema import ResponsesBody
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 
@@ -35,6 +36,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "count fields": lambda: fields_table(CountBody),
     "embedding fields": lambda: fields_table(EmbeddingBody),
     "score fields": lambda: fields_table(ScoreBody),
+    "rerank fields": lambda: fields_table(RerankBody),
     "tokenize fields": lambda: fields_table(TokenizeBody),
     "detokenize fields": lambda: fields_table(DetokenizeBody),
     "ollama chat fields": lambda: fields_table(ollama.ChatBody),
@@ -60,6 +62,11 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "flags of other servers": alias_table,
     "flags without effect": unneeded_table,
     "chat options": lambda: options_table("chat"),
+    "run options": lambda: options_table("run"),
+    "models list options": lambda: options_table("models", "list"),
+    "models show options": lambda: options_table("models", "show"),
+    "models rm options": lambda: options_table("models", "rm"),
+    "doctor options": lambda: options_table("doctor"),
     "cache ls options": lambda: options_table("cache", "ls"),
     "cache clear options": lambda: options_table("cache", "clear"),
     "bench offline options": lambda: options_table("bench", "offline"),

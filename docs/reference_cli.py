@@ -33,7 +33,11 @@ def options_table(*path: str) -> str:
     command: Any = get_command(cli.app)
     for name in path:
         command = command.commands[name]
-    settings = {flag_name(field) for field in (*Settings.model_fields, "config")} if path == ("chat",) else {"--help"}
+    settings = (
+        {flag_name(field) for field in (*Settings.model_fields, "config")}
+        if path in (("chat",), ("run",))
+        else {"--help"}
+    )
     lines = ["| option | default | |", "|---|---|---|"]
     for option in command.params:
         if getattr(option, "hidden", False) or settings & set(option.opts) or option.param_type_name == "argument":

@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from paceline import __version__, preflight
+from paceline import __version__, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
 from paceline.errors import EngineFailed, PacelineError, SettingsError
+from paceline.models_cli import app as models
 from paceline.setting_aliases import ALIASES, UNNEEDED
 from paceline.setting_sources import unneeded
 from paceline.settings import Settings, flag_name
@@ -97,6 +98,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(cache, name="cache")
+app.add_typer(models, name="models")
 
 
 def main() -> None:
@@ -126,6 +128,12 @@ def paceline(
     [bold]paceline serve[/bold]   starts an OpenAI-compatible server
 
     [bold]paceline chat[/bold]    talks to a model in this terminal
+
+    [bold]paceline run[/bold]     answers one prompt
+
+    [bold]paceline models[/bold]  lists, downloads and deletes models
+
+    [bold]paceline doctor[/bold]  checks this machine
     """
 
 
@@ -144,8 +152,9 @@ def _panels() -> dict[str, dict[str, str]]:
 PANELS = _panels()
 
 
-def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command MODEL, --config and a flag for every setting of these panels.
+def with_settings(*panels: str, several: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command MODEL, --config and a flag for every setting of these panels. `several`: MODEL may be repeated,
+    and the command gets `models`, what was given, and `config`, the file.
 
     The command gets the loaded `Settings` first, then the switches of other servers that were given without need, and
     its own options after. Flags other than switches reach `Settings.load` as text, so that flags, file and variables
@@ -154,22 +163,26 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
     flags = {field: metavar for panel in panels for field, metavar in PANELS[panel].items()}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[4 if several else 2 :]
         taken = {parameter.name for parameter in own}
         aliases = [name for name, alias in ALIASES.items() if alias.setting in flags and name not in taken]
 
         def run(**given: Any) -> None:
             values = {field: given.pop(field) for field in ("model", *flags)}
             named = given.pop("model_option")
-            if named is not None and values["model"] not in (None, named):
-                raise SettingsError(f"--model {named} and MODEL {values['model']} are both given; give one of them")
-            values["model"] = values["model"] or named
+            models = list(values["model"] or ()) if several else [model for model in [values["model"]] if model]
+            if named is not None and models not in ([], [named]):
+                raise SettingsError(f"--model {named} and MODEL {models[0]} are both given; give one of them")
+            models = models or ([] if named is None else [named])
+            values["model"] = next(iter(models), None)
             values |= {name: given.pop(name) for name in (*aliases, *UNNEEDED)}
             config = given.pop("config")
             settings = Settings.load(values, config, os.environ)
+            if several:
+                given |= {"models": models, "config": config}
             command(settings, unneeded(values, config, os.environ), **given)
 
-        parameters = [_model_argument(), _model_option(), _config_option()]
+        parameters = [_model_argument(several), _model_option(), _config_option()]
         parameters += [_flag(field, panel) for panel in panels for field in PANELS[panel]]
         parameters += [_other(name) for name in (*aliases, *UNNEEDED)]
         parameters += own
@@ -181,10 +194,12 @@ def with_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[...,
     return decorate
 
 
-def _model_argument() -> inspect.Parameter:
+def _model_argument(several: bool) -> inspect.Parameter:
     description = Settings.model_fields["model"].description
-    info = typer.Argument(metavar="MODEL", help=description, show_default=False)
-    return _parameter("model", str | None, info)
+    if several:
+        description = f"{description} More than one: each in a process of its own, loaded when it is asked for."
+    info = typer.Argument(metavar="[MODEL]..." if several else "MODEL", help=description, show_default=False)
+    return _parameter("model", (list[str] if several else str) | None, info)
 
 
 def _model_option() -> inspect.Parameter:
@@ -239,8 +254,8 @@ def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
 
 
 @app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
-@with_settings(*PANELS)
-def serve(settings: Settings, accepted: list[str]) -> None:
+@with_settings(*PANELS, several=True)
+def serve(settings: Settings, accepted: list[str], models: list[str], config: Path | None) -> None:
     """Start an OpenAI-compatible server.
 
     [bold]Examples[/bold]
@@ -252,10 +267,20 @@ def serve(settings: Settings, accepted: list[str]) -> None:
     [cyan]paceline serve ~/models/qwen --port 9000 --max-num-seqs 16[/cyan]   a folder, another port, fewer at a time
 
     [cyan]paceline serve --config paceline.toml[/cyan]   the settings from a file
+
+    [cyan]paceline serve ~/models/qwen ~/models/gemma --idle-unload 600[/cyan]   two models at one address
     """
+    settings, tables = model_tables.chosen(settings, models, config)
     with _signals_end_it():
         if settings.port:
             preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
+        if tables is not None:
+            _log(settings, accepted)
+
+            from paceline.front import launch
+
+            launch.serve(settings, tables)
+            return
         _start(settings, accepted)
 
         from paceline.progress import LoadProgress
@@ -263,6 +288,15 @@ def serve(settings: Settings, accepted: list[str]) -> None:
         from paceline.service import Service
 
         server.run(Service(settings, LoadProgress()), settings)
+
+
+@app.command(hidden=True)
+def worker(listener: int, name: str) -> None:
+    """One model's process behind a front, which alone starts it."""
+    from paceline.front import launch
+
+    with _signals_end_it():
+        launch.work(listener, lambda settings: _start(settings, [], f" [{name}]"))
 
 
 @contextmanager
@@ -276,26 +310,30 @@ def _signals_end_it() -> Iterator[None]:
             signal.signal(sig, handler)
 
 
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        metavar="T",
+        help="0 takes the most likely token every time. Default: the model's own.",
+        show_default=False,
+    ),
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes.")
+]
+
+
 @app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
 @with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
 def chat(
     settings: Settings,
     accepted: list[str],
     *,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.", show_default=False)] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="T",
-            help="0 takes the most likely token every time. Default: the model's own.",
-            show_default=False,
-        ),
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Longest answer. Default: as far as the context goes."),
-    ] = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
 ) -> None:
     """Talk to a model in this terminal.
 
@@ -319,22 +357,83 @@ def chat(
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
 
 
-def _start(settings: Settings, accepted: list[str]) -> None:
-    """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
-    from paceline import platform
+@app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
+@with_settings("Engine", "Memory", "Prefix cache", "Sparse prefill (SpecPrefill)")
+def run(
+    settings: Settings,
+    accepted: list[str],
+    *,
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="What to say. Default: standard input.", show_default=False)
+    ] = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+) -> None:
+    """Answer one prompt in this terminal, and leave.
 
-    preflight.check(settings)
+    [bold]Examples[/bold]
 
+    [cyan]paceline run paceline-mini "Who are you?"[/cyan]
+
+    [cyan]paceline run ~/models/qwen --system "Summarize." < report.txt[/cyan]
+    """
+    said = sys.stdin.read() if prompt in (None, "-") else prompt
+    if not said or not said.strip():
+        raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")
+    if "log_level" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"log_level": "warning"})
+    _start(settings, accepted)
+
+    from paceline import terminal
+    from paceline.progress import LoadProgress
+    from paceline.service import Service
+
+    sampling = {"temperature": temperature, "max_tokens": max_tokens}
+    terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).once(said)
+
+
+@app.command(epilog=SETTINGS_HELP)
+def doctor(
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TOML file of settings.", show_default=False)
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option(metavar="N", help="The port that a server will use.", show_default=False)
+    ] = None,
+) -> None:
+    """Check this machine: packages, BLAS, device, memory, disk, port, limits; and say which models fit."""
+    settings = Settings.load({"port": port}, config, os.environ)
+
+    from paceline import doctor
+
+    problems = 0
+    for finding in doctor.examine(settings):
+        print(finding.line(), flush=True)
+        problems += finding.level == "problem"
+    raise typer.Exit(1 if problems else 0)
+
+
+def _log(settings: Settings, accepted: list[str], name: str = "") -> None:
+    """Where lines go, and how they look. `name`: of a model among several."""
     logging.basicConfig(
         level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        format=f"%(asctime)s %(levelname)-7s %(name)s{name.replace('%', '%%')}: %(message)s",
         datefmt="%H:%M:%S",
     )
     if accepted:
         logger.info("%s: %s", ", ".join(accepted), ACCEPTED)
     # Theirs at our level would bury ours: a line for every request to the hub.
-    for name in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for library in ("httpx", "httpcore", "huggingface_hub", "urllib3", "asyncio"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def _start(settings: Settings, accepted: list[str], name: str = "") -> None:
+    """What comes before the first import of MLX: what can be refused without it, the log, the BLAS."""
+    from paceline import platform
+
+    preflight.check(settings)
+    _log(settings, accepted, name)
 
     # We use its tokenizers and configurations only; it advises every start to install PyTorch.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

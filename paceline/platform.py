@@ -146,7 +146,7 @@ def _compute_capability() -> str:
 def _prepare(blas: str | None) -> BlasReport:
     if sys.platform != "linux":
         return BlasReport("MLX brings its own on this system")
-    if _has_cuda_build():
+    if has_cuda_build():
         # MLX keeps the CUDA graphs it has built; a batch whose shape changes needs more than its 400.
         os.environ.setdefault("MLX_CUDA_GRAPH_CACHE_SIZE", "4096")
         # Its default folder for compiled kernels is emptied with every restart of the machine.
@@ -299,7 +299,7 @@ def has_backend(folders: Sequence[Path] | None = None) -> bool:
     return any((folder / "lib" / "libmlx.so").is_file() for folder in folders)
 
 
-def _has_cuda_build() -> bool:
+def has_cuda_build() -> bool:
     for name in ("mlx-cuda-13", "mlx-cuda-12", "mlx-cuda"):
         try:
             importlib.metadata.distribution(name)

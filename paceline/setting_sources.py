@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
 SECRETS = ("api_key", "admin_key")  # never quoted in an error
+
+MODELS = "models"  # the table of models in a file, which is no setting
 
 ONE_SOURCE = {"sources": "one"}  # validation's context while the values of other sources are not known
 
@@ -58,11 +61,55 @@ def from_env(cls: type[BaseModel], env: Mapping[str, str]) -> dict[str, Any]:
 
 def from_toml(cls: type[BaseModel], path: Path) -> dict[str, Any]:
     values = _read_toml(path)
+    values.pop(MODELS, None)
     for key in values:
         if not _is_known(key, cls):
             raise SettingsError(f"unknown key {key!r} in {path}{_suggestion(key, cls, str)}")
     # TOML has types: the string "8000" or `true` for a number is a slip, not a spelling.
     return _checked(cls, values, lambda key: f"{key} in {path}", strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTable:
+    """One table of `[models]`: the model's name, where it is, its other names, and settings of its own."""
+
+    name: str
+    path: str
+    aliases: tuple[str, ...] = ()
+    pinned: bool = False
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
+def models_from_toml(cls: type[BaseModel], path: Path, shared: Collection[str]) -> list[ModelTable]:
+    """The tables of `[models]` in a file. `shared`: settings that all models have in common."""
+    tables = _read_toml(path).get(MODELS, {})
+    if not isinstance(tables, dict):
+        raise SettingsError(f"{MODELS} in {path} is no table; write [{MODELS}.NAME]")
+    return [_model_table(cls, name, table, path, shared) for name, table in tables.items()]
+
+
+def _model_table(cls: type[BaseModel], name: str, table: Any, path: Path, shared: Collection[str]) -> ModelTable:
+    where = f"[{MODELS}.{name}] of {path}"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{MODELS}.{name} in {path} is no table; write [{MODELS}.{name}]")
+    own = dict(table)
+    source, aliases, pinned = own.pop("path", name), own.pop("aliases", []), own.pop("pinned", False)
+    if not isinstance(source, str) or not source.strip():
+        raise SettingsError(f"path in {where}: it should be a folder or a Hugging Face id, got {source!r}")
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) and alias.strip() for alias in aliases):
+        raise SettingsError(f"aliases in {where}: they should be a list of names, got {aliases!r}")
+    if not isinstance(pinned, bool):
+        raise SettingsError(f"pinned in {where}: it should be true or false, got {pinned!r}")
+    for key in own:
+        if not _is_known(key, cls):
+            raise SettingsError(f"unknown key {key!r} in {where}{_suggestion(key, cls, str)}")
+        if key in shared:
+            raise SettingsError(f"{key} in {where}: all models have it in common; write it above the tables")
+    checked = _checked(cls, own, lambda key: f"{key} in {where}", strict=True)
+    for key in checked:  # an alias of a setting has another name
+        if key in shared:
+            raise SettingsError(f"{key} in {where}: all models have it in common; write it above the tables")
+    return ModelTable(name, source, tuple(aliases), pinned, checked)
 
 
 def unneeded(flags: Mapping[str, Any], config: Path | None, env: Mapping[str, str]) -> list[str]:

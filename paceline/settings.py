@@ -88,6 +88,24 @@ class Settings(BaseModel):
     )
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
 
+    models_dir: Folder = setting(
+        "FOLDER",
+        None,
+        "Serve every model in this folder too (FOLDER/name or FOLDER/owner/name). Default: none.",
+        panel="Several models",
+    )
+    hf_cache: bool = setting("", False, "Serve every model in the Hugging Face cache of this user too.")
+    default_model: str | None = setting(
+        "NAME",
+        None,
+        "The model that answers requests for unknown names. Default: such a request is a 404; one without a name goes "
+        "to the first model.",
+        min_length=1,
+    )
+    idle_unload: AutoSeconds = setting(
+        "SECONDS|none", None, "Unload a model that nobody has used for this long; none: only to make room."
+    )
+
     api_key: ApiKeys = setting(
         "KEY",
         (),

@@ -16,6 +16,8 @@ from paceline.types import RequestId
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer."
 
+NO_TEMPLATE = "This model has no chat template, so it cannot chat: give one with --chat-template."
+
 
 class Chat:
     """Reads a line, streams the answer, and again. `read` and `write` are the terminal."""
@@ -47,12 +49,23 @@ class Chat:
             runner.run(self.service.start())
             try:
                 if not self.service.takes_chat:
-                    raise LoadError(
-                        "This model has no chat template, so it cannot chat: give one with --chat-template."
-                    )
+                    raise LoadError(NO_TEMPLATE)
                 self.write(f"{HELP}\n")
                 while (line := self._next_line()) is not None:
                     runner.run(self.answer(line))
+            finally:
+                runner.run(self.service.stop())
+
+    def once(self, text: str) -> None:
+        """Answer one thing and leave. Raises RequestFailed where there is no answer."""
+        with asyncio.Runner() as runner:
+            runner.run(self.service.start())
+            try:
+                if not self.service.takes_chat:
+                    raise LoadError(NO_TEMPLATE)
+                runner.run(self.answer(text))
+                if not self.messages or self.messages[-1]["role"] != "assistant":
+                    raise RequestFailed("there is no answer")
             finally:
                 runner.run(self.service.stop())
 

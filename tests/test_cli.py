@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import paceline
-from paceline import cli, platform, preflight, terminal
+from paceline import cli, doctor, platform, preflight, terminal
 from paceline.errors import LoadError
 from paceline.service import Service
 from paceline.settings import Settings, flag_name
@@ -129,6 +129,34 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(started: list[Settings], argu
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert started == []
+
+
+def test_several_models_get_a_front(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("paceline.front.launch.serve", lambda settings, tables: seen.append((settings, tables)))
+    assert invoke("serve", "owner/a", "owner/b", "--port", "0", "--idle-unload", "60").exit_code == 0
+    [(settings, tables)] = seen
+    assert [table.path for table in tables] == ["owner/a", "owner/b"]
+    assert (settings.idle_unload, started) == (60.0, [])
+
+
+def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(terminal.Chat, "once", lambda self, text: said.append(text))
+    assert invoke("run", "folder", "Who are you?", "--max-tokens", "5").exit_code == 0
+    assert CliRunner().invoke(cli.app, ["run", "folder"], input="from a file\n").exit_code == 0
+    assert said == ["Who are you?", "from a file\n"]
+    assert [settings.model for settings in started] == ["folder", "folder"]
+    result = CliRunner().invoke(cli.app, ["run", "folder"], input=" ")
+    assert result.exit_code == 2 and "there is nothing to answer" in result.stderr
+
+
+def test_doctor_exits_with_1_if_something_must_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for level, code in (("ok", 0), ("warning", 0), ("problem", 1)):
+        found = doctor.Finding(level, "disk", "is full", "delete something")  # type: ignore[arg-type]
+        monkeypatch.setattr(doctor, "examine", lambda settings, found=found: iter([found]))
+        result = invoke("doctor", "--port", "9")
+        assert result.exit_code == code and "disk: is full" in result.output and "fix: delete" in result.output
 
 
 def test_a_vllm_command_line_works(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +313,7 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
         (["serve", "--frob"], "there is no option --frob; paceline serve --help lists them"),
         (["--frob"], "there is no option --frob; paceline --help lists them"),
         (["srve"], "No such command 'srve'. Did you mean 'serve'?"),
-        (["serve", "one", "two"], "Got unexpected extra argument(s) (two); see paceline serve --help"),
+        (["chat", "one", "two"], "Got unexpected extra argument(s) (two); see paceline chat --help"),
         (["serve", "one", "--model", "two"], "--model two and MODEL one are both given; give one of them"),
         (["serve", "--port"], "Option '--port' requires an argument; see paceline --help"),
     ],

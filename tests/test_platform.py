@@ -170,7 +170,7 @@ def test_importing_the_module_does_not_import_mlx() -> None:
 @linux_only
 def test_once_mlx_is_imported_it_is_too_late_and_the_report_says_so() -> None:
     found = in_a_fresh_process(
-        "import mlx.core\nplatform._has_cuda_build = lambda: False\n"
+        "import mlx.core\nplatform.has_cuda_build = lambda: False\n"
         "report = platform.prepare()\nresult = {'warning': report.warning, 'line': report.line()}"
     )
     assert found["warning"] is True
@@ -210,7 +210,7 @@ thread.join()
 
 @linux_only
 def test_what_is_found_on_this_machine_does_mlx_products() -> None:
-    if not find_blas() or platform._has_cuda_build():
+    if not find_blas() or platform.has_cuda_build():
         pytest.skip("this machine has no BLAS to load, or needs none")
     found = in_a_fresh_process(
         "report = platform.prepare()\n"
@@ -373,7 +373,7 @@ def test_without_a_backend_of_mlx_a_start_says_what_to_install(monkeypatch: pyte
     assert platform.has_backend()
     assert not platform.has_backend([tmp_path])
     monkeypatch.setattr(platform, "_report", None)
-    monkeypatch.setattr(platform, "_has_cuda_build", lambda: False)
+    monkeypatch.setattr(platform, "has_cuda_build", lambda: False)
     monkeypatch.setattr(platform, "has_backend", lambda: False)
     with pytest.raises(SettingsError, match=r"pip install 'mlx\[cpu\]'"):
         platform.prepare()

@@ -89,6 +89,9 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "generation_config": "/generation.json",
         "override_generation_config": '{"temperature": 0.5}',
         "any_model_name": True,
+        "models_dir": "/models",
+        "default_model": "m",
+        "idle_unload": 60.5,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from paceline import terminal
-from paceline.errors import InvalidRequest, LoadError
+from paceline.errors import InvalidRequest, LoadError, RequestFailed
 from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.types import Delta, RequestId, Sampling
@@ -135,3 +135,27 @@ def test_a_model_without_a_chat_template_is_said_and_the_chat_ends() -> None:
     with pytest.raises(LoadError, match="no chat template, so it cannot chat: give one with --chat-template"):
         talk(service, "hello")
     assert (service.requests, service.log) == ([], ["start", "stop"])
+
+
+def once(service: FakeService) -> str:
+    written: list[str] = []
+    chat = terminal.Chat(cast(Service, service), system="Be brief.", write=written.append)
+    chat.once("hello")
+    return "".join(written)
+
+
+def test_one_question_is_answered_and_the_service_ends() -> None:
+    service = FakeService()
+    assert once(service) == "saw 2 messages.\n"
+    assert service.log == ["start", "stop"]
+
+
+def test_one_question_without_an_answer_is_an_error_and_the_service_ends() -> None:
+    service = FakeService()
+    service.failure = InvalidRequest("too long")
+    with pytest.raises(RequestFailed):
+        once(service)
+    service.takes_chat = False
+    with pytest.raises(LoadError, match="no chat template"):
+        once(service)
+    assert service.log == ["start", "stop"] * 2

@@ -24,9 +24,11 @@ WANTED = ["*.json", WEIGHTS, "*.model", "*.tiktoken", "*.txt", "*.jinja"]
 
 def resolve(source: str) -> Path:
     """A folder, the name of an embedded model, or an id to download."""
-    folder = find(source)
-    if folder is not None:
-        return folder
+    return find(source) or download(source)
+
+
+def download(source: str) -> Path:
+    """A Hugging Face id, from the cache as far as it is there. The hub's library draws progress bars."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

@@ -7,11 +7,12 @@ import gc
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from socket import socket
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from rich.console import Console
 from starlette.middleware.cors import CORSMiddleware
 
@@ -24,6 +25,7 @@ from paceline.server.anthropic import models as anthropic_models
 from paceline.server.common.unknown_fields import HEADER
 from paceline.server.http import errors, limits, requests
 from paceline.server.http.auth import ApiKeys, Auth, KnownHosts, guarded, is_loopback
+from paceline.server.http.behind_front import BehindFront, FromFront
 from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
@@ -33,7 +35,7 @@ from paceline.server.metrics import Metrics
 from paceline.server.ollama import answer as ollama_answer
 from paceline.server.ollama import embeddings as ollama_embeddings
 from paceline.server.ollama import models as ollama_models
-from paceline.server.openai import chat, completions, embeddings, models
+from paceline.server.openai import chat, completions, embeddings, models, rerank
 from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
@@ -48,6 +50,7 @@ ENDPOINTS = (
     responses,
     messages,
     embeddings,
+    rerank,
     batches,
     status,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
@@ -66,13 +69,34 @@ Started = Callable[[Exception | None], None]
 
 
 def create_app(
-    backend: Backend, settings: Settings, *, gate: DrainGate | None = None, started: Started | None = None
+    backend: Backend,
+    settings: Settings,
+    *,
+    gate: DrainGate | None = None,
+    started: Started | None = None,
+    behind_front: bool = False,
 ) -> FastAPI:
     """The routes over a backend that the app starts and stops.
 
     With `started`, the app listens while the model loads (503 with the reason, and `/health` answers), and
     calls it when the backend can be used, or with what prevented that. Without, it listens after loading.
+    `behind_front`: a front has checked keys and names of hosts, and says who asks.
     """
+    app = new_app(backend, started)
+    gate = gate or DrainGate()
+    metrics = Metrics(settings.served_name or backend.model_name, backend.stats)
+    inside = requests.Requests(backend.abort)
+    state = AppState(backend, settings, metrics, gate, inside)
+    add_middleware(app, state, behind_front=behind_front)
+    routers = endpoint_routers(state)
+    for router in routers:
+        app.include_router(router)
+    add_versions(app, routers)
+    return app
+
+
+def new_app(backend: Backend, started: Started | None) -> FastAPI:
+    """Without routes; it starts and stops the backend."""
 
     async def start(started: Started) -> None:
         try:
@@ -97,13 +121,14 @@ def create_app(
                 await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
 
-    app = Application(
+    return Application(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    gate = gate or DrainGate()
-    metrics = Metrics(settings.served_name or backend.model_name, backend.stats)
-    inside = requests.Requests(backend.abort)
-    state = AppState(backend, settings, metrics, gate, inside)
+
+
+def add_middleware(app: FastAPI, state: AppState, *, behind_front: bool = False) -> None:
+    """What every request passes, the innermost first."""
+    settings, metrics = state.settings, state.metrics
     app.add_middleware(HeadAsGet)
     app.add_middleware(
         BodyLimit,
@@ -111,7 +136,19 @@ def create_app(
         memory=body_memory(settings),
         on_refusal=lambda: metrics.refused.update(["bodies"]),
     )
-    app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refused.update(["draining"]))
+    app.add_middleware(DrainMiddleware, gate=state.gate, on_refusal=lambda: metrics.refused.update(["draining"]))
+    if not behind_front:
+        _add_access(app, settings)
+    errors.install(app)
+    app.add_middleware(requests.RequestIdMiddleware, requests=state.requests)
+    app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
+    app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
+    if behind_front:
+        app.add_middleware(FromFront)
+
+
+def _add_access(app: FastAPI, settings: Settings) -> None:
+    """Who may ask."""
     keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
     if guarded(settings, keys):
@@ -125,22 +162,55 @@ def create_app(
             allow_headers=("*",),
             expose_headers=("retry-after", "www-authenticate", "x-request-id", "request-id", HEADER),
         )
-    errors.install(app)
-    app.add_middleware(requests.RequestIdMiddleware, requests=inside)
-    app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
-    app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
-    routers = [requests.routes(inside), *(endpoint.routes(state) for endpoint in ENDPOINTS)]
-    for router in routers:
-        app.include_router(router)
+
+
+def endpoint_routers(state: AppState) -> list[APIRouter]:
+    return [requests.routes(state.requests), *(endpoint.routes(state) for endpoint in ENDPOINTS)]
+
+
+def add_versions(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     routes = (route for router in routers for route in router.routes)
     app.add_middleware(Versioned, names=names_below_version(routes))
-    return app
 
 
-def run(backend: Backend, settings: Settings) -> None:
+def run(backend: Backend, settings: Settings, behind: BehindFront | None = None) -> None:
     """Serve until a signal: drain, stop, return. Raises what kept the model from loading, or ended the engine."""
-    listener = listen(settings)
-    settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+    listener = listen(settings) if behind is None else behind.listener
+    if behind is None:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+    gate = DrainGate() if behind is None else behind.gate
+
+    def app(started: Started) -> FastAPI:
+        return create_app(backend, settings, gate=gate, started=started, behind_front=behind is not None)
+
+    def ready() -> None:
+        if behind is None:
+            announce(settings, backend)
+        else:
+            behind.started(None)
+
+    def failed(failure: Exception) -> None:
+        if behind is not None:
+            behind.started(failure)
+
+    if behind is None:
+        limits.allow_files_for(settings.max_connections)
+        warn_if_open(settings)
+    serve(app, backend, settings, listener, gate, ready, failed, access_log=behind is None)
+
+
+def serve(
+    make_app: Callable[[Started], FastAPI],
+    backend: Backend,
+    settings: Settings,
+    listener: socket,
+    gate: DrainGate,
+    on_ready: Callable[[], None],
+    on_failure: Callable[[Exception], None] = lambda failure: None,
+    *,
+    access_log: bool = True,
+) -> None:
+    """Run an app until a signal. `on_ready` is called when its backend has started."""
     failures: list[Exception] = []
     loaded = False
 
@@ -151,16 +221,13 @@ def run(backend: Backend, settings: Settings) -> None:
             # What is there now stays: a full collection that looks at all of it would hold up every stream.
             gc.collect()
             gc.freeze()
-            announce(settings, backend)
+            on_ready()
         else:
             failures.append(failure)
+            on_failure(failure)
             server.should_exit = True
 
-    gate = DrainGate()
-    config = configured(create_app(backend, settings, gate=gate, started=started), settings)
-    limits.allow_files_for(settings.max_connections)
-    if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):
-        logger.warning("%s is open to everybody who can reach it: --api-key asks for a key", settings.host)
+    config = configured(make_app(started), settings, access_log=access_log)
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
     logging.getLogger("uvicorn.access").addFilter(access_line)
@@ -179,9 +246,15 @@ def run(backend: Backend, settings: Settings) -> None:
         raise EngineFailed(server.failed)
 
 
-def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def warn_if_open(settings: Settings) -> None:
+    if not is_loopback(settings.host) and not (settings.api_key or settings.api_key_file):
+        logger.warning("%s is open to everybody who can reach it: --api-key asks for a key", settings.host)
+
+
+def configured(app: FastAPI, settings: Settings, *, access_log: bool = True) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        access_log=access_log,
         http=limits.protocol_for(settings),
         ws="none",
         h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,

@@ -24,7 +24,6 @@ NOT_IMPLEMENTED: Mapping[str, str] = {
     "uploads": "Files are not stored here; send their content in a message",
     "vector_stores": "Files are not stored or searched here",
     "batches": "There are no batch jobs here: start the server with --files-dir, or send the requests themselves",
-    "rerank": "There is no reranking model here; /v1/score compares texts by their embeddings",
     "realtime": "There are no realtime sessions here; chat answers can be streamed",
     "assistants": "There are no assistants and threads here; use /v1/responses or /v1/chat/completions",
     "messages/batches": "There are no batches of messages here; send the messages themselves: they share one batch",
@@ -54,8 +53,6 @@ def routes(state: AppState) -> APIRouter:
 
     for name, reason in NOT_IMPLEMENTED.items():
         _refuse(router, name, reason)
-    for path in ("/rerank", "/v2/rerank"):
-        _refuse_path(router, path, NOT_IMPLEMENTED["rerank"])
     return router
 
 

@@ -58,7 +58,7 @@ class AppState:
         while not self.backend.ready:
             self.check_ready(may_load=True)
             if self.gate.closed:
-                raise EngineUnavailable("The server is shutting down.")
+                raise EngineUnavailable(self.gate.why)
             await asyncio.sleep(LOADED_POLL_SECONDS)
         async with aclosing(events()) as found:
             async for event in found:

@@ -43,7 +43,7 @@ def routes(state: AppState) -> APIRouter:
     async def ready() -> Response:
         state.check_ready()
         if state.gate.closed:
-            raise EngineUnavailable("The server is shutting down.")
+            raise EngineUnavailable(state.gate.why)
         return JSONResponse({"status": "ready"})
 
     @router.get("/v1/status", responses=returns(Stats))

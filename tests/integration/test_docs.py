@@ -168,6 +168,8 @@ def _parse(command: Any, arguments: list[str], variables: dict[str, str]) -> Non
     given = command.make_context("paceline", [word for word in arguments if word != "..."]).params
     if "served_model_name" in given:
         ours = {name: value for name, value in given.items() if value not in (None, [], ()) and name in NAMES}
+        if isinstance(models := ours.get("model"), list):  # `serve` takes several
+            ours["model"] = models[0]
         named = {name: value for name, value in variables.items() if name.startswith("PACELINE_")}
         Settings.load(ours, None, {name: value for name, value in named.items() if not value.startswith("$")})
 

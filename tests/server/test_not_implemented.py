@@ -25,8 +25,6 @@ from tests.server.harness import refused, serve
         ("DELETE", "/v1/files/file-1", "not stored"),
         ("GET", "/v1/batches", "no batch jobs"),
         ("POST", "/v1/batches", "no batch jobs"),
-        ("POST", "/v1/rerank", "/v1/score"),
-        ("POST", "/rerank", "/v1/score"),
         ("POST", "/v1/assistants", "/v1/responses"),
         ("POST", "/v1/complete", "/v1/messages"),
         ("PUT", "/v1/audio", "Speech"),

@@ -33,6 +33,7 @@ class DrainGate:
 
     def __init__(self) -> None:
         self.closed = False
+        self.why = "The server is shutting down."  # for those who come to a closed gate
         self.inside = 0
         self._hurried = False
         self._waited_for = asyncio.Event()  # what `emptied` waits for
@@ -77,7 +78,7 @@ class DrainMiddleware:
             return
         if self.gate.closed:
             self.on_refusal()
-            response = error_response(EngineUnavailable("The server is shutting down."), scope["path"])
+            response = error_response(EngineUnavailable(self.gate.why), scope["path"])
             response.headers["connection"] = "close"
             # Closed with bytes unread, the connection would be reset, and the answer lost with it.
             while (await receive()).get("more_body"):

@@ -79,6 +79,12 @@ class Forbidden(InvalidRequest):
     code = "forbidden"
 
 
+class Conflict(InvalidRequest):
+    """Not in the state that things are in now."""
+
+    code = "conflict"
+
+
 class Unauthorized(InvalidRequest):
     code = "invalid_api_key"
 
@@ -111,6 +117,7 @@ STATUSES: Mapping[type[Exception], int] = {
     Forbidden: 403,
     NotFound: 404,
     TooSlow: 408,
+    Conflict: 409,
     BodyTooLarge: 413,
     HeadTooLarge: 431,
     Cancelled: CLIENT_CLOSED_REQUEST,

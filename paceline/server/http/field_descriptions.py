@@ -137,6 +137,11 @@ DESCRIPTIONS: Mapping[str, str] = {
     "dimensions": "Only the first so many numbers, normalized again.",
     "text_1": "One text, or as many as in `text_2`.",
     "text_2": "The texts to compare with.",
+    "query": "What the documents are compared with.",
+    "documents": "The texts, or objects with a `text`.",
+    "top_n": "Only the so many most relevant documents. Default: all.",
+    "return_documents": "The results have the documents' texts. Default: false.",
+    "instruction": "What a reranker is told to look for. Default: what it was trained with.",
     # -- Ollama
     "options": "Sampling options, below.",
     "keep_alive": "Accepted. The model is always loaded.",

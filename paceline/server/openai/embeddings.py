@@ -1,6 +1,6 @@
 """/v1/embeddings: one vector for each text, pooled from the served model's hidden states.
 
-And vLLM's /v1/score: how alike two texts are, as the cosine of their embeddings.
+And vLLM's /v1/score: how alike two texts are, as the cosine of their embeddings or a reranker's judgement.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
@@ -18,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 from paceline.errors import InvalidRequest
 from paceline.server.common.embed import Vector, check_count, checked_size, cut, embed
 from paceline.server.common.fields import NOTHING, Many, Priority, RequestBody, read_request
+from paceline.server.common.relevance import relevance
 from paceline.server.http.openapi import TEXT, body_schema, list_of, returns
 from paceline.server.http.response import encode_json, unless_disconnected
 from paceline.server.openai.envelope import Envelope
@@ -121,12 +121,11 @@ def routes(state: AppState) -> APIRouter:
                 "text_1", f"holds {len(ones)} texts for {len(others)} in text_2; give one, or as many."
             )
         envelope = Envelope("score", state.model_name)
-        texts = [*(("text_1", text) for text in ones), *(("text_2", text) for text in others)]
-        embedding = embed(state, envelope.id, texts, body.user, body.priority or 0)
-        vectors, usage = await unless_disconnected(request.receive, embedding)
-        first, second = np.stack(vectors[: len(ones)]), np.stack(vectors[len(ones) :])
-        scores = np.einsum("ij,ij->i", np.broadcast_to(first, second.shape), second)
-        data = [{"index": place, "object": "score", "score": float(score)} for place, score in enumerate(scores)]
+        pairs = [(ones[0] if len(ones) == 1 else ones[place], other) for place, other in enumerate(others)]
+        fields = ("text_1", "text_2")
+        scoring = relevance(state, envelope.id, pairs, fields, None, body.user, body.priority or 0)
+        scores, usage = await unless_disconnected(request.receive, scoring)
+        data = [{"index": place, "object": "score", "score": score} for place, score in enumerate(scores)]
         head = {"id": envelope.id, "object": "list", "created": envelope.created, "model": envelope.model}
         return JSONResponse({**head, "data": data, "usage": usage})
 

@@ -9,13 +9,14 @@ from paceline.server.http.openapi import body_schema
 from paceline.server.ollama import schema as ollama
 from paceline.server.openai.embeddings import EmbeddingBody, ScoreBody
 from paceline.server.openai.models import DetokenizeBody, TokenizeBody
+from paceline.server.openai.rerank import RerankBody
 from paceline.server.openai.responses.schema import ResponsesBody
 from paceline.server.openai.schema import ChatBody, CompletionBody
 
 BODIES: tuple[type[BaseModel], ...] = (
     *(ChatBody, CompletionBody, ResponsesBody, MessagesBody, CountBody, EmbeddingBody, ScoreBody, TokenizeBody),
     *(DetokenizeBody, ollama.ChatBody, ollama.GenerateBody, ollama.EmbedBody, ollama.EmbeddingsBody, ollama.Options),
-    ollama.NamedBody,
+    *(ollama.NamedBody, RerankBody),
 )
 
 

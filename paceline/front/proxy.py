@@ -1,0 +1,200 @@
+"""A request on its way to a model's process, and the answer on its way back, piece by piece.
+
+The body is read whole, within the limits of `http/body`, because the model's name is in it. The answer is passed on as
+it comes: a client that does not read stops the reading here, and so the process notices. A client that goes away closes
+the connection to the process, which ends the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from paceline.errors import EngineUnavailable, InvalidRequest
+from paceline.front.client import Broken
+from paceline.front.client import Response as Incoming
+from paceline.front.pool import Pool, Slot
+from paceline.front.worker_process import WorkerProcess
+from paceline.server.http.auth import is_admin
+from paceline.server.http.behind_front import HEADERS, identity_headers
+from paceline.server.http.body import INLINE, parse_json
+from paceline.server.http.errors import Cancelled, NotFound, dialect_of
+from paceline.server.http.identity import current
+from paceline.server.http.response import encode_json, unless_disconnected
+
+MOST_NAMES = 32  # models that an error lists
+LONGEST_NAME = 200  # characters of a name that are quoted
+NAMED_EVENTS = ("/v1/messages", "/v1/responses")  # streams whose events have names
+
+# Of one connection, not of the request; and what was meant for the front.
+HOP = frozenset(
+    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade")
+    + (b"transfer-encoding", b"content-length", b"expect", b"authorization", b"x-api-key", b"cookie", b"x-request-id")
+    + HEADERS
+)
+HOP_BACK = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"date", b"server"))  # the front has its own
+
+logger = logging.getLogger("paceline.front")
+
+
+async def read_fields(request: Request) -> tuple[bytes, Mapping[str, Any]]:
+    """The body, and the JSON object in it. Raises InvalidRequest, as a model's process would."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("", "identity"):
+        raise InvalidRequest(
+            f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
+        )
+    body = await request.body()
+    fields = parse_json(body) if len(body) <= INLINE else await asyncio.to_thread(parse_json, body)
+    if not isinstance(fields, dict):
+        raise InvalidRequest("The request's body must be a JSON object.")
+    return body, fields
+
+
+class Proxy:
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    async def chosen(self, name: Any) -> Slot:
+        """The model that a request names. Raises UnknownModel with the names of all."""
+        if name is not None and not isinstance(name, str):
+            raise InvalidRequest.at("model", "must be text.")
+        catalog = self.pool.catalog
+        if name and catalog.named(name) is None:
+            await self.pool.refresh()
+        entry = catalog.find(name or None)
+        if entry is None:
+            raise UnknownModel(str(name), [known.name for known in self.pool.catalog.entries()])
+        return self.pool.slot(entry)
+
+    async def by_model(self, request: Request) -> Response:
+        """To the model that the body names; Ollama calls it `name` too."""
+        body, fields = await read_fields(request)
+        slot = await self.chosen(fields.get("model", fields.get("name")))
+        return Forwarded(self.pool, request, [slot], body, may_load=_streams(request, fields))
+
+    async def by_id(self, request: Request) -> Response:
+        """To the one that knows the id in the path: all that are loaded are asked."""
+        body = await request.body()
+        slots = self.pool.resident()
+        if not slots:
+            raise NotFound("This id is not known here: no model is loaded, and ids end with their model's process.")
+        return Forwarded(self.pool, request, slots, body, may_load=True)
+
+
+class UnknownModel(NotFound):
+    code = "model_not_found"
+
+    def __init__(self, asked: str, known: Sequence[str]) -> None:
+        names = ", ".join(map(repr, known[:MOST_NAMES]))
+        more = f" and {len(known) - MOST_NAMES} more (GET /v1/models)" if len(known) > MOST_NAMES else ""
+        super().__init__(
+            f"The model {asked[:LONGEST_NAME]!r} does not exist here; this server has {names}{more}. Ask for one of "
+            "those, or start the server with --default-model NAME for requests like this.",
+            field="model",
+        )
+
+
+class Forwarded(Response):
+    """The answer of the first of these models' processes that does not say 404; of the last one whatever it says."""
+
+    def __init__(self, pool: Pool, request: Request, slots: Sequence[Slot], body: bytes, *, may_load: bool) -> None:
+        super().__init__()
+        self.pool = pool
+        self.slots = slots
+        self.content = body
+        self.may_load = may_load
+        address = request.client.host if request.client is not None else ""
+        self.sent = [(name, value) for name, value in request.scope["headers"] if name not in HOP]
+        self.sent += identity_headers(address, current().owner, is_admin(request))
+        self.sent += [(b"x-request-id", current().id.encode()), (b"content-length", str(len(body)).encode())]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientDisconnect):
+            await unless_disconnected(receive, self._forward(scope, send))
+
+    async def _forward(self, scope: Scope, send: Send) -> None:
+        target = scope.get("raw_path") or scope["path"].encode()
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        for place, slot in enumerate(self.slots):
+            last = place + 1 == len(self.slots)
+            if slot.state != "resident" and not last:  # it has left meanwhile, and is not loaded for this
+                continue
+            async with self._worker(slot) as worker:
+                try:
+                    async with worker.client.request(scope["method"], target, self.sent, self.content) as incoming:
+                        if incoming.status == 404 and not last:
+                            continue
+                        await _pass_on(incoming, slot.name, scope["path"], send)
+                        return
+                except Broken as broken:
+                    raise EngineUnavailable(_gone(slot.name, worker.failure)) from broken
+
+    @asynccontextmanager
+    async def _worker(self, slot: Slot) -> AsyncIterator[WorkerProcess]:
+        """The model's process. Until there is one, this is where the request can be cancelled."""
+        context, task = current(), asyncio.current_task()
+        assert task is not None
+
+        def cancel() -> None:
+            task.cancel()
+
+        async with AsyncExitStack() as stack:
+            context.on_cancel.append(cancel)
+            try:
+                worker = await stack.enter_async_context(self.pool.using(slot, may_load=self.may_load))
+            except asyncio.CancelledError:
+                if not context.cancelled:
+                    raise
+                raise Cancelled from None
+            finally:
+                context.on_cancel.remove(cancel)
+            yield worker
+
+
+async def _pass_on(incoming: Incoming, name: str, path: str, send: Send) -> None:
+    headers = [header for header in incoming.headers if header[0] not in HOP_BACK]
+    kind = dict(headers).get(b"content-type", b"")
+    await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
+    try:
+        async for piece in incoming.body():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except Broken:
+        error = EngineUnavailable(_gone(name, None))
+        logger.warning("%s", error)
+        if (event := _error_event(error, kind, path)) is None:
+            return  # uvicorn cuts the connection: nothing else says that an answer is not whole
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _error_event(error: Exception, kind: bytes, path: str) -> bytes | None:
+    """The end of a stream that broke, as its API writes it; None: it is no stream."""
+    body = encode_json(dialect_of(path).error_body(error))
+    if kind.startswith(b"application/x-ndjson"):
+        return f"{body}\n".encode()
+    if kind.startswith(b"text/event-stream"):
+        return f"event: error\ndata: {body}\n\n".encode() if path in NAMED_EVENTS else f"data: {body}\n\n".encode()
+    return None
+
+
+def _gone(name: str, failure: str | None) -> str:
+    why = f" ({failure})" if failure else ""
+    return f"The process of the model {name!r} ended before its answer did{why}. It is started again when it is needed."
+
+
+def _streams(request: Request, fields: Mapping[str, Any]) -> bool:
+    """Whether the answer is a stream, which its model's process keeps alive while the model loads. Ollama streams
+    unless it is told not to."""
+    stream = fields.get("stream")
+    if fields.get("background"):
+        return False
+    return stream is not False if request.url.path in ("/api/chat", "/api/generate") else stream is True

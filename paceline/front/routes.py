@@ -1,0 +1,214 @@
+"""What the front answers itself: lists of models, their loading and unloading, status, metrics, cancelling."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from paceline.errors import InvalidRequest, PacelineError
+from paceline.front.cards import Cards
+from paceline.front.client import Broken, Headers
+from paceline.front.pool import Pool, Slot
+from paceline.front.proxy import Forwarded, Proxy, read_fields
+from paceline.front.status import FrontMetrics, status
+from paceline.server.anthropic.errors import MESSAGES
+from paceline.server.anthropic.models import ForAnthropic
+from paceline.server.http.auth import check_admin, is_admin
+from paceline.server.http.behind_front import identity_headers
+from paceline.server.http.errors import Conflict, NotRunning, error_response
+from paceline.server.http.identity import current
+from paceline.server.http.openapi import returns
+from paceline.server.openai.models import ModelCard, ModelList
+from paceline.server.state import AppState
+
+
+class FrontModelCard(ModelCard):
+    root: str  # the model's own name; `id` may be an alias
+    state: str
+    why: str  # how it came to be in this state
+    pinned: bool
+    aliases: list[str]
+    size_bytes: int | None
+
+
+class FrontModelList(ModelList):
+    data: list[FrontModelCard]  # type: ignore[assignment]
+
+
+class ModelState(BaseModel):
+    id: str
+    object: str
+    state: str
+    why: str
+
+
+def routes(state: AppState, pool: Pool, proxy: Proxy) -> list[APIRouter]:
+    cards = Cards.of(pool)
+    return [_anthropic(proxy, cards), _models(pool, proxy, cards), _server(state, pool), _ollama(pool, proxy, cards)]
+
+
+def _identity(request: Request) -> Headers:
+    address = request.client.host if request.client is not None else ""
+    return identity_headers(address, current().owner, is_admin(request))
+
+
+def _models(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/v1/models", responses=returns(FrontModelList))
+    async def list_models() -> Response:
+        return JSONResponse({"object": "list", "data": await cards.all(Cards.openai)})
+
+    @router.get("/v1/models/{name:path}", responses=returns(FrontModelCard))
+    async def retrieve_model(name: str) -> Response:
+        return JSONResponse(await cards.one(Cards.openai, name, await proxy.chosen(name)))
+
+    @router.post("/v1/models/{name:path}/load", responses=returns(ModelState))
+    async def load_model(request: Request, name: str) -> Response:
+        """Loads a model, for administrators. Answers when it is loaded."""
+        check_admin(request)
+        slot = await proxy.chosen(name)
+        await pool.load(slot)
+        return JSONResponse(_state(slot))
+
+    @router.post("/v1/models/{name:path}/unload", responses=returns(ModelState))
+    async def unload_model(request: Request, name: str) -> Response:
+        """Unloads a model, for administrators. One that answers is a 409."""
+        check_admin(request)
+        slot = await proxy.chosen(name)
+        if not await pool.unload(slot, "asked for by an administrator"):
+            raise Conflict(
+                f"The model {slot.name!r} is {slot.state} and has {slot.active} requests: it cannot leave now."
+            )
+        return JSONResponse(_state(slot))
+
+    return router
+
+
+def _state(slot: Slot) -> dict[str, Any]:
+    return {"id": slot.name, "object": "model.state", "state": slot.state, "why": slot.why}
+
+
+def _anthropic(proxy: Proxy, cards: Cards) -> APIRouter:
+    router = APIRouter(route_class=ForAnthropic)
+
+    async def answer(making: Coroutine[None, None, dict[str, Any]]) -> Response:
+        try:
+            return JSONResponse(await making)
+        except PacelineError as error:
+            return error_response(error, MESSAGES)
+
+    @router.get("/v1/models", include_in_schema=False)
+    async def list_models(
+        limit: Annotated[int, Query(ge=1, le=1000)] = 20, after_id: str | None = None, before_id: str | None = None
+    ) -> Response:
+        async def page() -> dict[str, Any]:
+            models = await cards.all(Cards.anthropic)
+            names = [model["id"] for model in models]
+            for field, given in (("after_id", after_id), ("before_id", before_id)):
+                if given is not None and given not in names:
+                    raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
+            begin = 0 if after_id is None else names.index(after_id) + 1
+            end = len(names) if before_id is None else names.index(before_id)
+            shown = models[begin:end][:limit]
+            first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+            return {"data": shown, "has_more": end - begin > limit, "first_id": first, "last_id": last}
+
+        return await answer(page())
+
+    @router.get("/v1/models/{name:path}", include_in_schema=False)
+    async def retrieve_model(name: str) -> Response:
+        async def card() -> dict[str, Any]:
+            return await cards.one(Cards.anthropic, name, await proxy.chosen(name))
+
+        return await answer(card())
+
+    return router
+
+
+def _server(state: AppState, pool: Pool) -> APIRouter:
+    router = APIRouter()
+    collected = FrontMetrics(pool, state.metrics.refused)
+
+    @router.get("/v1/status")
+    async def get_status(request: Request) -> Response:
+        return JSONResponse(await status(pool, state.metrics.refused, _identity(request)))
+
+    @router.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(await collected.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    @router.post("/v1/cache/clear")
+    async def clear_cache(request: Request) -> Response:
+        """Of all loaded models."""
+        check_admin(request)
+        cleared: dict[str, Any] = {}
+        for slot in pool.resident():
+            async with pool.using(slot) as worker:
+                answer = await worker.client.whole("POST", b"/v1/cache/clear", _identity(request))
+                for name, count in answer.json().get("cleared", {}).items():
+                    cleared[name] = cleared.get(name, 0) + count
+        return JSONResponse({"cleared": cleared})
+
+    @router.delete("/v1/requests/{request_id}")
+    async def cancel_request(request: Request, request_id: str) -> Response:
+        admin, owner = is_admin(request), current().owner
+        found = state.requests.cancel(request_id, lambda context: admin or context.owner == owner)
+        target = f"/v1/requests/{quote(request_id, safe='')}".encode()
+        for slot in [slot for slot in pool.slots() if slot.worker is not None and slot.active]:
+            worker = slot.worker
+            assert worker is not None
+            try:
+                answer = await worker.client.whole("DELETE", target, _identity(request))
+            except Broken:
+                continue
+            found = found or answer.status == 200
+        if not found:
+            raise NotRunning(request_id)
+        return JSONResponse({"id": request_id, "object": "request", "cancelled": True})
+
+    return router
+
+
+def _ollama(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
+    router = APIRouter()
+
+    @router.head("/api/tags", include_in_schema=False)
+    @router.get("/api/tags")
+    async def tags() -> Response:
+        return JSONResponse({"models": await cards.all(Cards.ollama)})
+
+    @router.get("/api/ps")
+    async def ps() -> Response:
+        return JSONResponse({"models": [cards.ollama_running(slot) for slot in pool.resident()]})
+
+    @router.post("/api/show")
+    async def show(request: Request) -> Response:
+        body, slot = await _named(request)
+        if slot.state == "resident":
+            return Forwarded(pool, request, [slot], body, may_load=False)
+        return JSONResponse(cards.ollama_shown(slot))
+
+    @router.post("/api/pull")
+    async def pull(request: Request) -> Response:
+        """Of models that are served there is nothing to fetch; another is a 404."""
+        _, fields = await read_fields(request)
+        await proxy.chosen(fields.get("model", fields.get("name")))
+        if fields.get("stream") is False:
+            return JSONResponse({"status": "success"})
+        return Response(b'{"status":"success"}\n', media_type="application/x-ndjson")
+
+    async def _named(request: Request) -> tuple[bytes, Slot]:
+        body, fields = await read_fields(request)
+        name = fields.get("model", fields.get("name"))
+        if not name:
+            raise InvalidRequest.at("model", "is missing: say which model is meant.")
+        return body, await proxy.chosen(name)
+
+    return router
