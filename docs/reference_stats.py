@@ -128,6 +128,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "num_steps_per_draft_length": "decode steps by their longest draft; the first number is for none",
         "methods": "the methods that have drafted, each with its counts, below",
         "unavailable": "why other methods do not draft",
+        "draft_model": "the draft model, if one drafts",
         "cost_model": "what `auto` has measured, below",
     },
     "MethodStats": {

@@ -33,8 +33,9 @@ def check(settings: Settings) -> None:
     folder = find(settings.model or str(DEFAULT_FOLDER))
     if folder is not None:
         check_checkpoint(folder, settings)
-    if settings.specprefill_draft_model is not None:
-        check_draft_files(settings.specprefill_draft_model)
+    for draft in (settings.specprefill_draft_model, settings.draft_model):
+        if draft is not None:
+            check_draft_files(draft)
 
 
 def check_checkpoint(folder: Path, settings: Settings) -> dict[str, Any]:

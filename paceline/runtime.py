@@ -211,6 +211,7 @@ class Runtime:
                 setting=spec.setting,
                 max_draft=spec.max_draft,
                 unavailable=spec.unavailable,
+                draft_model=spec.draft_model,
             ),
             specprefill=with_reason(stats.specprefill, self.limits.no_sparse),
         )

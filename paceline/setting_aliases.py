@@ -139,6 +139,7 @@ ALIASES: Mapping[str, Alias] = {
     "tool_call_parser": Alias("tool_parser", BOTH, note="also vLLM's and mlx-lm's names of parsers"),
     "enable_prefix_caching": Alias("prefix_cache", "vLLM", switch=True),
     "num_speculative_tokens": Alias("speculation", "vLLM"),
+    "speculative_model": Alias("draft_model", "vLLM"),
     "scheduling_policy": Alias("scheduler_policy", "vLLM", _renamed(POLICIES), note="`fcfs` is `fifo`"),
     "allowed_origins": Alias("cors_origin", "vLLM, mlx-lm", _json_list, repeats=True, note="also a JSON list"),
     "allowed_local_media_path": Alias("media_dir", "vLLM"),

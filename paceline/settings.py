@@ -163,9 +163,20 @@ class Settings(BaseModel):
         "Who may draft: mtp (the model's own head), lookup (what the prompt or the answer repeats), grammar (what a "
         "grammar forces), draft_model; auto: all that the model allows.",
     )
+    draft_model: str | None = setting(
+        "MODEL",
+        None,
+        "A smaller model with the same tokenizer that drafts, loaded beside the model; a folder or an id, as MODEL. "
+        "Default: none.",
+        min_length=1,
+    )
     lookup_answers: bool = setting("", True, "Lookup also in recent answers to the same tenant.")
     max_draft: int = setting(
-        "N", 32, "Most tokens that a sequence may draft in one step; the MTP head drafts 8 at most.", ge=1, le=32
+        "N",
+        32,
+        "Most tokens that a sequence may draft in one step; the MTP head and a draft model draft 8 at most.",
+        ge=1,
+        le=32,
     )
     context_length: AutoCount = setting(
         "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
@@ -376,6 +387,8 @@ class Settings(BaseModel):
         for name in ("files_gb", "files_days"):
             if self.files_dir is None and name in self.model_fields_set:
                 raise SettingsError(f"{name} limits a folder: set files_dir too, or leave it out")
+        if self.draft_model is not None and "draft_model" not in self.draft_methods:
+            raise SettingsError("draft_model is for drafting: name it in speculation_methods too, or leave it out")
         if self.specprefill_draft_model is None:
             if self.specprefill == "auto":
                 raise SettingsError(

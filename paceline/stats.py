@@ -139,6 +139,7 @@ class SpecDecodeStats:
     num_steps_per_draft_length: tuple[int, ...] = ()  # by the longest draft in the step; the first is for none
     methods: Mapping[str, MethodStats] = field(default_factory=dict)  # those that have drafted
     unavailable: Mapping[str, str] = field(default_factory=dict)  # why other methods do not draft
+    draft_model: str | None = None  # its name, if one drafts
     cost_model: DraftCostModel = DraftCostModel()
 
 

@@ -129,10 +129,12 @@ def test_a_model_and_a_draft_whose_files_are_wrong_are_refused(
     spoil(folder)
     said = refusal(model=str(folder))
     assert refusal(specprefill_draft_model=str(folder)) == f"The draft model cannot be used. {said}"
+    assert refusal(draft_model=str(folder)) == f"The draft model cannot be used. {said}"
 
 
-def test_a_draft_with_another_tokenizer_is_refused_before_the_model_is_loaded(llama: Path) -> None:
-    settings = Settings(specprefill_draft_model=str(llama))
+@pytest.mark.parametrize("field", ["specprefill_draft_model", "draft_model"])
+def test_a_draft_with_another_tokenizer_is_refused_before_the_model_is_loaded(llama: Path, field: str) -> None:
+    settings = Settings.load({field: str(llama)}, None, {})
     preflight.check(settings)
     with pytest.raises(PacelineError, match="has another tokenizer than the model"):
         asyncio.run(Service(settings).start())

@@ -24,6 +24,7 @@ MEANINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "tool_call_parser": ("glm45", {"tool_parser": "glm"}),
     "enable_prefix_caching": (False, {"prefix_cache": False}),
     "num_speculative_tokens": (3, {"speculation": 3}),
+    "speculative_model": ("small", {"draft_model": "small"}),
     "scheduling_policy": ("fcfs", {"scheduler_policy": "fifo"}),
     "allowed_origins": (["http://a"], {"cors_origin": ("http://a",)}),
     "allowed_local_media_path": ("/pictures", {"media_dir": "/pictures"}),

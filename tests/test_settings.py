@@ -81,7 +81,8 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "scheduler_headroom_gb": 0.5,
         "first_token_timeout": 3.5,
         "request_timeout": 4.5,
-        "speculation_methods": ["mtp", "lookup"],
+        "speculation_methods": ["mtp", "lookup", "draft_model"],
+        "draft_model": "e",
         "specprefill": "auto",
         "specprefill_draft_model": "d",
         "specprefill_chunk": 3,
@@ -292,6 +293,15 @@ def test_a_limit_of_files_needs_a_folder(field: str) -> None:
     assert complaint({field: "5"}) == f"{field} limits a folder: set files_dir too, or leave it out"
     assert getattr(Settings.load({field: "5", "files_dir": "/files"}, None, {}), field) == 5.0
     assert complaint({field: "0", "files_dir": "/files"}).startswith(f"{flag_name(field)}: input should be ")
+
+
+def test_a_draft_model_that_may_not_draft_is_a_mistake() -> None:
+    line = "draft_model is for drafting: name it in speculation_methods too, or leave it out"
+    assert complaint({"draft_model": "small", "speculation_methods": "mtp,lookup"}) == line
+    for methods in ("auto", "draft_model", "lookup,draft_model"):
+        assert Settings.load({"draft_model": "small", "speculation_methods": methods}, None, {}).draft_model == "small"
+    assert Settings().draft_model is None
+    assert complaint({"draft_model": ""}).startswith("--draft-model: ")
 
 
 DRAFT = {"specprefill_draft_model": "small"}

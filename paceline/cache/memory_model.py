@@ -8,7 +8,7 @@ Where shapes come from buckets, the bucket is priced: a group has padding rows, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.cache.slot_plan import MARGIN, ROWS, Grouping, capacity
 
@@ -34,6 +34,22 @@ class MemoryModel:
     encode_byte: float = 0.0  # an encoder's activations, per byte of the inputs that it encodes
     encode_pair: float = 0.0  # and per pair of such bytes
     grouping: Grouping = ROWS
+
+    def beside(self, other: MemoryModel) -> MemoryModel:
+        """Two models that step with the same rows, in the layout of this one: their rows and passes cost both."""
+        costs: dict[int | None, AttentionCost] = {}
+        for layer in (*self.attention, *other.attention):
+            known = costs.get(layer.window, AttentionCost(layer.window, 0))
+            costs[layer.window] = AttentionCost(layer.window, known.token + layer.token, known.layers + layer.layers)
+        return replace(
+            self,
+            attention=tuple(costs.values()),
+            state=self.state + other.state,
+            fixed=self.fixed + other.fixed,
+            chunk_token=self.chunk_token + other.chunk_token,
+            chunk_pair=self.chunk_pair + other.chunk_pair,
+            decode_token=self.decode_token + other.decode_token,
+        )
 
     def row(self, tokens: int) -> int:
         """A row in buffers of its own."""

@@ -38,6 +38,7 @@ class Admission:
         self.width = width  # tokens per sequence in a decode step
         self.longest_draft = longest_draft  # draft tokens of few sequences may be more
         self.scoring: Callable[[int], int] | None = None  # bytes that a draft needs to score a prompt of so many tokens
+        self.draft_prefill: Callable[[int], int] | None = None  # bytes of a pass in which a draft model reads so far
         self.low_memory = False  # buffers must be copied layer by layer
 
     # -- for any thread
@@ -56,7 +57,8 @@ class Admission:
         activations = memory_model.step(1, width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * width
         held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
-        return self.budget.holding("weights") + held + activations + memory_model.media(list(media))
+        drafting = 0 if self.draft_prefill is None else self.draft_prefill(length)
+        return self.budget.holding("weights") + held + activations + drafting + memory_model.media(list(media))
 
     # -- on the engine's thread
 
@@ -127,7 +129,7 @@ class Admission:
         self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
         self.budget.hold("activations", self._activations(seqs, chunk) + copying)
         self.budget.hold("sequence images", self._media(seqs))
-        self.budget.hold("draft", self._scoring(seqs))
+        self.budget.hold("draft", self._scoring(seqs) + self._drafting(seqs))
 
     @property
     def spare(self) -> int:
@@ -170,7 +172,13 @@ class Admission:
         return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
 
     def _base(self, seqs: Collection[Sequence]) -> int:
-        return self.budget.holding("weights") + self._media(seqs) + self._scoring(seqs)
+        return self.budget.holding("weights") + self._media(seqs) + self._scoring(seqs) + self._drafting(seqs)
+
+    def _drafting(self, seqs: Collection[Sequence]) -> int:
+        """A draft model reads one chunk at a time, of any sequence that decodes."""
+        if self.draft_prefill is None or not seqs:
+            return 0
+        return self.draft_prefill(max(self.expected_length(seq) for seq in seqs))
 
     def _scoring(self, seqs: Collection[Sequence]) -> int:
         """One prompt is scored at a time."""

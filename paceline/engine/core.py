@@ -31,7 +31,7 @@ from paceline.engine.stats import Counters, Monitor, snapshot
 from paceline.engine.step_timer import StepTimer
 from paceline.errors import InvalidRequest, QueueFull, Refused
 from paceline.stats import Stats
-from paceline.types import Delta, FinishReason, RequestId
+from paceline.types import FinishReason, RequestId
 
 log = logging.getLogger("paceline")
 PREFIX_WAIT_SECONDS = 0.05  # between two polls while all sequences wait for the disk, in case its wake-up was lost
@@ -298,7 +298,7 @@ class EngineCore:
         if plan.empty:
             self.timer.reset()
             return None, trouble
-        launched.decode_only = not plan.prefill and plan.encode is None and plan.score is None
+        launched.decode_only = not (plan.prefill or plan.draft_prefill or plan.encode or plan.score)
         chunks = [(seq, chunk.tokens) for chunk in plan.prefill if (seq := self.seqs.get(chunk.id)) is not None]
         together = set() if faults.serial else self._prefill_together(chunks, launched)
         for seq, tokens in chunks:
@@ -312,6 +312,7 @@ class EngineCore:
             faults.run_for_one(seq, partial(runner.encode, seq))
         if plan.score is not None and (seq := self.seqs.get(plan.score)) is not None:
             self._score(seq, launched)
+        runner.read_drafts((self.seqs.get(chunk.id), chunk.tokens) for chunk in plan.draft_prefill)
         self.counters.steps += 1
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
@@ -431,12 +432,10 @@ class EngineCore:
                 self.faults.guard(token.seq, partial(self._deliver_token, token))
 
     def _deliver_vector(self, seq: Sequence) -> None:
-        vector = pooling.unit(seq.computed.pooled)
-        if vector is None:
+        if delivery.deliver_vector(seq, pooling.unit(seq.computed.pooled)):
+            self._release(seq, "stop")
+        else:
             self.finish(seq, "error", error="The model's hidden states are not numbers.")
-            return
-        delivery.send(seq, Delta(finish_reason="stop", vector=vector))
-        self._release(seq, "stop")
 
     def _deliver_token(self, token: Token) -> None:
         seq = token.seq

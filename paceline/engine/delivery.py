@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paceline.types import Acceptance, Delta, FinishReason, PromptInfo, TokenLogprob
 
 if TYPE_CHECKING:
@@ -57,6 +60,14 @@ def deliver_token(
     if piece.token_ids or piece.text:
         send(seq, Delta(piece.text, piece.token_ids, piece.logprobs))
     return None
+
+
+def deliver_vector(seq: Sequence, vector: NDArray[np.float32] | None) -> bool:
+    """An embedding; False: there is none, and nothing was sent."""
+    if vector is None:
+        return False
+    send(seq, Delta(finish_reason="stop", vector=vector))
+    return True
 
 
 def finish(

@@ -82,7 +82,7 @@ class DraftChoice:
         """`lengths`: what each sequence would draft with a device proposer."""
         offers = self._offers(seqs) if self.proposers else {}
         if not offers:
-            return tuple(Draft(length=length) if length else NO_DRAFT for length in lengths)
+            return tuple(Draft(model.method, length) if length else NO_DRAFT for length in lengths)
         chosen = self._best(seqs, lengths, offers, model).drafts
         before, after = max(lengths), max(draft.length for draft in chosen)
         if before != after:
@@ -151,7 +151,7 @@ class DraftChoice:
         proposal whatever it costs."""
         drafts, total = [], 0.0
         for place, (seq, length) in enumerate(zip(seqs, lengths, strict=True)):
-            draft, gain = (Draft(length=length) if length else NO_DRAFT), heads[place]
+            draft, gain = (Draft(model.method, length) if length else NO_DRAFT), heads[place]
             offer = offers.get(place)
             if offer is not None:
                 fixed = seq.speculation.draft_length

@@ -93,6 +93,7 @@ class DraftLengths:
 
     def __init__(self, most: int = MOST_DRAFTED) -> None:
         self.most = most
+        self.method: SpeculationMethod = "mtp"  # who drafts on the device
         self.buckets = EXACT
         self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by draft length
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
@@ -108,13 +109,14 @@ class DraftLengths:
 
     def choose(self, seqs: Collection[Sequence]) -> tuple[int, ...]:
         """The draft length of each sequence in a step of all of them."""
-        free = [seq for seq in seqs if seq.speculation.head_length is None]
-        fixed = max((min(seq.speculation.head_length or 0, seq.max_draft_length, self.most) for seq in seqs), default=0)
+        free = [seq for seq in seqs if seq.speculation.head_length is None and seq.draft_is_ready]
+        most = [min(seq.max_draft_length, self.most) if seq.draft_is_ready else 0 for seq in seqs]
+        fixed = max(
+            (min(seq.speculation.head_length or 0, each) for seq, each in zip(seqs, most, strict=True)), default=0
+        )
         length = self._auto(self.size(len(seqs)), free, fixed) if free else 0
         wanted = (length if seq.speculation.head_length is None else seq.speculation.head_length for seq in seqs)
-        lengths = tuple(
-            max(0, min(each, seq.max_draft_length, self.most)) for each, seq in zip(wanted, seqs, strict=True)
-        )
+        lengths = tuple(max(0, min(pair)) for pair in zip(wanted, most, strict=True))
         if seqs:
             self.steps[max(lengths)] += 1
         return lengths
@@ -267,7 +269,7 @@ class DraftLengths:
 
     def verified(self, seq: Sequence, drafted: int, accepted: int, method: SpeculationMethod = "mtp") -> None:
         """Of `drafted` tokens the first `accepted` were accepted."""
-        if method == "mtp":  # the host's proposers count for themselves
+        if method == self.method:  # the host's proposers count for themselves
             seq.acceptance.add(drafted, accepted, FORGET)
             self._all.add(drafted, accepted, FORGET_ALL)
         self.drafts += 1

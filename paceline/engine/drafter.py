@@ -8,7 +8,7 @@ poorer. Draft tokens are never delivered unverified.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -127,7 +127,7 @@ class Drafter(DeviceProposer):
     def clear(self) -> None:
         self.batch = self.pending = None
 
-    def keep(self, rows: list[int]) -> None:
+    def keep(self, rows: list[int], seqs: Collection[Sequence]) -> None:
         if self.batch is None or self.pending is None:
             return
         order = self.batch.keep(rows)
@@ -154,7 +154,7 @@ class Drafter(DeviceProposer):
         guesses_on = length == 1 or self.forward.is_traced(batch, 1)
         return guesses_on and self.forward.is_traced(batch, length + 1)
 
-    def propose(self, length: int, choose: Choose) -> list[mx.array]:
+    def propose(self, length: int, choose: Choose, rows: list[Sequence | None], inputs: mx.array) -> list[mx.array]:
         """`length` draft tokens for every row, each (rows,). Nothing is committed before `add_pending`: a failed step
         can be retried."""
         batch, pending = self.batch, self.pending

@@ -125,6 +125,8 @@ class Faults:
         """
         core, scheduler, runner = self._core, self._core.scheduler, self._core.runner
         lost = isinstance(error, StepLost)
+        for seq in seqs:
+            seq.draft_model_off = True  # whoever is at fault: no draft is worth another failure
         cause = cause or (error.__cause__ if lost else None) or error
         out_of_memory = is_out_of_memory(cause)
         if not out_of_memory:

@@ -82,8 +82,9 @@ class InFlightStep:
 
     @property
     def needs_sync(self) -> bool:
-        """Must its tokens be known before the next decode step? Grammars depend on them."""
-        return any(seq.grammar for seq in self.seqs)
+        """Must its tokens be known before the next decode step? Grammars depend on them, and a draft model reads them:
+        all but the last, which is the step's input."""
+        return any(seq.grammar or (self.draft_length and seq.uses_draft_model) for seq in self.seqs)
 
     @property
     def result_pending(self) -> bool:

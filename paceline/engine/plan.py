@@ -34,6 +34,7 @@ class StepPlan:
     prefill: tuple[PrefillChunk, ...] = ()
     encode: RequestId | None = None  # its next image is encoded
     score: RequestId | None = None  # its prompt is scored by the draft (paceline/sparse)
+    draft_prefill: tuple[PrefillChunk, ...] = ()  # what the draft model reads of decoding sequences
     admit: tuple[RequestId, ...] = ()  # these begin to run, from their longest cached prefix
     preempt: tuple[RequestId, ...] = ()  # these wait again, to be recomputed
     cause: Cause = "memory"  # of preempting
@@ -61,5 +62,6 @@ class StepPlan:
         for name in ("decode", "admit", "preempt"):
             fields[name] = tuple(fields[name])
         fields["drafts"] = tuple(Draft(**{**draft, "tokens": tuple(draft["tokens"])}) for draft in fields["drafts"])
-        fields["prefill"] = tuple(PrefillChunk(**chunk) for chunk in fields["prefill"])
+        for name in ("prefill", "draft_prefill"):
+            fields[name] = tuple(PrefillChunk(**chunk) for chunk in fields[name])
         return cls(**fields)

@@ -33,12 +33,21 @@ SHARED_SLOTS = 1024  # capacity of its buffers: they are copied to share a pass
 
 class PromptRunner:
     def __init__(
-        self, model: LoadedModel, grouping: Grouping, *, traces: bool = False, features: Features | None = None
+        self,
+        model: LoadedModel,
+        grouping: Grouping,
+        *,
+        traces: bool = False,
+        features: Features | None = None,
+        head: bool = True,
     ) -> None:
+        """`head`: the model's MTP head drafts, if it has one."""
         self.model = model
         self.language = model.language
         self.grouping = grouping
-        self.drafter = None if isinstance(model.head, str) else Drafter(model.head, grouping, traces=traces)
+        self.drafter: Drafter | None = None
+        if head and not isinstance(model.head, str):
+            self.drafter = Drafter(model.head, grouping, traces=traces)
         self.prompts = Forward(self._read_prompt, traces=traces and bool(grouping.buckets.widths))
         self.features = features if features is not None else Features(0)
         self.low_memory = False  # copy buffers layer by layer

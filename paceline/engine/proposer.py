@@ -10,14 +10,16 @@ gives no probability, which is a distribution with all weight on one token.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
+    from paceline.cache.batch import Batch
     from paceline.engine import sequence
+    from paceline.engine.forward import Forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class HostProposer(Proposer):
 
 
 class DeviceProposer(Proposer):
-    """Has a batch of its own with the same sequences, in the same rows, as the target's. Arrays are MLX's.
+    """Has a batch of its own with the same sequences as the target's. Arrays are MLX's.
 
     A step calls `propose`, if a row drafts with it, and then `add_pending` with the step's results. `propose` commits
     nothing: a failed step can be retried. `sync_lengths` tells how many tokens the oldest unread step has kept.
@@ -72,11 +74,18 @@ class DeviceProposer(Proposer):
 
     longest = MOST_DRAFTED
 
+    forward: Forward  # its passes
+    batch: Batch | None  # of its rows
+
+    def begin_step(self, seqs: Collection[sequence.Sequence]) -> None:
+        """A decode step of these sequences begins; all steps before it with drafts were read."""
+
     @abstractmethod
     def join(self, seq: sequence.Sequence, at: Any) -> None: ...
 
     @abstractmethod
-    def keep(self, rows: list[int]) -> None: ...
+    def keep(self, rows: list[int], seqs: Collection[sequence.Sequence]) -> None:
+        """Only these rows of the target's batch stay, which are these sequences'."""
 
     @abstractmethod
     def clear(self) -> None: ...
@@ -86,8 +95,9 @@ class DeviceProposer(Proposer):
         """Can it draft on before the host knows how many tokens the last step has kept?"""
 
     @abstractmethod
-    def propose(self, length: int, choose: Any) -> list[Any]:
-        """`length` draft tokens for every row, each (rows,). `choose` samples: logits, place, tokens before."""
+    def propose(self, length: int, choose: Any, rows: list[sequence.Sequence | None], inputs: Any) -> list[Any]:
+        """`length` draft tokens for every row of the target's batch, each (rows,); none: the step does without.
+        `choose` samples: logits, place, tokens before. `inputs`: each row's next token."""
 
     @abstractmethod
     def add_pending(self, tokens: Any, hidden: Any, counts: Any) -> None:

@@ -9,7 +9,7 @@ repeat the same traced shapes, the device has all it needs, and speculative step
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,10 +21,12 @@ from paceline.cache.batch import Batch
 from paceline.cache.features import Features
 from paceline.cache.layers import joined, take_rows
 from paceline.cache.slot_plan import Grouping, Placement
+from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost, Token
 from paceline.engine.masking import Bits, PackedMasks, bits_of
 from paceline.engine.prompt_runner import PromptRunner
+from paceline.engine.proposer import NO_DRAFT, DeviceProposer
 from paceline.engine.sampler import Sampled, Sampler, logprob_list
 from paceline.engine.sequence import Sequence
 from paceline.models.loader import LoadedModel
@@ -42,8 +44,11 @@ class Runner(PromptRunner):
         *,
         traces: bool = False,
         features: Features | None = None,
+        draft_model: DraftModelProposer | None = None,
     ) -> None:
-        super().__init__(model, grouping, traces=traces, features=features)
+        """`draft_model` drafts instead of the model's MTP head."""
+        super().__init__(model, grouping, traces=traces, features=features, head=draft_model is None)
+        self.draft_model = draft_model
         self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
         self.sampler = Sampler(self.language.vocab_size)
         self.batch: Batch | None = None
@@ -55,8 +60,13 @@ class Runner(PromptRunner):
     @property
     def new_shapes(self) -> int:
         """How often the device has met a shape for the first time."""
-        passes = [self.forward, self.prompts] + ([] if self.drafter is None else [self.drafter.forward])
+        passes = [self.forward, self.prompts] + ([] if self.proposer is None else [self.proposer.forward])
         return sum(each.new_shapes for each in passes)
+
+    @property
+    def proposer(self) -> DeviceProposer | None:
+        """Who drafts on the device."""
+        return self.drafter if self.draft_model is None else self.draft_model
 
     @property
     def seqs(self) -> list[Sequence]:
@@ -83,9 +93,17 @@ class Runner(PromptRunner):
             raise StepLost(InFlightStep(list(seqs))) from error
         if self.batch is None:
             return InFlightStep()
-        if draft_length and (self.drafter is not None or any(seq.draft.tokens for seq in self.seqs)):
+        if self.proposer is not None:
+            self.proposer.begin_step(seqs)
+        if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
             return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length))
         return self._plain_step(self.batch)
+
+    def read_drafts(self, chunks: Iterable[tuple[Sequence | None, int]]) -> None:
+        """The draft model reads the next tokens of sequences that decode, if they still do."""
+        for seq, tokens in chunks:
+            if self.draft_model is not None and seq is not None and seq in self.seqs:
+                self.draft_model.read(seq, tokens)
 
     def _plain_step(self, batch: Batch) -> InFlightStep:
         positions = None
@@ -101,19 +119,21 @@ class Runner(PromptRunner):
             self.tokens = sampled.tokens
             for seq in self.seqs:
                 seq.scheduled += 1
-            if self.drafter is not None:
-                self.drafter.add_pending(sampled.tokens[:, None], hidden[0], [1] * batch.rows)
+            if self.proposer is not None:
+                self.proposer.add_pending(sampled.tokens[:, None], hidden[0] if hidden else None, [1] * batch.rows)
             mx.async_eval(self._unevaluated(step))
         return step
 
     def _speculative_step(self, batch: Batch, draft_length: int) -> InFlightStep:
         """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
         draft_tokens = self._draft(draft_length)
+        if not draft_tokens:
+            return self._plain_step(batch)
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
         (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
         sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
         assert sampled.kept is not None and sampled.last is not None
-        steady = self.forward.steady and (self.drafter is None or self.drafter.forward.steady)
+        steady = self.forward.steady and (self.proposer is None or self.proposer.forward.steady)
         step = InFlightStep(
             list(self.rows),
             sampled,
@@ -127,30 +147,42 @@ class Runner(PromptRunner):
             batch.apply_accepted(sampled.kept)
             batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
-            if self.drafter is not None:
-                self.drafter.add_pending(sampled.tokens, hidden[0], sampled.kept)
+            if self.proposer is not None:
+                self.proposer.add_pending(sampled.tokens, hidden[0] if hidden else None, sampled.kept)
             mx.async_eval(self._unevaluated(step))
         return step
 
     def _draft(self, length: int) -> list[mx.array]:
-        """`length` draft tokens for every row, each (rows,): what the host knows, and what the head drafts for the
-        other rows. A row's own are the first `seq.draft.length`, the rest is anything."""
+        """`length` draft tokens for every row, each (rows,): what the host knows, and what the device's proposer drafts
+        for the other rows. A row's own are the first `seq.draft.length`, the rest is anything. Empty: nobody drafts."""
         known = np.zeros((len(self.rows), length), dtype=np.int32)
         from_host = np.zeros(len(self.rows), dtype=np.bool_)
         for row, seq in enumerate(self.rows):
             if seq is not None and seq.draft.tokens:
                 known[row, : len(seq.draft.tokens)] = seq.draft.tokens
                 from_host[row] = True
-        head = max((seq.draft.length for seq in self.seqs if not seq.draft.tokens), default=0)
+        head = self._device_length()
         drafted: list[mx.array] = []
-        if head and self.drafter is not None:
+        if head and self.proposer is not None:
             head = self.grouping.buckets.draft_length(head) if from_host.any() else length
-            drafted = self.drafter.propose(head, self.sampler.propose)
+            drafted = self.proposer.propose(head, self.sampler.propose, self.rows, self.tokens)
+            if not drafted:
+                head = self._device_length()
         if not from_host.any():
             return drafted
         columns = list(mx.array(known.T))
         mine = mx.array(from_host)
         return [mx.where(mine, one, other) for one, other in zip(columns, drafted, strict=False)] + columns[head:]
+
+    def _device_length(self) -> int:
+        """The most draft tokens of a row from the device. Rows that it cannot draft for draft nothing."""
+        longest = 0
+        for seq in self.seqs:
+            if seq.drafts_on_device:
+                if self.proposer is None or not seq.draft_is_ready:
+                    seq.draft.plan(NO_DRAFT)
+                longest = max(longest, seq.draft.length)
+        return longest
 
     def _allowed(self, draft_tokens: list[mx.array]) -> PackedMasks | None:
         """Allowed tokens by the sequences' grammars, now and after each draft token. Those that are drafted on the
@@ -177,7 +209,7 @@ class Runner(PromptRunner):
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
         """All arrays that a step computes."""
         assert step.sampled is not None and self.batch is not None
-        drafted = [] if self.drafter is None else self.drafter.arrays()
+        drafted = [] if self.proposer is None else self.proposer.arrays()
         return [*step.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
 
     @property
@@ -189,12 +221,12 @@ class Runner(PromptRunner):
     def can_follow(self, step: InFlightStep, seqs: Collection[Sequence], draft_length: int) -> bool:
         """Does a step of `seqs` repeat the pending one, so that the device needs nothing from the host?"""
         draft_length = self.grouping.buckets.draft_length(draft_length)
-        if not self.can_run_ahead or self.drafter is None or self.batch is None or draft_length != step.draft_length:
+        if not self.can_run_ahead or self.proposer is None or self.batch is None or draft_length != step.draft_length:
             return False
         if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
             return False
         known = self.forward.is_traced(self.batch, draft_length + 1, tentative=True)
-        return known and self.drafter.can_run_ahead(draft_length)
+        return known and self.proposer.can_run_ahead(draft_length)
 
     def read(self, step: InFlightStep) -> None:
         """Read how many tokens each sequence keeps of a speculative step. Until then nothing else may be decoded."""
@@ -205,8 +237,8 @@ class Runner(PromptRunner):
             raise StepLost(step) from error
         step.kept = kept
         self.batch.sync_lengths(kept)
-        if self.drafter is not None:
-            self.drafter.sync_lengths(kept)
+        if self.proposer is not None:
+            self.proposer.sync_lengths(kept)
         for seq, count in zip(step.rows, kept, strict=True):
             if seq is not None:
                 seq.scheduled += count
@@ -286,8 +318,8 @@ class Runner(PromptRunner):
                 batch.evaluate()  # or their buffers stay until that step
 
     def batches(self) -> list[Batch]:
-        """Of the decoding sequences: the model's, and the MTP head's."""
-        both = (self.batch, None if self.drafter is None else self.drafter.batch)
+        """Of the decoding sequences: the model's, and the MTP head's or the draft model's."""
+        both = (self.batch, None if self.proposer is None else self.proposer.batch)
         return [batch for batch in both if batch is not None]
 
     def reset(self) -> None:
@@ -298,12 +330,12 @@ class Runner(PromptRunner):
     def _keep(self, rows: list[int]) -> None:
         if not rows or self.batch is None:
             self.rows, self.batch, self.tokens = [], None, mx.array([], dtype=mx.int32)
-            if self.drafter is not None:
-                self.drafter.clear()
+            if self.proposer is not None:
+                self.proposer.clear()
             return
         before, order = self.rows, self.batch.keep(rows)
-        if self.drafter is not None:
-            self.drafter.keep(rows)
+        if self.proposer is not None:
+            self.proposer.keep(rows, [seq for row in rows if (seq := before[row]) is not None])
         self.rows = [None if row is None else before[row] for row in order]
         self.tokens = take_rows(self.tokens, order)
 
@@ -321,8 +353,8 @@ class Runner(PromptRunner):
                 seq.computed.group = self._group_of(self.batch, at.group)
             at.put(self.rows, seq, None)
             self.tokens = joined(self.tokens, first, at)
-        if self.drafter is not None:
-            self.drafter.join(seq, at)
+        if self.proposer is not None:
+            self.proposer.join(seq, at)
         seq.computed.batch, seq.computed.features, seq.computed.position_ids = None, [], None
 
     def _group_of(self, batch: Batch, group: int) -> int | None:

@@ -22,6 +22,7 @@ from paceline.types import RequestId
 
 MAX_MISSES = 16  # sequences that do not fit, before the rest of the queue is left for later
 RETRY_SECONDS = 0.1  # between two looks at the queue when nothing has changed
+MOST_DRAFT_PREFILL = 512  # tokens that a draft model reads beside a step
 MIN_PROGRESS = 16  # tokens that a sequence generates between two preemptions by policy
 
 
@@ -145,6 +146,7 @@ class Scheduler:
             prefill,
             None if encode is None else encode.id,
             None if score is None else score.id,
+            self._draft_prefill(decode, sum(chunk.tokens for chunk in prefill)) if score is None else (),
         )
 
     # -- memory
@@ -338,6 +340,24 @@ class Scheduler:
         if self.buckets.width(tokens) > budget:
             tokens = min(seq.remaining, self.buckets.within(budget))
         return tokens if self.buckets.width(tokens) <= budget else have
+
+    def _draft_prefill(self, decode: Collection[Sequence], taken: int) -> tuple[PrefillChunk, ...]:
+        """What the draft model reads: of sequences that decode already, so that no first token waits for it, and from
+        what prompts leave of the step's budget."""
+        behind = [seq for seq in decode if seq.uses_draft_model and not seq.draft_is_ready]
+        if not behind:
+            return ()
+        budget = self.step_tokens(decoding=True)
+        least = min(MIN_CHUNK, budget)
+        left = min(budget - taken, MOST_DRAFT_PREFILL)
+        chunks = []
+        for seq in behind:
+            if left < least:
+                break
+            tokens = min(max(seq.length - seq.draft.read, 0), left)
+            chunks.append(PrefillChunk(seq.id, tokens))
+            left -= tokens
+        return tuple(chunks)
 
     def _score(self) -> Sequence | None:
         """One prompt at a time, the oldest: memory for one scoring suffices."""

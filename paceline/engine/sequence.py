@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Sink = Callable[[Delta], None]
 MASK64 = (1 << 64) - 1
+DRAFT_LAG = 128  # tokens that a draft model may be behind and still draft
 _numbers = itertools.count()
 
 
@@ -101,13 +102,16 @@ class ComputedState:
 
 @dataclass(slots=True)
 class DraftState:
-    """Its draft, and what the MTP head holds for it. Preemption replaces this."""
+    """Its draft, and what the MTP head or the draft model holds for it. Preemption replaces this."""
 
     mtp_prefill: bool = False  # the head reads its prompt for others who will draft
     batch: Batch | None = None  # its own while it is prefilled
     last_hidden: Any = None  # the target's last hidden state, whose pair waits for the next token
     inner_hidden: dict[int, Any] = field(default_factory=dict)  # those at checkpoints inside the last pass, by length
     prompt_pairs: int = 0  # pairs that the head had read when it joined the batch
+    reader: Batch | None = None  # the draft model's, its own until it joins the draft's batch
+    joined: bool = False  # it has
+    read: int = 0  # tokens that the draft model has read of it
     length: int = 0  # draft tokens it has in the step that is planned
     method: SpeculationMethod = "mtp"  # who proposes them
     tokens: tuple[int, ...] = ()  # they themselves, where the host knows them
@@ -178,6 +182,7 @@ class Sequence:
         self.acceptance = AcceptanceRecord()
         self.lookup: Any = None  # its tokens, as prompt lookup knows them (engine/lookup)
         self.forced: tuple[int, tuple[int, ...]] | None = None  # after so many tokens, what its grammar forced
+        self.draft_model_off = False  # a step with it failed: the draft model is not tried again
         self.accepted = self.rejected = 0  # draft tokens so far: delivered, and thrown away
         # State by the part of the engine that owns it.
         self.queue = QueueState(uncached_tokens=len(prompt.token_ids))
@@ -252,6 +257,29 @@ class Sequence:
         return self.speculation.head_length != 0 or self.draft.mtp_prefill
 
     @property
+    def uses_draft_model(self) -> bool:
+        """Does a draft model read it? Not if there are images, which it does not see."""
+        mode = self.speculation
+        return mode.drafts and "draft_model" in mode.methods and not self.draft_model_off and not self.prompt.media
+
+    @property
+    def draft_is_near(self) -> bool:
+        """Has the draft model read all but a few of its tokens? These it reads when it drafts."""
+        return self.length + 1 - self.draft.read <= DRAFT_LAG
+
+    @property
+    def draft_is_ready(self) -> bool:
+        """Can the proposer on the device draft for it? The MTP head always can."""
+        if "draft_model" not in self.speculation.methods:
+            return True
+        return self.draft.joined and self.uses_draft_model and self.draft_is_near
+
+    @property
+    def drafts_on_device(self) -> bool:
+        """In the step that is planned."""
+        return self.draft.length > 0 and not self.draft.tokens
+
+    @property
     def usage(self) -> Usage:
         prompt_tokens, completion_tokens = len(self.prompt.token_ids), len(self.generated)
         return Usage(
@@ -266,7 +294,7 @@ class Sequence:
     def free(self) -> None:
         """Drop all arrays; how far it got stays known."""
         self.computed = replace(self.computed, batch=None, position_ids=None, features=[], pooled=None)
-        self.draft = replace(self.draft, batch=None, last_hidden=None)
+        self.draft = replace(self.draft, batch=None, last_hidden=None, reader=None)
         self.sparse.scorer = None
 
     def reset_for_recompute(self) -> None:

@@ -25,7 +25,7 @@ WINDOW = "specprefill_window"  # in a draft's config.json
 SHARE = 0.1  # of what prefixes may take, for the draft's own
 
 
-def check_draft(source: str, target: Tokenizer) -> None:
+def check_draft(source: str, target: Tokenizer, purpose: str = "score prompts for it") -> None:
     """Before loading: are the files there, and is the tokenizer the model's? Raises LoadError, in one line."""
     check_draft_files(source)
     try:
@@ -34,19 +34,22 @@ def check_draft(source: str, target: Tokenizer) -> None:
         raise LoadError(f"The draft model cannot be used. {error}") from error
     if not target.is_that_of(folder):
         raise LoadError(
-            f"The draft {source} has another tokenizer than the model, so it cannot score prompts for it. "
+            f"The draft {source} has another tokenizer than the model, so it cannot {purpose}. "
             "Take a smaller model of the same family."
         )
 
 
-def load_draft(source: str, dtype: str, vocab_size: int, dequantize_within: int | None = None) -> LoadedModel:
-    """The draft's language model, without vision tower or MTP head. Raises LoadError, in one line."""
+def load_draft(
+    source: str, dtype: str, vocab_size: int, dequantize_within: int | None = None, *, scores: bool = True
+) -> LoadedModel:
+    """The draft's language model, without vision tower or MTP head. `scores`: it is to score prompts. Raises LoadError,
+    in one line."""
     try:
         model = load(source, dtype, dequantize_within=dequantize_within)
     except LoadError as error:
         raise LoadError(f"The draft model cannot be used. {error}") from error
-    model.vision, model.head = None, "it only scores prompts"
-    if not any(plan.kind == "attention" and plan.window is None for plan in model.language.plans):
+    model.vision, model.head = None, "it is a draft model"
+    if scores and not any(plan.kind == "attention" and plan.window is None for plan in model.language.plans):
         raise LoadError(f"The draft {source} has no layer that sees all of a prompt, so it cannot score prompts.")
     if vocab_size > _rows(model):
         raise LoadError(f"The draft {source} does not know all of the model's tokens.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from paceline.types import SPECULATION_METHODS, Prompt, Sampling, Speculation, SpeculationMethod
 
 HEADED: tuple[SpeculationMethod, ...] = ("mtp",)
+DEVICE_METHODS: tuple[SpeculationMethod, ...] = ("mtp", "draft_model")  # a server has one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class SpeculationMode:
 
     @property
     def head_length(self) -> int | None:
-        """The same for the MTP head alone."""
-        return self.draft_length if "mtp" in self.methods else 0
+        """The same for the proposer on the device alone."""
+        return self.draft_length if any(method in self.methods for method in DEVICE_METHODS) else 0
 
 
 PLAIN = SpeculationMode(0, "plain: nobody decided otherwise")

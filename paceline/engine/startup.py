@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 
 import mlx.core as mx
 
@@ -13,10 +14,11 @@ from paceline.cache.budget import Budget
 from paceline.cache.features import Features
 from paceline.cache.slot_plan import NAMES
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
-from paceline.engine import layout
+from paceline.engine import draft_loading, layout
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
+from paceline.engine.draft_loading import INSTEAD, NO_DRAFT_MODEL, LoadedDraft
 from paceline.engine.forced_tokens import GrammarProposer
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
@@ -35,10 +37,10 @@ from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.proposer import HostProposer
 from paceline.engine.queueing import Timeouts
 from paceline.engine.runner import Runner
-from paceline.engine.scheduler import Scheduler
+from paceline.engine.scheduler import MOST_DRAFT_PREFILL, Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
-from paceline.engine.speculation_policy import SpeculationPolicy
+from paceline.engine.speculation_policy import DEVICE_METHODS, SpeculationPolicy
 from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.errors import StartAbandoned
 from paceline.generation_config import SamplingDefaults
@@ -57,15 +59,13 @@ from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, Sampling, SpeculationMet
 log = logging.getLogger("paceline")
 
 
-NO_DRAFT_MODEL = "Paceline drafts with no other model yet"
-
-
-def speculation_policy(settings: Settings, model: LoadedModel) -> SpeculationPolicy:
-    """Which methods draft for this model, and why others do not. After the model was checked."""
+def speculation_policy(settings: Settings, model: LoadedModel, *, draft_model: bool = False) -> SpeculationPolicy:
+    """Which methods draft for this model, and why others do not. After the model was checked. `draft_model`: one is
+    loaded."""
     no_head = model.head if isinstance(model.head, str) else None
-    unavailable: dict[SpeculationMethod, str] = {"draft_model": NO_DRAFT_MODEL}
+    unavailable: dict[SpeculationMethod, str] = {} if draft_model else {"draft_model": NO_DRAFT_MODEL}
     if model.no_rollback is not None:
-        unavailable |= {"lookup": model.no_rollback, "grammar": model.no_rollback}
+        unavailable |= dict.fromkeys(("lookup", "grammar", "draft_model"), model.no_rollback)
     return SpeculationPolicy(settings.speculation, no_head, settings.draft_methods, unavailable)
 
 
@@ -146,6 +146,8 @@ class Startup:
         defaults = generation_config.defaults(folder, generation, settings.override_generation_config)
         if settings.specprefill_draft_model is not None:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
+        if settings.draft_model is not None:
+            check_draft(settings.draft_model, self.tokenizer, "draft for it")
         model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings))
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
@@ -159,6 +161,8 @@ class Startup:
             log.warning(note)
         draft = self._draft(model)
         self._check_wanted()
+        draft_weights = self._draft_model(model, draft)
+        self._check_wanted()
         grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
         self.context_length = settings.context_length or model.context_length
         self.sampling_defaults = defaults.within(self.context_length)
@@ -171,8 +175,12 @@ class Startup:
             model.language, grouping, most=min(largest(), model.context_length)
         )
         traces = check_steps(model, grouping)
+        drafting: LoadedDraft | None = None
+        if settings.draft_model is not None and draft_weights is not None and model.no_rollback is None:
+            drafting = draft_loading.build(settings.draft_model, draft_weights, model, settings)
+            model.head = INSTEAD
         no_head = model.head if isinstance(model.head, str) else None
-        policy = self.speculation_policy = speculation_policy(settings, model)
+        policy = self.speculation_policy = speculation_policy(settings, model, draft_model=drafting is not None)
         info = self.model = ModelInfo(
             name=settings.served_name or settings.model or DEFAULT_MODEL,
             family=model.config["model_type"],
@@ -204,21 +212,26 @@ class Startup:
             info.kv_layout + (", shapes in buckets" if info.shape_buckets else ""),
             chunk,
         )
-        self._say_how_it_drafts(policy)
+        self._say_how_it_drafts(policy, drafting)
         self._wire()
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
-        runner = Runner(model, grouping, traces=traces, features=features)
-        budget = budget_for(settings, model.nbytes + (0 if draft is None else draft.nbytes))
+        proposer = None if drafting is None else drafting.proposer
+        runner = Runner(model, grouping, traces=traces, features=features, draft_model=proposer)
+        beside = {id(each): each.nbytes for each in (draft, draft_weights if drafting else None) if each is not None}
+        budget = budget_for(settings, model.nbytes + sum(beside.values()))
         self._before = limit_mlx(budget)
         on = policy.available if settings.speculation != "off" else ()
-        head = min(settings.max_draft, MOST_DRAFTED) if "mtp" in on else 0
+        head = min(settings.max_draft, MOST_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
         host = min(settings.max_draft, longest_draft(model.language)) if {"lookup", "grammar"} & set(on) else 0
+        memory_model = profile_memory(runner, head=head > 0)
         self.admission = Admission(
             budget,
-            profile_memory(runner, head=head > 0),
+            memory_model if drafting is None else memory_model.beside(drafting.memory_model),
             width=grouping.buckets.draft_length(max(head, min(host, MOST_DRAFTED))) + 1,
             longest_draft=host,
         )
+        if drafting is not None:
+            self.admission.draft_prefill = partial(drafting.memory_model.chunk, MOST_DRAFT_PREFILL)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
         prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, wake)
@@ -252,6 +265,7 @@ class Startup:
         stall = settings.stall_target_ms
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
         scheduler.draft_lengths.most = min(settings.max_draft, MOST_DRAFTED)
+        scheduler.draft_lengths.method = "draft_model" if self.speculation.draft_model is not None else "mtp"
         scheduler.draft_choice = draft_choice
         scheduler.admission = self.admission
         buckets = self.admission.memory_model.grouping.buckets
@@ -285,6 +299,17 @@ class Startup:
             return None
         within = dequantize_within(self.settings, held=model.nbytes)
         return load_draft(source, self.settings.dtype, self.tokenizer.vocab_size, within)
+
+    def _draft_model(self, model: LoadedModel, scorer: LoadedModel | None) -> LoadedModel | None:
+        """The draft model that drafts, if one is named: the one that scores prompts, if it is the same."""
+        source = self.settings.draft_model
+        if source is None:
+            return None
+        if scorer is not None and source == self.settings.specprefill_draft_model:
+            return draft_loading.checked(source, scorer)
+        held = model.nbytes + (0 if scorer is None else scorer.nbytes)
+        within = dequantize_within(self.settings, held=held)
+        return draft_loading.load_draft_model(source, self.settings.dtype, self.tokenizer.vocab_size, within)
 
     def _sparse(
         self, draft: LoadedModel, runner: Runner, budget: Budget, prefix: PrefixManager | None
@@ -320,13 +345,18 @@ class Startup:
         )
         return sparse
 
-    def _say_how_it_drafts(self, policy: SpeculationPolicy) -> None:
+    def _say_how_it_drafts(self, policy: SpeculationPolicy, drafting: LoadedDraft | None) -> None:
         setting, most = self.settings.speculation, self.settings.max_draft
         unable = policy.cannot_draft
         reason = unable or ("the server is set so" if setting == "off" else f"by {', '.join(policy.available)}")
         on = unable is None and setting != "off"
         self.speculation = SpecDecodeStats(
-            on, reason, setting, most, unavailable={str(method): why for method, why in policy.missing.items()}
+            on,
+            reason,
+            setting,
+            most,
+            unavailable={str(method): why for method, why in policy.missing.items()},
+            draft_model=None if drafting is None else drafting.name,
         )
         level = logging.WARNING if unable is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)

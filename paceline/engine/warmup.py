@@ -28,6 +28,7 @@ from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
 from paceline.engine.prompt_runner import SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
+from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted, flat_plans
@@ -185,14 +186,16 @@ class _WarmUp:
     ) -> Sequence:
         text = TextStream(ByteDetokenizer(lambda token: b""))
         prompt = prompt or Prompt((0,) * tokens, cached=False)
-        request = EngineRequest(RequestId("warm-up"), prompt, sampling, MAX_TOKENS)
+        by_model = self.runner.proposer is not None and self.runner.proposer.method == "draft_model"
+        mode = SpeculationMode(None, "warm-up", ("draft_model",)) if by_model else PLAIN
+        request = EngineRequest(RequestId("warm-up"), prompt, sampling, MAX_TOKENS, mode)
         seq = Sequence(request, text, lambda delta: None, grammar)
         seq.draft.mtp_prefill = self.runner.drafter is not None
         return seq
 
     def _drafts(self, seq: Sequence, draft_length: int) -> None:
         """Long drafts come from the host, and all drafts where there is no head."""
-        if seq.draft.mtp_prefill and draft_length <= MOST_DRAFTED:
+        if (seq.draft.mtp_prefill or seq.uses_draft_model) and draft_length <= MOST_DRAFTED:
             seq.draft.plan(proposer.Draft(length=draft_length))
         elif self.runner.model.no_rollback is None:
             seq.draft.plan(proposer.Draft("lookup", draft_length, (0,) * draft_length))
@@ -219,11 +222,12 @@ class _WarmUp:
 
     def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
         runner = self.runner
-        for seq in seqs:
-            self._drafts(seq, draft_length)
-        deep = draft_length if any(seq.draft.length for seq in seqs) else 0
         for _ in range(turns):
+            for seq in seqs:
+                self._drafts(seq, draft_length)
+            deep = draft_length if any(seq.draft.length for seq in seqs) else 0
             step = runner.decode(seqs, deep)
+            runner.read_drafts((seq, seq.length) for seq in seqs if seq.uses_draft_model and not seq.draft_is_ready)
             if step.result_pending:
                 runner.read(step)
             runner.collect(step)

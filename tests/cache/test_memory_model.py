@@ -28,6 +28,19 @@ def test_a_row_pays_for_the_slots_of_its_buffers_by_layer_kind() -> None:
     assert memory_model.row(100_000) == 1007 + capacity(None, 100_000) * 10 + capacity(512, 511 + MARGIN) * 3
 
 
+def test_a_draft_models_rows_and_passes_are_paid_for_beside_the_targets() -> None:
+    target = MemoryModel((AttentionCost(None, 10, 4), AttentionCost(512, 3, 2)), state=1000, chunk_token=5.0)
+    draft = MemoryModel((AttentionCost(None, 2, 1), AttentionCost(64, 1, 1)), state=10, chunk_token=1.0, decode_token=2)
+    both = target.beside(draft)
+    for tokens in (1, 300, 5000):
+        assert both.row(tokens) == target.row(tokens) + draft.row(tokens)
+        assert both.batch([tokens, 40]) == target.batch([tokens, 40]) + draft.batch([tokens, 40])
+    assert both.chunk(100, 50) == 600 and both.step(3, 2) == 12
+    assert both.copying([5000], at_once=True) == target.copying([5000], at_once=True) + draft.copying(
+        [5000], at_once=True
+    )
+
+
 def test_a_window_bounds_what_a_long_row_pays() -> None:
     memory_model = MemoryModel((AttentionCost(512, 3),))
     assert memory_model.row(600) == memory_model.row(1_000_000)

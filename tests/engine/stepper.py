@@ -19,6 +19,7 @@ from paceline.engine import sequence
 from paceline.engine.checkpoints import Worth
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
+from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.proposer import HostProposer
 from paceline.engine.runner import Runner
@@ -87,17 +88,25 @@ class Stepper:
         traces: bool = False,
         methods: tuple[SpeculationMethod, ...] = HEADED,
         proposers: Sequence[HostProposer] = (),
+        draft: Path | str | None = None,
     ) -> None:
         """`layout`: its name, with `+buckets` where shapes come from buckets. `cache`: bytes for the prefix cache;
         None: there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there
         is known. `features`: bytes for pictures seen before. `methods`: who may draft, beside the head the
-        `proposers`."""
+        `proposers`. `draft`: a draft model, which drafts instead of the head."""
         self.model = loaded(folder)
-        no_head = self.model.head if isinstance(self.model.head, str) else None
+        no_head = self.model.head if isinstance(self.model.head, str) else None if draft is None else "a draft model"
         self.router = SpeculationPolicy(speculation, no_head, methods)
         self.end_ids = end_ids
         self.grouping = grouping(layout, self.model)
-        self.runner = Runner(self.model, self.grouping, traces=traces, features=Features(features))
+        self.draft_model: DraftModelProposer | None = None
+        if draft is not None:
+            other = loaded(draft).language
+            own = grouping(layout, loaded(draft))
+            self.draft_model = DraftModelProposer(other, self.model.language.vocab_size, own, traces=traces)
+        self.runner = Runner(
+            self.model, self.grouping, traces=traces, features=Features(features), draft_model=self.draft_model
+        )
         reuse = None
         if cache is not None:
             prefixes = PrefixCache(lambda: cache)
@@ -109,6 +118,8 @@ class Stepper:
         self.engine = EngineCore(self.runner, Scheduler(max_rows, chunk), prefix=reuse)
         self.engine.scheduler.buckets = self.engine.scheduler.draft_lengths.buckets = self.grouping.buckets
         self.engine.scheduler.draft_choice = DraftChoice(proposers)
+        if draft is not None:
+            self.engine.scheduler.draft_lengths.method = "draft_model"
         self.heard: dict[str, Heard] = {}
 
     def submit(

@@ -29,6 +29,7 @@ PLANS = SOME.flatmap(
         prefill=CHUNKS,
         encode=st.none() | IDS,
         score=st.none() | IDS,
+        draft_prefill=CHUNKS,
         admit=SOME,
         preempt=SOME,
         cause=st.sampled_from(["memory", "policy", "fault"]),

@@ -132,6 +132,7 @@ BROKEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "no_model": lambda folder: {"model": str(folder / "nothing")},
     "no_draft": lambda folder: {"specprefill_draft_model": str(folder / "nothing")},
     "another_tokenizers_draft": lambda folder: {"specprefill_draft_model": "paceline-mini-draft"},
+    "another_tokenizers_draft_model": lambda folder: {"draft_model": "paceline-mini-draft"},
     "weights_over_the_limit": lambda folder: {"memory_limit_gb": 0.0001},
     "cache_dir_is_a_file": lambda folder: {"cache_dir": _a_file(folder)},
     "cache_dir_under_a_file": lambda folder: {"cache_dir": _a_file(folder) / "cache"},

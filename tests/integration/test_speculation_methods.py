@@ -366,3 +366,131 @@ def test_a_conversation_goes_on_from_what_was_drafted(tiny: Tiny, family: str) -
     stepper.finish()
     assert heard.tokens == greedy_text(folder, follow, 20)
     assert heard.cached >= len(first)
+
+
+# -- a draft model (alone: engine/test_draft_model.py)
+
+PAIRS = [("llama", "hybrid"), ("hybrid", "llama")]
+WITH_DRAFT: tuple[SpeculationMethod, ...] = ("draft_model", "lookup", "grammar")
+
+
+def drafted_by_a_model(tiny: Tiny, target: str, draft: str, oracle: Oracle, layout: str, **options: Any) -> Stepper:
+    """`target`, with a draft model that is often wrong, and an oracle beside it."""
+    other = tiny(draft, **{**FAMILIES[draft], "seed": 7})
+    stepper = stepper_for(tiny(target, **FAMILIES[target]), oracle, layout, methods=WITH_DRAFT, draft=other, **options)
+    stepper.engine.scheduler.draft_lengths.method = "draft_model"
+    return stepper
+
+
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("traces", [False, True])
+@pytest.mark.parametrize("layout", ["rows", *BUCKETED])
+@pytest.mark.parametrize(("target", "draft"), PAIRS)
+def test_rows_with_a_draft_model_beside_rows_with_others(
+    tiny: Tiny, target: str, draft: str, layout: str, traces: bool
+) -> None:
+    answers = truths(tiny(target, **FAMILIES[target]))
+    names = {f"{size} {who}": size for size in SIZES[1:] for who in ("draft_model", "lookup", "any", "off")}
+    known = {name: answers[str(size)] for name, size in names.items()}
+    oracle = Oracle({name: text for name, text in known.items() if "draft" not in name}, 5, silent=0.4)
+    stepper = drafted_by_a_model(tiny, target, draft, oracle, layout, chunk=64, traces=traces)
+    heard = {}
+    for place, (name, size) in enumerate(names.items()):
+        who = name.split()[1]
+        rules: dict[str, Any] = (
+            {"speculation": "off"} if who == "off" else {"speculation": 2 if who == "any" else "auto"}
+        )
+        if who in ("draft_model", "lookup"):
+            rules |= {"speculation_method": who, "speculation": 3 if who == "draft_model" else "auto"}
+        heard[name] = stepper.submit(name, prompt(size), greedy(LONG - place, **rules))
+        stepper.step(place % 2)
+    stepper.finish()
+    for place, (name, each) in enumerate(heard.items()):
+        assert each.tokens == known[name][: LONG - place], name
+        assert (usage(each).accepted_tokens + usage(each).rejected_tokens > 0) == ("off" not in name)
+    methods = stepper.engine.scheduler.draft_lengths.stats().methods
+    assert methods["draft_model"].num_draft_tokens > 0 and methods["lookup"].num_accepted_tokens > 0
+
+
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    script=st.lists(ACTIONS, min_size=4, max_size=16),
+    layout=st.sampled_from([*sorted(LAYOUTS), *BUCKETED]),
+    pair=st.sampled_from(PAIRS),
+    itself=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_any_script_with_a_draft_model_changes_nobodys_tokens(
+    tiny: Tiny,
+    script: list[tuple[str, int, int, Speculation | None]],
+    layout: str,
+    pair: tuple[str, str],
+    itself: bool,
+    seed: int,
+) -> None:
+    """`itself`: the target drafts for itself, and all that it drafts is right, whatever happened before."""
+    target = pair[0]
+    folder = tiny(target, **FAMILIES[target])
+    answers = truths(folder)
+    oracle = Oracle({}, seed)
+    if itself:
+        stepper = stepper_for(
+            folder, oracle, layout, methods=("draft_model",), draft=folder, chunk=48, max_rows=6, cache=1 << 30
+        )
+        stepper.engine.scheduler.draft_lengths.method = "draft_model"
+    else:
+        stepper = drafted_by_a_model(tiny, *pair, oracle, layout, chunk=48, max_rows=6, cache=1 << 30)
+    asked: dict[str, tuple[int, int]] = {}
+    for kind, first, second, depth in script:
+        if kind == "join":
+            name = str(len(asked))
+            asked[name] = (first, second)
+            if not itself:
+                oracle.answers[name] = answers[str(first)]
+            stepper.submit(name, prompt(first), greedy(second, speculation=depth))
+        elif kind == "step":
+            stepper.step(first)
+        elif kind == "preempt":
+            stepper.settle()
+            running = stepper.engine.scheduler.running
+            stepper.engine.preempt([seq for seq in running if seq.number % 3 == first % 3], "policy")
+        elif asked:
+            stepper.abort(str(first % len(asked)))
+    stepper.finish(2000)
+    for name, (size, tokens) in asked.items():
+        heard, text = stepper.heard[name], answers[str(size)][:tokens]
+        if heard.finish_reason == "abort":
+            text = text[: len(heard.tokens)]
+        assert heard.tokens == text
+        if itself and heard.finish_reason == "length":
+            assert usage(heard).rejected_tokens == 0
+    assert stepper.draft_model is not None and stepper.draft_model.batch is None
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("name", RULES)
+def test_a_draft_model_changes_nothing_under_any_rule(tiny: Tiny, name: str) -> None:
+    folder = tiny("llama", **FAMILIES["llama"])
+    wanted = {"ruled": sampling(name), "other": sampling("plain", max_tokens=40)}
+    plain = plainly(folder, wanted)
+    stepper = drafted_by_a_model(tiny, "llama", "hybrid", Oracle({}), "similar", speculation=3)
+    heard = {who: stepper.submit(who, prompt(9), each) for who, each in wanted.items()}
+    stepper.finish()
+    for who, each in heard.items():
+        assert outcome(each) == outcome(plain[who]), who
+    assert stepper.engine.scheduler.draft_lengths.stats().methods["draft_model"].num_drafts > 0
+
+
+def test_a_grammar_masks_every_place_of_a_draft_models_draft(tiny: Tiny) -> None:
+    folder = tiny("llama", **FAMILIES["llama"])
+
+    def told(**options: Any) -> list[int]:
+        stepper = Stepper(folder, "similar", **options)
+        grammar = InTurns(stepper.model.language.vocab_size)
+        heard = stepper.submit("ruled", prompt(33), greedy(LONG), grammar)
+        other = stepper.greedy("free", prompt(9), LONG)
+        stepper.finish()
+        assert other.tokens == greedy_text(folder, prompt(9), LONG) and grammar.accepted == heard.tokens
+        return heard.tokens
+
+    assert told(speculation=3, methods=("draft_model",), draft=folder) == told()
