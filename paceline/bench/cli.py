@@ -335,6 +335,71 @@ def traffic(
     write_json(output, {"model": name, **figures(load, found)})
 
 
+@app.command()
+def replicas(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="As for serve, for replicas started here.")
+    ] = None,
+    replica: Annotated[
+        list[str] | None, option("Servers", "URL", "A replica that runs already; may be repeated. Default: start some.")
+    ] = None,
+    router: Annotated[
+        list[str] | None, option("Servers", "URL", "A router before all of them; may be repeated.")
+    ] = None,
+    count: Annotated[int, option("Servers", "N", "Replicas to start on this machine.", min=2)] = 3,
+    smg: Annotated[
+        str | None, option("Servers", "PROGRAM", "The router to start before those.", default="smg on the path")
+    ] = None,
+    api_key: Annotated[str | None, option("Servers", "KEY", "Sent as a bearer token.")] = None,
+    admin_key: Annotated[str | None, option("Servers", "KEY", "For clearing the replicas' prefix caches.")] = None,
+    timeout: Annotated[float, option("Servers", "SECONDS", "Give a request up after this.")] = 600.0,
+    requests: Annotated[int, option("Load", "N", "Of all conversations together.", min=1)] = 200,
+    streams: Annotated[int, option("Load", "N", "Conversations at a time.", min=1)] = 8,
+    turns: Annotated[int, option("Load", "N", "Requests of a conversation.", min=1)] = 10,
+    system_tokens: Annotated[int, option("Requests", "N", "Length of the shared system prompt.", min=1)] = 1024,
+    message_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
+    output_tokens: Annotated[int, option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
+    seed: Annotated[int, option("Requests", "N", "Of all texts and lengths.")] = 0,
+    output: JsonFile = None,
+) -> None:
+    """Several replicas: how many prompt tokens they compute, by how requests are spread, against one replica's ideal.
+
+    The prefix caches of the replicas are cleared.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline bench replicas[/cyan]   three replicas of paceline-mini on this machine, with SMG if it is installed
+
+    [cyan]paceline bench replicas --replica http://a:8000 --replica http://b:8000 --router http://r:3000[/cyan]
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from paceline.bench.prompts import Lengths
+    from paceline.bench.replicas import bench, replicas_table
+    from paceline.bench.trace import Plan
+    from paceline.bench.wire import Address
+
+    plan = Plan(requests, streams, turns, system_tokens, 0, Lengths.parse(message_tokens), output_tokens, seed=seed)
+    running = [Address.parse(url, api_key) for url in replica or ()]
+    routers = [Address.parse(url, api_key) for url in router or ()]
+    console = Console(stderr=output == Path("-"))
+    with Progress(requests) as progress:
+        results = asyncio.run(
+            bench(model, running, routers, count, smg, plan, timeout=timeout, admin_key=admin_key, watch=progress.watch)
+        )
+    console.print(replicas_table(f"{requests} requests, {streams} at a time, {turns} in a conversation", results))
+    for result in results:
+        for kind, failed in result.trace.run.errors.items():
+            example = result.trace.run.error_examples[kind]
+            console.print(f"{result.way.label}: {failed} failed: {kind}: {example}", markup=False)
+    write_json(output, {"plan": asdict(plan), "runs": [result.figures() for result in results]})
+    if any(result.trace.run.errors for result in results):
+        sys.exit(1)
+
+
 def run_offline(
     bench: Bench,
     name: str,
