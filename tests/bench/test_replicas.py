@@ -106,7 +106,8 @@ async def test_every_way_begins_with_empty_caches(fleet: list[Replica]) -> None:
 
 
 async def test_replicas_that_cannot_be_cleared_are_an_error() -> None:
-    with Replica(admin=False) as replica, pytest.raises(BenchError, match="--admin-key"):
+    replica = Replica(admin=False)
+    with replica, pytest.raises(BenchError, match="--admin-key"):
         await played([replica])
 
 
@@ -115,7 +116,8 @@ async def test_servers_that_do_not_count_are_an_error() -> None:
         async def _route(self, path: str, reply: Reply) -> None:
             await (FakeServer if path == "/v1/status" else Replica)._route(self, path, reply)
 
-    with Silent() as replica, pytest.raises(BenchError, match="/v1/status"):
+    replica = Silent()
+    with replica, pytest.raises(BenchError, match="/v1/status"):
         await played([replica])
 
 

@@ -11,8 +11,10 @@ from paceline.stats import Stats, ThroughputStats
 from tests.server.fake_service import MODEL, PREFIX_CACHE, SCHEDULING, SEQUENCE, FakeService
 from tests.server.harness import refused, serve
 
-COUNTS = ("dp_rank", "num_running_reqs", "num_waiting_reqs", "num_total_reqs", "num_waiting_uncached_tokens")
-COUNTS += ("num_used_tokens", "max_running_requests")
+COUNTS = (
+    *("dp_rank", "num_running_reqs", "num_waiting_reqs", "num_total_reqs", "num_waiting_uncached_tokens"),
+    *("num_used_tokens", "max_running_requests"),
+)
 SHARES = ("token_usage", "cache_hit_rate", "utilization")
 
 
