@@ -103,22 +103,24 @@ def replicas(folder: Path, count: int, *flags: str) -> Iterator[list[Server]]:
 
 
 @contextmanager
-def smg(program: str, behind: Sequence[Server]) -> Iterator[Server]:
+def smg(program: str, behind: Sequence[Server], keys: Sequence[str] = ()) -> Iterator[Server]:
     """Started by the script of the example."""
     port = free_port()
     env = {"SMG": program, "PORT": str(port), "METRICS_PORT": str(free_port())}
+    env["KEYS"] = " ".join(keys)
     env["REPLICAS"] = " ".join(server.url for server in behind)
     server = Server(["sh", str(EXAMPLES / "smg.sh")], port, "/readiness", env)
     try:
         server.until_ready()
-        until(lambda: len(workers(server)) == len(behind))
+        until(lambda: len(workers(server, *keys[:1])) == len(behind))
         yield server
     finally:
         server.send(signal.SIGINT)
         server.end()
 
 
-def workers(router: Server) -> list[dict[str, Any]]:
+def workers(router: Server, key: str = "none") -> list[dict[str, Any]]:
     """Those that SMG gives requests to."""
-    listed = httpx.get(f"{router.url}/workers", timeout=30, trust_env=False).json()["workers"]
+    headers = {"authorization": f"Bearer {key}"}
+    listed = httpx.get(f"{router.url}/workers", headers=headers, timeout=60, trust_env=False).json()["workers"]
     return [worker for worker in listed if worker["is_healthy"]]

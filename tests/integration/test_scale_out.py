@@ -21,6 +21,7 @@ from tests.waiting import WAIT, until
 
 SMG = fleet.find_smg()
 WORDS = ("river", "stone", "window", "garden", "paper", "silver", "morning", "engine", "letter", "winter")
+PATIENCE = 500.0  # seconds for one answer: several servers share the machine with other tests
 ROUTED = "x-conversation-id"
 
 pytestmark = [
@@ -34,7 +35,7 @@ def text(seed: str, words: int = 120) -> str:
 
 
 def client(server: Server, key: str = "none", **options: Any) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, timeout=WAIT, max_retries=0, **options)
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, timeout=PATIENCE, max_retries=0, **options)
 
 
 def ask(sdk: openai.OpenAI, messages: list[Any], tokens: int = 8) -> openai.types.chat.ChatCompletion:
@@ -141,7 +142,7 @@ def test_a_killed_replica_ends_its_streams_with_an_error_and_others_take_its_req
 
 def test_a_replica_that_drains_finishes_its_streams(hybrid: Path) -> None:
     assert SMG is not None
-    tokens = 400
+    tokens = 200
     with fleet.replicas(hybrid, 2, "--drain-seconds", "600") as servers, fleet.smg(SMG, servers) as router:
         sdk = client(router)
         chunks = iter(stream(sdk, text("draining"), tokens))
@@ -192,9 +193,10 @@ def stored(server: Server, response_id: str) -> bool:
 
 def test_tenants_and_fairness_survive_the_router(hybrid: Path) -> None:
     assert SMG is not None
-    keys = ("--api-key", "sk-first", "--api-key", "sk-second")
+    keys = ("sk-router", "sk-first", "sk-second")
+    flags = [part for key in keys for part in ("--api-key", key)]
     narrow = ("--scheduler-policy", "fair", "--max-num-seqs", "1", "--starvation-seconds", "3600")
-    with fleet.replicas(hybrid, 1, *keys, *narrow) as [server], fleet.smg(SMG, [server]) as router:
+    with fleet.replicas(hybrid, 1, *flags, *narrow) as [server], fleet.smg(SMG, [server], keys) as router:
         with pytest.raises(openai.AuthenticationError):
             ask(client(router, "sk-wrong"), [{"role": "user", "content": "hi"}])
         order: list[str] = []
@@ -204,7 +206,7 @@ def test_tenants_and_fairness_survive_the_router(hybrid: Path) -> None:
             order.append(key)
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            greedy = [pool.submit(work, "sk-first", f"greedy {name}", 200) for name in range(6)]
+            greedy = [pool.submit(work, "sk-first", f"greedy {name}", 40) for name in range(6)]
             until(lambda: waiting(server) == 5)
             late = pool.submit(work, "sk-second", "late", 8)
             for one in (*greedy, late):
@@ -215,5 +217,5 @@ def test_tenants_and_fairness_survive_the_router(hybrid: Path) -> None:
 
 def waiting(server: Server) -> int:
     status = server.status("sk-first")
-    assert {seq["tenant"] for seq in status["waiting_sequences"]} <= {"key-1", "key-2"}
+    assert {seq["tenant"] for seq in status["waiting_sequences"]} <= {"key-2", "key-3"}  # never the router's
     return int(status["num_requests_waiting"])
