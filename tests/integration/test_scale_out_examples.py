@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from paceline.bench.local_fleet import CONVERSATION_HEADER, free_port
 from paceline.server.http.auth import OPEN_PATHS
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
-from tests.fleet import EXAMPLES, Server
+from tests.fleet import EXAMPLES, START_SECONDS, Server
 from tests.server.fake_service import FakeService
 from tests.server.harness import serve, user
 from tests.waiting import WAIT, until
@@ -164,3 +165,20 @@ def test_litellm_points_at_the_routers() -> None:
 @pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.sh")))
 def test_a_shell_can_read_the_scripts(script: str) -> None:
     subprocess.run(["sh", "-n", str(EXAMPLES / script)], check=True)
+
+
+@pytest.mark.slow
+def test_the_replicas_of_the_script_end_with_it(llama: Path) -> None:
+    ports = [free_port(), free_port()]
+    env = {"PACELINE": f"{sys.executable} -m paceline", "MODEL": str(llama), "PORTS": " ".join(map(str, ports))}
+    script = Server(["sh", str(EXAMPLES / "replicas.sh")], ports[0], "/ready", env)
+    try:
+        script.until_ready()
+        until(lambda: script.log().count("ready: ") == 2, START_SECONDS)
+        script.send(signal.SIGTERM)
+        assert script.process.wait(WAIT) == 0
+        for port in ports:
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False)
+    finally:
+        script.end()
