@@ -30,7 +30,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients clean
+.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients scale clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +43,7 @@ help:
 	@echo "make soak       every test, the longest of them at full length (an hour)"
 	@echo "make check      ruff, mypy --strict, and the layers of the packages"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
+	@echo "make scale      replicas behind the router SMG (installs it from PyPI into an environment of its own)"
 	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
 	@echo "                every hostile one (an hour), and ten minutes of these at random"
 	@echo "make mutate     which small changes to a module its tests miss: ARGS='paceline/engine/policy.py --count 20'"
@@ -82,6 +83,10 @@ check: $(DEV)
 clients: $(DEV)
 	$(BIN)/python -m tests.clients.run $(ARGS)
 
+# Its tests are in `make test-all` too, shorter, once SMG is there.
+scale: $(DEV) $(VENV)/smg/bin/smg
+	PACELINE_TEST_LONG=1 $(BIN)/python -m pytest -n0 tests/integration/test_scale_out.py $(ARGS)
+
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/parsing
@@ -114,6 +119,10 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Paceline needs Python 3.11 or later, $(PYTHON) is older: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+
+$(VENV)/smg/bin/smg: | $(BIN)/pip
+	$(PYTHON) -m venv $(VENV)/smg
+	$(VENV)/smg/bin/pip install --disable-pip-version-check 'smg==1.13.*'
 
 $(VENV)/.miniaudio: | $(BIN)/pip
 	@$(BIN)/pip install -q --only-binary=miniaudio 'miniaudio>=1.71' 2>/dev/null || { \

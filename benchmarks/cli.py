@@ -278,8 +278,9 @@ def trace(
     from rich.console import Console
 
     from benchmarks.tables import trace_table
-    from benchmarks.trace import Plan, in_process, over_http
+    from benchmarks.trace import in_process
     from paceline.bench.prompts import Lengths
+    from paceline.bench.trace import Plan, over_http
     from paceline.bench.wire import Address
 
     plan = Plan(

@@ -31,9 +31,9 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.tables import trace_table
-from benchmarks.trace import HttpServer, Plan, TraceReport, play
 from paceline import platform
 from paceline.bench.prompts import Lengths
+from paceline.bench.trace import HttpServer, Plan, TraceReport, play
 from paceline.bench.wire import Address
 from tests import synthetic
 

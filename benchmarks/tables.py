@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.prefix import Line
     from benchmarks.prefix_overhead import Overhead
     from benchmarks.speculate import Mode
-    from benchmarks.trace import TraceReport
+    from paceline.bench.trace import TraceReport
 
 
 def speculation_table(title: str, modes: Sequence[Mode]) -> Table:

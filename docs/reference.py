@@ -15,7 +15,7 @@ from pathlib import Path
 
 from docs.reference_cli import alias_table, options_table, unneeded_table
 from docs.reference_fields import fields_table, harmless_list, paths_table, refused_table
-from docs.reference_stats import metrics_table, status_table
+from docs.reference_stats import metric_aliases_table, metrics_table, status_table
 from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
 from paceline.server.openai.embeddings import EmbeddingBody, ScoreBody
@@ -59,6 +59,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     ),
     "status of sparse prefill": lambda: status_table("SpecPrefillStats"),
     "metrics": metrics_table,
+    "metric aliases": metric_aliases_table,
     "flags of other servers": alias_table,
     "flags without effect": unneeded_table,
     "chat options": lambda: options_table("chat"),
@@ -73,6 +74,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "bench serve options": lambda: options_table("bench", "serve"),
     "bench traffic options": lambda: options_table("bench", "traffic"),
     "bench media options": lambda: options_table("bench", "media"),
+    "bench replicas options": lambda: options_table("bench", "replicas"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from paceline import stats
 from paceline.host_memory import REQUEST_PARTS
+from paceline.server.metric_aliases import VLLM
 from paceline.server.metrics import Metrics
 from paceline.types import MOST_DRAFTED, SPECULATION_METHODS
 
@@ -23,6 +24,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "num_requests_waiting_by_reason": "sequences in the queue, by [reason](#reasons-to-wait)",
         "num_requests_decoding": "running sequences that decode",
         "num_requests_prefilling": "running sequences that prefill",
+        "num_uncached_tokens": "prompt tokens still to compute, of waiting and prefilling sequences",
         "running_sequences": "see [sequences](#sequences)",
         "waiting_sequences": "the queue in the order of admission; see [sequences](#sequences)",
         "steps": "steps of the engine",
@@ -95,7 +97,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "headroom_bytes": "the part of it that stays free",
         "free_bytes": "neither held nor reserved",
         "parts": "bytes held or reserved, by part",
-        "kv_cache_usage": "share of what the weights leave that sequences hold or have reserved",
+        "kv_cache_usage": "share of what the weights leave that sequences hold or have reserved; 1: all",
         "expected_output_tokens": "expected length of an answer, from the latest ones",
     },
     "MemoryStats": {
@@ -300,4 +302,14 @@ def metrics_table() -> str:
                     values.setdefault(label, {})[value] = None
         labels = [f"`{label}`: {_values(list(found))}" for label, found in values.items()]
         lines.append(f"| `{name}` | {family.type} | {'; '.join(labels)} | {family.documentation} |")
+    return "\n".join(lines)
+
+
+def metric_aliases_table() -> str:
+    """With the suffix of counters, as they are read."""
+    kinds = {family.name: family.type for family in Metrics("m", full_stats).registry.collect()}
+    lines = ["| metric | alias |", "|---|---|"]
+    for name, aliases in VLLM.items():
+        suffix = "_total" if kinds[name] == "counter" else ""
+        lines.append(f"| `{name}{suffix}` | {', '.join(f'`{alias}{suffix}`' for alias in aliases)} |")
     return "\n".join(lines)

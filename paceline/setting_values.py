@@ -24,6 +24,7 @@ ShapeBucketing = Literal["auto", "on", "off"]
 Dequantize = Literal["auto", "off"]
 Pooling = Literal["mean", "last"]
 SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
+MetricsAlias = Literal["none", "vllm"]
 SparsePrefill = Literal["off", "auto"]
 
 

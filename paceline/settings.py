@@ -40,6 +40,7 @@ from paceline.setting_values import (
     LogLevel,
     Method,
     Methods,
+    MetricsAlias,
     Names,
     Origins,
     Override,
@@ -85,6 +86,9 @@ class Settings(BaseModel):
     )
     stream_keepalive_seconds: AutoSeconds = setting(
         "SECONDS|none", 10.0, "A stream that has sent nothing for so long sends an SSE comment; none: it stays silent."
+    )
+    metrics_alias: MetricsAlias = setting(
+        "vllm|none", "none", "Show a few metrics under vLLM's names too, for routers and autoscalers that read those."
     )
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
 

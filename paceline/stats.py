@@ -237,6 +237,7 @@ class Stats:
     num_requests_waiting_by_reason: Mapping[str, int] = field(default_factory=dict)
     num_requests_decoding: int = 0
     num_requests_prefilling: int = 0
+    num_uncached_tokens: int = 0  # prompt tokens still to compute, of waiting and prefilling sequences
     running_sequences: tuple[SequenceStats, ...] = ()
     waiting_sequences: tuple[SequenceStats, ...] = ()
 

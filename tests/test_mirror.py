@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; attacks; real clients (`make clients`)
 WITHOUT = {
+    "bench/options": "bench/test_cli.py",
     "bench/offline": "bench/test_cli.py; times whole models",
     "benchmarks/layout": "times whole models",
     "benchmarks/prefill": "benchmarks/test_traffic_cli.py",

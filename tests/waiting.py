@@ -9,8 +9,8 @@ from collections.abc import Callable
 WAIT = 120.0  # seconds until a test that waits has failed: no machine is so busy
 
 
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT
+def until(holds: Callable[[], object], seconds: float = WAIT) -> None:
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.002)

@@ -9,33 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from paceline.bench.options import Counts as Counts
+from paceline.bench.options import JsonFile as JsonFile
+from paceline.bench.options import Layout as Layout
+from paceline.bench.options import OutputTokens, Pairs, PromptTokens, Together, TogetherTokens
+from paceline.bench.options import Traces as Traces
+from paceline.bench.options import option as option
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from paceline.bench.offline import Bench
     from paceline.bench.report import Ratio, Report
-
-
-def option(panel: str, metavar: str, text: str, *, default: int | str | None = None, **more: Any) -> Any:
-    """An option in its panel; `default` is one that the command works out, shown but not set."""
-    shown = "" if default is None else f" [dim]\\[default: {default}][/dim]"
-    return typer.Option(metavar=metavar, help=text + shown, rich_help_panel=panel, **more)
-
-
-# What the benches of the engine share.
-Counts = Annotated[str, option("Load", "N,N,...", "Numbers of rows to measure.")]
-PromptTokens = Annotated[int, option("Load", "N", "Tokens of each prompt.", min=1)]
-OutputTokens = Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=8)]
-Pairs = Annotated[int, option("Load", "N", "Turns of engine and bare loop, after one to warm up.", min=1)]
-Together = Annotated[
-    int, option("Load", "N", "Also: N requests at once against mlx-lm's own, one after another.", min=0)
-]
-TogetherTokens = Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)]
-Layout = Annotated[str, option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
-Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
-]
 
 
 app = typer.Typer(
@@ -378,6 +363,71 @@ def media(
         for failure in line.failures[:3]:
             console.print(f"{line.server}: {failure}", markup=False)
     write_json(output, {"model": name, "lines": [line.figures() for line in lines]})
+
+
+@app.command()
+def replicas(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="As for serve, for replicas started here.")
+    ] = None,
+    replica: Annotated[
+        list[str] | None, option("Servers", "URL", "A replica that runs already; may be repeated. Default: start some.")
+    ] = None,
+    router: Annotated[
+        list[str] | None, option("Servers", "URL", "A router before all of them; may be repeated.")
+    ] = None,
+    count: Annotated[int, option("Servers", "N", "Replicas to start on this machine.", min=2)] = 3,
+    smg: Annotated[
+        str | None, option("Servers", "PROGRAM", "The router to start before those.", default="smg on the path")
+    ] = None,
+    api_key: Annotated[str | None, option("Servers", "KEY", "Sent as a bearer token.")] = None,
+    admin_key: Annotated[str | None, option("Servers", "KEY", "For clearing the replicas' prefix caches.")] = None,
+    timeout: Annotated[float, option("Servers", "SECONDS", "Give a request up after this.")] = 600.0,
+    requests: Annotated[int, option("Load", "N", "Of all conversations together.", min=1)] = 200,
+    streams: Annotated[int, option("Load", "N", "Conversations at a time.", min=1)] = 8,
+    turns: Annotated[int, option("Load", "N", "Requests of a conversation.", min=1)] = 10,
+    system_tokens: Annotated[int, option("Requests", "N", "Length of the shared system prompt.", min=1)] = 1024,
+    message_tokens: Annotated[str, option("Requests", "N|MIN:MAX", "Each new message's length.")] = "30:300",
+    output_tokens: Annotated[int, option("Requests", "N", "Sent as max_tokens.", min=1)] = 16,
+    seed: Annotated[int, option("Requests", "N", "Of all texts and lengths.")] = 0,
+    output: JsonFile = None,
+) -> None:
+    """Several replicas: how many prompt tokens they compute, by how requests are spread, against one replica's ideal.
+
+    The prefix caches of the replicas are cleared.
+
+    [bold]Examples[/bold]
+
+    [cyan]paceline bench replicas[/cyan]   three replicas of paceline-mini on this machine, with SMG if it is installed
+
+    [cyan]paceline bench replicas --replica http://a:8000 --replica http://b:8000 --router http://r:3000[/cyan]
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from paceline.bench.prompts import Lengths
+    from paceline.bench.replicas import bench, replicas_table
+    from paceline.bench.trace import Plan
+    from paceline.bench.wire import Address
+
+    plan = Plan(requests, streams, turns, system_tokens, 0, Lengths.parse(message_tokens), output_tokens, seed=seed)
+    running = [Address.parse(url, api_key) for url in replica or ()]
+    routers = [Address.parse(url, api_key) for url in router or ()]
+    console = Console(stderr=output == Path("-"))
+    with Progress(requests) as progress:
+        results = asyncio.run(
+            bench(model, running, routers, count, smg, plan, timeout=timeout, admin_key=admin_key, watch=progress.watch)
+        )
+    console.print(replicas_table(f"{requests} requests, {streams} at a time, {turns} in a conversation", results))
+    for result in results:
+        for kind, failed in result.trace.run.errors.items():
+            example = result.trace.run.error_examples[kind]
+            console.print(f"{result.way.label}: {failed} failed: {kind}: {example}", markup=False)
+    write_json(output, {"plan": asdict(plan), "runs": [result.figures() for result in results]})
+    if any(result.trace.run.errors for result in results):
+        sys.exit(1)
 
 
 def run_offline(

@@ -10,7 +10,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 import h11
 
 from paceline.errors import PacelineError
+
+Headers = Sequence[tuple[str, str]]
 
 LAST_CHUNK = b"0\r\n\r\n"  # ends a chunked body; lets us stop before a server that is slow to close
 
@@ -97,13 +99,15 @@ class Reply:
             return None
 
 
-async def exchange(address: Address, method: str, path: str, body: bytes | None = None, *, timeout: float) -> Exchange:
+async def exchange(
+    address: Address, method: str, path: str, body: bytes | None = None, *, timeout: float, headers: Headers = ()
+) -> Exchange:
     """Send one request on its own connection and record what comes back until the server ends it.
 
     Never raises for what a network or a server does: `failure` says it, so that a run goes on.
     """
     connection = h11.Connection(our_role=h11.CLIENT)
-    request = _encode(connection, address, method, path, body)
+    request = _encode(connection, address, method, path, body, headers)
     loop = asyncio.get_running_loop()
     record = Exchange(connection, started=time.perf_counter())
     recorder = _Recorder(record, request, loop.create_future())
@@ -198,9 +202,11 @@ class _Recorder(asyncio.Protocol):
             self.finished.set_exception(error)
 
 
-def _encode(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None) -> bytes:
+def _encode(
+    connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None, more: Headers
+) -> bytes:
     # "Connection: close" makes the end of the connection the end of the answer: nothing to decode meanwhile.
-    headers = [("Host", address.authority), ("Connection", "close"), ("Accept", "*/*")]
+    headers = [("Host", address.authority), ("Connection", "close"), ("Accept", "*/*"), *more]
     if body is not None:
         headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     if address.api_key:

@@ -161,7 +161,7 @@ class Admission:
             headroom_bytes=budget.headroom,
             free_bytes=max(budget.usable - sum(parts.values()), 0),
             parts=parts,
-            kv_cache_usage=round(sequences / max(budget.usable - budget.holding("weights"), 1), 4),
+            kv_cache_usage=round(min(sequences / max(budget.usable - budget.holding("weights"), 1), 1.0), 4),
             expected_output_tokens=self.output_estimate.expected,
         )
 

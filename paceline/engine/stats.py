@@ -92,6 +92,8 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         num_requests_waiting_by_reason=dict(Counter(seq.queue.blocked_by or "order" for seq in queue)),
         num_requests_decoding=sum(seq.is_decoding for seq in seqs),
         num_requests_prefilling=sum(not seq.is_decoding for seq in seqs),
+        num_uncached_tokens=sum(seq.queue.uncached_tokens for seq in queue)
+        + sum(seq.remaining for seq in seqs if not seq.is_decoding),
         running_sequences=running(seqs, now),
         waiting_sequences=waiting(queue, now),
         steps=counters.steps,

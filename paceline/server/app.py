@@ -19,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import not_implemented, status
+from paceline.server import loads, not_implemented, status
 from paceline.server.anthropic import messages
 from paceline.server.anthropic import models as anthropic_models
 from paceline.server.common.unknown_fields import HEADER
@@ -53,6 +53,7 @@ ENDPOINTS = (
     rerank,
     batches,
     status,
+    loads,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
     ollama_answer,
@@ -61,7 +62,7 @@ ENDPOINTS = (
     not_implemented,
 )
 KEY_VARIABLE = "PACELINE_API_KEY"
-UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")
+UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics", "/v1/loads", "/loads")
 
 logger = logging.getLogger("paceline.server")
 
@@ -84,7 +85,7 @@ def create_app(
     """
     app = new_app(backend, started)
     gate = gate or DrainGate()
-    metrics = Metrics(settings.served_name or backend.model_name, backend.stats)
+    metrics = Metrics(settings.served_name or backend.model_name, backend.stats, settings.metrics_alias)
     inside = requests.Requests(backend.abort)
     state = AppState(backend, settings, metrics, gate, inside)
     add_middleware(app, state, behind_front=behind_front)

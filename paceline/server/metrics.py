@@ -18,6 +18,8 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from paceline.server.metric_aliases import VLLM, Aliased
+from paceline.setting_values import MetricsAlias
 from paceline.stats import PrefixCacheStats, SpecDecodeStats, SpecPrefillStats, Stats
 from paceline.types import Delta
 
@@ -35,8 +37,9 @@ WAITING_REASONS = ("max_num_seqs", "memory", "order", "policy", "fault_isolation
 class Metrics:
     """One registry per app, so that two apps in one process do not share counters."""
 
-    def __init__(self, model_name: str, stats: Callable[[], Stats]) -> None:
+    def __init__(self, model_name: str, stats: Callable[[], Stats], alias: MetricsAlias = "none") -> None:
         self.registry = CollectorRegistry()
+        self._shown = Aliased(self.registry, VLLM) if alias == "vllm" else self.registry
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._model_name = model_name
@@ -65,7 +68,7 @@ class Metrics:
         self.registry.register(StatsCollector(model_name, stats, self.refused))
 
     def exposition(self) -> bytes:
-        return generate_latest(self.registry)
+        return generate_latest(self._shown)
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"paceline_{name}", text, LABELS, registry=self.registry).labels(self._model_name)
@@ -103,6 +106,11 @@ class StatsCollector(Collector):
     def _scheduler(self, stats: Stats) -> Iterator[Metric]:
         reasons = {**dict.fromkeys(WAITING_REASONS, 0), **stats.num_requests_waiting_by_reason}
         yield self._gauges("num_requests_waiting_by_reason", "Sequences waiting now, by reason.", "reason", reasons)
+        yield self._gauge(
+            "num_uncached_tokens",
+            "Prompt tokens still to compute, of waiting and prefilling sequences.",
+            stats.num_uncached_tokens,
+        )
         yield self._counters(
             "num_preemptions", "Running sequences that were preempted, by cause.", "cause", stats.preemptions
         )

@@ -42,7 +42,13 @@ THIRD_PARTY = {
     *("litellm", "ChatOpenAI", "ChatAnthropic", "instructor", "OpenAILike"),
     *("OpenAIChatModel", "OpenAIProvider", "Agent", "NativeOutput", "Person"),
 }
-OTHERS = ("CHANGELOG.md", "docs/clients.md", "docs/benchmarks.md", "training/README.md")  # have flags of other programs
+OTHERS = (
+    "CHANGELOG.md",
+    "docs/clients.md",
+    "docs/benchmarks.md",
+    "docs/scale-out.md",
+    "training/README.md",
+)  # have flags of other programs
 # Flags in inline code that belong to other programs.
 OTHER_FLAGS = {
     *("--add-host", "--auto", "--max-time", "--network", "--no-git", "--yes-always", "--edit-format", "--excludes"),

@@ -83,6 +83,12 @@ def test_status_shows_sequences_the_queue_the_budget_and_the_pace(narrow: httpx.
         assert row["age_seconds"] >= queue[0]["age_seconds"] >= queue[1]["age_seconds"]
         assert "Go on" not in str(status) and "first" not in str(status["running_sequences"])
         assert status["num_requests_waiting_by_reason"] == {"max_num_seqs": 2}
+        # The one that runs decodes: what is left are the prompts of those that wait.
+        assert 0 < status["num_uncached_tokens"] <= sum(each["prompt_tokens"] for each in queue)
+        [load] = narrow.get("/v1/loads").json()["loads"]
+        assert (load["num_running_reqs"], load["num_waiting_reqs"]) == (1, 2)
+        assert load["num_waiting_uncached_tokens"] == status["num_uncached_tokens"]
+        assert 0 < load["token_usage"] <= 1
         assert status["scheduler"]["policy"] == "priority" and status["scheduler"]["max_queue"] == 2
         budget = status["memory_budget"]
         assert budget["limit_bytes"] == 500_000_000

@@ -19,11 +19,11 @@ from tests.server.fake_service import FakeService
 
 LAYERS = (
     ("app",),
-    ("openai", "anthropic", "ollama", "status", "cache", "not_implemented"),
+    ("openai", "anthropic", "ollama", "status", "loads", "cache", "not_implemented"),
     ("common",),
     ("state",),
     ("backend", "metrics"),
-    ("http",),
+    ("http", "metric_aliases"),
 )
 
 

@@ -347,3 +347,9 @@ def test_a_name_that_is_none_is_a_mistake(value: Any) -> None:
 
 def test_the_host_of_what_is_no_address_is_none() -> None:
     assert [host_of(address) for address in ("null", "//[", "", "//:80")] == ["", "", "", ""]
+
+
+def test_of_a_routers_key_and_behind_it_the_clients_the_last_one_counts() -> None:
+    keys = ApiKeys(["sk-router", "sk-ann"])
+    assert keys.access([b"sk-router", b"sk-ann"]).user == "key-2"
+    assert keys.access([b"sk-router", b"sk-unknown"]).user == "key-1"
