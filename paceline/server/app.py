@@ -18,7 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import not_implemented, status
+from paceline.server import not_implemented, status, status_stream
 from paceline.server.anthropic import messages
 from paceline.server.anthropic import models as anthropic_models
 from paceline.server.common.unknown_fields import HEADER
@@ -50,6 +50,7 @@ ENDPOINTS = (
     embeddings,
     batches,
     status,
+    status_stream,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
     ollama_answer,
