@@ -86,6 +86,7 @@ class Settings(BaseModel):
     stream_keepalive_seconds: AutoSeconds = setting(
         "SECONDS|none", 10.0, "A stream that has sent nothing for so long sends an SSE comment; none: it stays silent."
     )
+    web: bool = setting("", True, "Show browsers a page at /: a chat, and the batch as it runs.")
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
 
     api_key: ApiKeys = setting(

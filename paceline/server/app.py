@@ -37,6 +37,7 @@ from paceline.server.openai import chat, completions, embeddings, models
 from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
+from paceline.server.web_page import WebPage
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -115,6 +116,8 @@ def create_app(
     app.add_middleware(DrainMiddleware, gate=gate, on_refusal=lambda: metrics.refused.update(["draining"]))
     keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
+    if settings.web:  # outside of Auth: the page asks for the key
+        app.add_middleware(WebPage)
     if guarded(settings, keys):
         names = (settings.host.lower(), *settings.allowed_host)
         app.add_middleware(KnownHosts, names=names, origins=settings.cors_origin)

@@ -25,6 +25,7 @@ from paceline.types import RequestId
 BUSY_SECONDS = 0.25  # between two events while sequences run or wait
 IDLE_SECONDS = 1.0  # between two looks at whether the server stops
 IDLE_LOOKS = 5  # of these, until the statistics are compared: memory and the cache change without requests
+LINGERING_LOOKS = 8  # after a request has come: it is prepared before it waits or runs
 MOST_RUNNING = 512  # sequences that an event shows
 MOST_WAITING = 100
 END = b"event: end\ndata: {}\n\n"
@@ -85,7 +86,11 @@ class StatusBroadcast:
 
     async def _run(self, signature: tuple[Any, ...]) -> None:
         try:
+            looks = 0  # that are still taken although nothing runs: a request is on its way to the engine
             while not self._stopping():
+                if self.state.metrics.activity.is_set():
+                    self.state.metrics.activity.clear()
+                    looks = LINGERING_LOOKS
                 viewers = {reader.viewer for reader in self.readers}
                 stats, encoded = await asyncio.to_thread(self._sample, viewers, self._owners())
                 if (new := _signature(stats)) != signature:
@@ -93,7 +98,8 @@ class StatusBroadcast:
                     for reader in self.readers:
                         reader.latest = encoded.get(reader.viewer)
                         reader.changed.set()
-                if stats.num_requests_running or stats.num_requests_waiting:
+                if looks or stats.num_requests_running or stats.num_requests_waiting:
+                    looks = max(looks - 1, 0)
                     await asyncio.sleep(BUSY_SECONDS)
                 else:
                     await self._idle()
@@ -105,7 +111,6 @@ class StatusBroadcast:
     async def _idle(self) -> None:
         activity = self.state.metrics.activity
         for _ in range(IDLE_LOOKS):
-            activity.clear()
             try:
                 async with asyncio.timeout(IDLE_SECONDS):
                     await activity.wait()

@@ -143,6 +143,7 @@ async def test_statistics_are_taken_once_for_all_readers_and_off_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(status_stream, "IDLE_SECONDS", 3600.0)
+    monkeypatch.setattr(status_stream, "BUSY_SECONDS", 3600.0)
     threads: list[int] = []
     service = FakeService()
 
