@@ -67,8 +67,11 @@ export async function* events(response) {
 }
 
 /** The chunks of a chat completion. */
-export async function* chat(body, signal) {
-  const response = await request("/v1/chat/completions", { method: "POST", body, signal });
+export const chat = (body, signal) => chunks("/v1/chat/completions", body, signal);
+export const completions = (body, signal) => chunks("/v1/completions", body, signal);
+
+async function* chunks(path, body, signal) {
+  const response = await request(path, { method: "POST", body, signal });
   for await (const { data } of events(response)) {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);

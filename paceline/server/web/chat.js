@@ -16,12 +16,7 @@ let attachments;
 export async function start() {
   attachments = new Attachments(byId("attachments"), notice);
   attachments.listen(byId("view-chat"));
-  try {
-    conversations = await store.all();
-  } catch {
-    notice("This browser keeps no conversations (is it a private window?).");
-  }
-  open(conversations[0] ?? fresh());
+  open(fresh());
   byId("new").addEventListener("click", () => {
     open(fresh());
     byId("prompt").focus();
@@ -51,7 +46,18 @@ export async function start() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && running && !byId("view-chat").hidden) stop();
   });
-  await loadModels();
+  await Promise.all([loadModels(), loadConversations()]);
+}
+
+async function loadConversations() {
+  try {
+    conversations.push(...(await store.all()));
+  } catch {
+    notice("This browser keeps no conversations (is it a private window?).");
+  }
+  const untouched = !store.path(current).length && !byId("prompt").value && !attachments.items.length;
+  if (conversations.length && untouched) open(conversations[0]);
+  else showList();
 }
 
 function toggles(side) {
@@ -72,7 +78,7 @@ export async function loadModels() {
     defaults = data[0]?.sampling_defaults ?? {};
     byId("model").replaceChildren(...data.map(({ id }) => h("option", { value: id }, id)));
     if (current.settings.model && data.some(({ id }) => id === current.settings.model)) byId("model").value = current.settings.model;
-    showSettings();
+    for (const input of byId("settings").querySelectorAll("input")) input.placeholder = defaults[input.name] ?? input.placeholder;
   } catch (error) {
     notice(error instanceof TypeError ? "The server cannot be reached." : error.message);
   }
