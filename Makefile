@@ -122,7 +122,8 @@ $(DEV): pyproject.toml | $(READY)
 
 $(VENV)/.browser: pyproject.toml | $(DEV)
 	$(BIN)/pip install --disable-pip-version-check -e ".[browser]"
-	@command -v chromium chromium-browser google-chrome >/dev/null || $(BIN)/playwright install --with-deps chromium
+	@for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
+		$(BIN)/playwright install --with-deps chromium
 	@touch $@
 
 $(AXE): | $(DEV)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from paceline import __version__, preflight
+from paceline import __version__, logs, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
@@ -325,11 +325,7 @@ def _start(settings: Settings, accepted: list[str]) -> None:
 
     preflight.check(settings)
 
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    logs.configure(settings.log_level, settings.log_format)
     if accepted:
         logger.info("%s: %s", ", ".join(accepted), ACCEPTED)
     # Theirs at our level would bury ours: a line for every request to the hub.

@@ -37,6 +37,7 @@ from paceline.setting_values import (
     GenerationConfig,
     Hosts,
     KVLayout,
+    LogFormat,
     LogLevel,
     Method,
     Methods,
@@ -50,6 +51,7 @@ from paceline.setting_values import (
     ShapeBucketing,
     SparsePrefill,
     SpeculationMode,
+    WebAddress,
 )
 
 
@@ -88,6 +90,12 @@ class Settings(BaseModel):
     )
     web: bool = setting("", True, "Show browsers a page at /: a chat, and the batch as it runs.")
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
+    log_format: LogFormat = setting("FORMAT", "text", "How lines are logged: as text, or as one JSON object a line.")
+    otlp: WebAddress = setting(
+        "URL",
+        None,
+        "OpenTelemetry collector to send a span of every request to, as http://127.0.0.1:4318. Default: none.",
+    )
 
     api_key: ApiKeys = setting(
         "KEY",

@@ -28,6 +28,7 @@ from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
 from paceline.server.http.paths import HeadAsGet, Versioned, names_below_version
+from paceline.server.http.request_log import RequestLog, Sink, log_access
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
 from paceline.server.ollama import answer as ollama_answer
@@ -37,6 +38,7 @@ from paceline.server.openai import chat, completions, embeddings, models
 from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
+from paceline.server.tracing import Tracer
 from paceline.server.web_page import WebPage
 from paceline.settings import Settings
 
@@ -60,7 +62,6 @@ ENDPOINTS = (
     not_implemented,
 )
 KEY_VARIABLE = "PACELINE_API_KEY"
-UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics")
 
 logger = logging.getLogger("paceline.server")
 
@@ -98,7 +99,10 @@ def create_app(
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
+            if tracer is not None:
+                await asyncio.to_thread(tracer.stop)
 
+    tracer = None if settings.otlp is None else Tracer(settings.otlp, settings.served_name or backend.model_name)
     app = Application(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -131,6 +135,8 @@ def create_app(
         )
     errors.install(app)
     app.add_middleware(requests.RequestIdMiddleware, requests=inside)
+    sinks: list[Sink] = [log_access] if tracer is None else [log_access, tracer.add]
+    app.add_middleware(RequestLog, sinks=sinks)
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     routers = [requests.routes(inside), *(endpoint.routes(state) for endpoint in ENDPOINTS)]
@@ -167,7 +173,6 @@ def run(backend: Backend, settings: Settings) -> None:
         logger.warning("%s is open to everybody who can reach it: --api-key asks for a key", settings.host)
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
-    logging.getLogger("uvicorn.access").addFilter(access_line)
     server = DrainingServer(
         config,
         gate,
@@ -190,6 +195,7 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ws="none",
         h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,
         log_config=None,  # its lines go where the program's own go
+        access_log=False,  # ours says more
         log_level=settings.log_level,
         timeout_graceful_shutdown=FLUSH_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -226,14 +232,3 @@ def _reachable(host: str) -> str:
             return "[::1]"
         case _:
             return f"[{host}]" if ":" in host else host
-
-
-def access_line(record: logging.LogRecord) -> bool:
-    """A filter of the access log: no lines for what probes ask every few seconds, and none with a query in it."""
-    arguments = record.args
-    if not isinstance(arguments, tuple) or len(arguments) < 3:
-        return True
-    client, method, path, *rest = arguments
-    path = str(path).partition("?")[0]
-    record.args = (client, method, path, *rest)
-    return path.rstrip("/") not in UNLOGGED_PATHS

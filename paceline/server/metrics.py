@@ -20,6 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from paceline.server.history import History
+from paceline.server.http.request_log import Figures
 from paceline.stats import PrefixCacheStats, SpecDecodeStats, SpecPrefillStats, Stats
 from paceline.types import Delta
 
@@ -223,8 +224,9 @@ class StatsCollector(Collector):
 class RequestTimer:
     """Observes one engine request, from its arrival to its end."""
 
-    def __init__(self, metrics: Metrics, choices: int) -> None:
+    def __init__(self, metrics: Metrics, choices: int, figures: Figures | None = None) -> None:
         self.metrics = metrics
+        self.figures = figures or Figures()  # of the HTTP request that it is a part of
         self.arrived = time.perf_counter()
         self.last_token: dict[int, float] = {}  # per choice: when its last token came
         self.generated: Counts[int] = Counts()  # per choice: tokens delivered
@@ -235,6 +237,7 @@ class RequestTimer:
     def observe(self, delta: Delta) -> None:
         now = time.perf_counter()
         metrics, slot = self.metrics, self.metrics.history.now()
+        self.figures.add(delta)
         if delta.prompt is not None and not self.prompt_seen:
             self.prompt_seen = True
             metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
