@@ -20,6 +20,7 @@ from paceline import __version__, logs, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
+from paceline.completion import Shell, script
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.setting_aliases import ALIASES, UNNEEDED
 from paceline.setting_sources import unneeded
@@ -317,6 +318,32 @@ def chat(
 
     sampling = {"temperature": temperature, "max_tokens": max_tokens}
     terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
+
+
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell that it is for.", show_default=False)]) -> None:
+    """Print a script that completes commands and flags.
+
+    [bold]Examples[/bold]
+
+    [cyan]source <(paceline completion bash)[/cyan]   in ~/.bashrc; zsh: in ~/.zshrc
+
+    [cyan]paceline completion fish > ~/.config/fish/completions/paceline.fish[/cyan]
+    """
+    print(script(shell, _words(typer.main.get_command(app))), end="")
+
+
+def _words(command: Any, name: str = "") -> dict[str, list[str]]:
+    """What may follow the program and each of its commands."""
+    options = [word for option in command.params if not getattr(option, "hidden", False) for word in option.opts]
+    options += [
+        word for option in command.params if not getattr(option, "hidden", False) for word in option.secondary_opts
+    ]
+    below: Mapping[str, Any] = getattr(command, "commands", {})
+    words = {name: [*below, *(word for word in options if word.startswith("--")), "--help"]}
+    for part, inner in below.items():
+        words |= _words(inner, f"{name} {part}".strip())
+    return words
 
 
 def _start(settings: Settings, accepted: list[str]) -> None:
