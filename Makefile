@@ -30,7 +30,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients scale clean
+.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients scale web screenshots clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,8 @@ help:
 	@echo "make check      ruff, mypy --strict, and the layers of the packages"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make scale      replicas behind the router SMG (installs it from PyPI into an environment of its own)"
+	@echo "make web        the page in a real Chromium (installs Playwright, axe-core and, if there is none, Chromium)"
+	@echo "make screenshots  the pictures of the page in docs/assets, made by the same tests"
 	@echo "make fuzz       a hundred thousand random conversations and answers, ten thousand random requests,"
 	@echo "                every hostile one (an hour), and ten minutes of these at random"
 	@echo "make mutate     which small changes to a module its tests miss: ARGS='paceline/engine/policy.py --count 20'"
@@ -87,6 +89,15 @@ clients: $(DEV)
 scale: $(DEV) $(VENV)/smg/bin/smg
 	PACELINE_TEST_LONG=1 $(BIN)/python -m pytest -n0 tests/integration/test_scale_out.py $(ARGS)
 
+AXE = $(VENV)/axe/package/axe.min.js
+BROWSER_TESTS = PACELINE_AXE=$(AXE) $(BIN)/python -m pytest -n0
+
+web: $(DEV) $(VENV)/.browser $(AXE)
+	$(BROWSER_TESTS) tests/browser $(ARGS)
+
+screenshots: $(DEV) $(VENV)/.browser
+	PACELINE_SCREENSHOTS=docs/assets $(BROWSER_TESTS) tests/browser/test_screenshots.py $(ARGS)
+
 fuzz: $(DEV)
 	$(BIN)/python -m tests.conversation.fuzz 100000
 	PACELINE_TEST_FUZZ=100000 $(PYTEST) tests/conversation/parsing
@@ -113,6 +124,15 @@ comma := ,
 $(DEV): pyproject.toml | $(READY)
 	$(BIN)/pip install --disable-pip-version-check -e ".[$(EXTRA:%=%$(comma))dev]"
 	@touch $@ $(RUN)
+
+$(VENV)/.browser: pyproject.toml | $(DEV)
+	$(BIN)/pip install --disable-pip-version-check -e ".[browser]"
+	@for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
+		$(BIN)/playwright install --with-deps chromium
+	@touch $@
+
+$(AXE): | $(DEV)
+	mkdir -p $(VENV)/axe && cd $(VENV)/axe && npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz
 
 $(BIN)/pip:
 	@test -n "$(PYTHON)" || { echo "Paceline needs Python 3.11 or later; none was found." >&2; exit 2; }

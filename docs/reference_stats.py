@@ -80,6 +80,10 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "preemptions": "how often it was preempted",
         "position": "place in the queue, from 1; null if it runs",
         "reason": "why it waits; null if it runs",
+        "number": "counts arrivals since the start; identifies the sequence to readers who do not see its id",
+        "prefilled_tokens": "prompt tokens that were computed or restored",
+        "accepted_tokens": "generated tokens that were drafted",
+        "drafted_tokens": "tokens drafted so far",
     },
     "SchedulerStats": {
         "policy": "`scheduler_policy`",

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from paceline import __version__, model_tables, preflight
+from paceline import __version__, logs, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
 from paceline.command_line import SettingsCommand
+from paceline.completion import Shell, script, words
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.models_cli import app as models
 from paceline.setting_aliases import ALIASES, UNNEEDED
@@ -414,13 +415,22 @@ def doctor(
     raise typer.Exit(1 if problems else 0)
 
 
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell that it is for.", show_default=False)]) -> None:
+    """Print a script that completes commands and flags.
+
+    [bold]Examples[/bold]
+
+    [cyan]source <(paceline completion bash)[/cyan]   in ~/.bashrc; zsh: in ~/.zshrc
+
+    [cyan]paceline completion fish > ~/.config/fish/completions/paceline.fish[/cyan]
+    """
+    print(script(shell, words(typer.main.get_command(app))), end="")
+
+
 def _log(settings: Settings, accepted: list[str], name: str = "") -> None:
     """Where lines go, and how they look. `name`: of a model among several."""
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format=f"%(asctime)s %(levelname)-7s %(name)s{name.replace('%', '%%')}: %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    logs.configure(settings.log_level, settings.log_format, name)
     if accepted:
         logger.info("%s: %s", ", ".join(accepted), ACCEPTED)
     # Theirs at our level would bury ours: a line for every request to the hub.

@@ -115,6 +115,12 @@ def _media_host(value: str) -> str:
     return value.lower()
 
 
+def _web_address(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", value):
+        raise PydanticCustomError("address", "an address is http(s)://host[:port][/path]")
+    return value
+
+
 # Every source takes "auto", so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
 AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
@@ -132,6 +138,8 @@ Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], Befor
 ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a tuple, once it is checked
 GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lowercase)]
+LogFormat = Annotated[Literal["text", "json"], BeforeValidator(_lowercase)]
+WebAddress = Annotated[Annotated[str, AfterValidator(_web_address)] | None, BeforeValidator(_none_if_none)]
 DType = Annotated[Literal["auto", "float32", "bfloat16", "float16"], BeforeValidator(_dtype)]
 Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]

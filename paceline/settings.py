@@ -37,6 +37,7 @@ from paceline.setting_values import (
     GenerationConfig,
     Hosts,
     KVLayout,
+    LogFormat,
     LogLevel,
     Method,
     Methods,
@@ -51,6 +52,7 @@ from paceline.setting_values import (
     ShapeBucketing,
     SparsePrefill,
     SpeculationMode,
+    WebAddress,
 )
 
 
@@ -90,7 +92,14 @@ class Settings(BaseModel):
     metrics_alias: MetricsAlias = setting(
         "vllm|none", "none", "Show a few metrics under vLLM's names too, for routers and autoscalers that read those."
     )
+    web: bool = setting("", True, "Show browsers a page at /: a chat, and the batch as it runs.")
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
+    log_format: LogFormat = setting("FORMAT", "text", "How lines are logged: as text, or as one JSON object a line.")
+    otlp: WebAddress = setting(
+        "URL",
+        None,
+        "OpenTelemetry collector to send a span of every request to, as http://127.0.0.1:4318. Default: none.",
+    )
 
     models_dir: Folder = setting(
         "FOLDER",

@@ -55,6 +55,10 @@ class SequenceStats:
     preemptions: int
     position: int | None = None  # in the waiting queue, from 1
     reason: str | None = None  # why it waits
+    number: int = 0  # in the order of arrival, since the start; shown to all, and no id
+    prefilled_tokens: int = 0  # of its prompt, computed or restored
+    accepted_tokens: int = 0  # of those generated, drafted ones
+    drafted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

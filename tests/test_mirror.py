@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = ("integration", "hostile", "clients")  # several modules together; attacks; real clients (`make clients`)
+# Several modules together; attacks; real clients (`make clients`); the page in a browser (`make web`).
+ELSEWHERE = ("integration", "hostile", "clients", "browser")
 WITHOUT = {
     "bench/options": "bench/test_cli.py",
     "bench/offline": "bench/test_cli.py; times whole models",

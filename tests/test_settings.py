@@ -67,6 +67,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "cache_memory_gb": 1.5,
         "cache_dir": "/cache",
         "files_dir": "/files",
+        "otlp": "http://collector:4318",
         "api_key": ["a", "b"],
         "api_key_file": "/keys",
         "admin_key": ["c"],

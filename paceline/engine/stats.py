@@ -162,4 +162,13 @@ def _sequence(
         preemptions=seq.preemptions,
         position=position,
         reason=reason,
+        number=seq.number,
+        prefilled_tokens=_prefilled(seq),
+        accepted_tokens=seq.accepted,
+        drafted_tokens=seq.accepted + max(seq.rejected, 0),
     )
+
+
+def _prefilled(seq: Sequence) -> int:
+    prompt_tokens = len(seq.prompt.token_ids) - seq.dropped
+    return min(seq.computed.tokens, prompt_tokens) if seq.remaining else prompt_tokens

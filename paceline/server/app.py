@@ -19,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from paceline import __version__
 from paceline.errors import EngineFailed
 from paceline.preflight import listen
-from paceline.server import loads, not_implemented, status
+from paceline.server import loads, not_implemented, status, status_stream
 from paceline.server.anthropic import messages
 from paceline.server.anthropic import models as anthropic_models
 from paceline.server.common.unknown_fields import HEADER
@@ -30,6 +30,7 @@ from paceline.server.http.body import BodyLimit, UnreadBody, body_memory
 from paceline.server.http.drain import DrainGate, DrainingServer, DrainMiddleware
 from paceline.server.http.openapi import Application
 from paceline.server.http.paths import HeadAsGet, Versioned, names_below_version
+from paceline.server.http.request_log import RequestLog, Sink, log_access
 from paceline.server.http.requests import WithoutTrailingSlash
 from paceline.server.metrics import Metrics
 from paceline.server.ollama import answer as ollama_answer
@@ -39,6 +40,8 @@ from paceline.server.openai import chat, completions, embeddings, models, rerank
 from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
+from paceline.server.tracing import Tracer
+from paceline.server.web_page import WebPage
 from paceline.settings import Settings
 
 FLUSH_SECONDS = 5  # after the drain: for last bytes to slow clients
@@ -54,6 +57,7 @@ ENDPOINTS = (
     batches,
     status,
     loads,
+    status_stream,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
     ollama_answer,
@@ -62,7 +66,6 @@ ENDPOINTS = (
     not_implemented,
 )
 KEY_VARIABLE = "PACELINE_API_KEY"
-UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics", "/v1/loads", "/loads")
 
 logger = logging.getLogger("paceline.server")
 
@@ -83,12 +86,13 @@ def create_app(
     calls it when the backend can be used, or with what prevented that. Without, it listens after loading.
     `behind_front`: a front has checked keys and names of hosts, and says who asks.
     """
-    app = new_app(backend, started)
+    tracer = None if settings.otlp is None else Tracer(settings.otlp, settings.served_name or backend.model_name)
+    app = new_app(backend, started, tracer)
     gate = gate or DrainGate()
     metrics = Metrics(settings.served_name or backend.model_name, backend.stats, settings.metrics_alias)
     inside = requests.Requests(backend.abort)
     state = AppState(backend, settings, metrics, gate, inside)
-    add_middleware(app, state, behind_front=behind_front)
+    add_middleware(app, state, tracer, behind_front=behind_front)
     routers = endpoint_routers(state)
     for router in routers:
         app.include_router(router)
@@ -96,7 +100,7 @@ def create_app(
     return app
 
 
-def new_app(backend: Backend, started: Started | None) -> FastAPI:
+def new_app(backend: Backend, started: Started | None, tracer: Tracer | None = None) -> FastAPI:
     """Without routes; it starts and stops the backend."""
 
     async def start(started: Started) -> None:
@@ -121,13 +125,15 @@ def new_app(backend: Backend, started: Started | None) -> FastAPI:
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
             await backend.stop()
+            if tracer is not None:
+                await asyncio.to_thread(tracer.stop)
 
     return Application(
         title="Paceline", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
 
 
-def add_middleware(app: FastAPI, state: AppState, *, behind_front: bool = False) -> None:
+def add_middleware(app: FastAPI, state: AppState, tracer: Tracer | None = None, *, behind_front: bool = False) -> None:
     """What every request passes, the innermost first."""
     settings, metrics = state.settings, state.metrics
     app.add_middleware(HeadAsGet)
@@ -142,6 +148,8 @@ def add_middleware(app: FastAPI, state: AppState, *, behind_front: bool = False)
         _add_access(app, settings)
     errors.install(app)
     app.add_middleware(requests.RequestIdMiddleware, requests=state.requests)
+    sinks: list[Sink] = [] if behind_front else [log_access]  # a front logs for its models
+    app.add_middleware(RequestLog, sinks=sinks if tracer is None else [*sinks, tracer.add])
     app.add_middleware(WithoutTrailingSlash)  # outside of all that look at the path
     app.add_middleware(UnreadBody, max_bytes=settings.max_body_mb * 2**20)  # and of all that answer early
     if behind_front:
@@ -152,6 +160,8 @@ def _add_access(app: FastAPI, settings: Settings) -> None:
     """Who may ask."""
     keys = ApiKeys.of(settings)
     app.add_middleware(Auth, keys=keys)
+    if settings.web:  # outside of Auth: the page asks for the key
+        app.add_middleware(WebPage)
     if guarded(settings, keys):
         names = (settings.host.lower(), *settings.allowed_host)
         app.add_middleware(KnownHosts, names=names, origins=settings.cors_origin)
@@ -197,7 +207,7 @@ def run(backend: Backend, settings: Settings, behind: BehindFront | None = None)
     if behind is None:
         limits.allow_files_for(settings.max_connections)
         warn_if_open(settings)
-    serve(app, backend, settings, listener, gate, ready, failed, access_log=behind is None)
+    serve(app, backend, settings, listener, gate, ready, failed)
 
 
 def serve(
@@ -208,8 +218,6 @@ def serve(
     gate: DrainGate,
     on_ready: Callable[[], None],
     on_failure: Callable[[Exception], None] = lambda failure: None,
-    *,
-    access_log: bool = True,
 ) -> None:
     """Run an app until a signal. `on_ready` is called when its backend has started."""
     failures: list[Exception] = []
@@ -228,10 +236,9 @@ def serve(
             on_failure(failure)
             server.should_exit = True
 
-    config = configured(make_app(started), settings, access_log=access_log)
+    config = configured(make_app(started), settings)
     if settings.log_level == "info":  # uvicorn's own start and stop lines say less than ours
         logging.getLogger("uvicorn.error").setLevel("WARNING")
-    logging.getLogger("uvicorn.access").addFilter(access_line)
     server = DrainingServer(
         config,
         gate,
@@ -252,14 +259,14 @@ def warn_if_open(settings: Settings) -> None:
         logger.warning("%s is open to everybody who can reach it: --api-key asks for a key", settings.host)
 
 
-def configured(app: FastAPI, settings: Settings, *, access_log: bool = True) -> uvicorn.Config:
+def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        access_log=access_log,
         http=limits.protocol_for(settings),
         ws="none",
         h11_max_incomplete_event_size=limits.MAX_HEAD_BYTES,
         log_config=None,  # its lines go where the program's own go
+        access_log=False,  # ours says more
         log_level=settings.log_level,
         timeout_graceful_shutdown=FLUSH_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -296,14 +303,3 @@ def _reachable(host: str) -> str:
             return "[::1]"
         case _:
             return f"[{host}]" if ":" in host else host
-
-
-def access_line(record: logging.LogRecord) -> bool:
-    """A filter of the access log: no lines for what probes ask every few seconds, and none with a query in it."""
-    arguments = record.args
-    if not isinstance(arguments, tuple) or len(arguments) < 3:
-        return True
-    client, method, path, *rest = arguments
-    path = str(path).partition("?")[0]
-    record.args = (client, method, path, *rest)
-    return path.rstrip("/") not in UNLOGGED_PATHS

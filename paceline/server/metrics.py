@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,8 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from paceline.server.history import History
+from paceline.server.http.request_log import Figures
 from paceline.server.metric_aliases import VLLM, Aliased
 from paceline.setting_values import MetricsAlias
 from paceline.stats import PrefixCacheStats, SpecDecodeStats, SpecPrefillStats, Stats
@@ -65,6 +68,8 @@ class Metrics:
         )
         self.finished = {reason: finished.labels(model_name, reason) for reason in ("stop", "length", "abort", "error")}
         self.refused = Counts(dict.fromkeys(REFUSALS, 0))  # requests by cause; /v1/status shows them too
+        self.history = History()
+        self.activity = asyncio.Event()  # set by every request: wakes who waits for one
         self.registry.register(StatsCollector(model_name, stats, self.refused))
 
     def exposition(self) -> bytes:
@@ -227,35 +232,46 @@ class StatsCollector(Collector):
 class RequestTimer:
     """Observes one engine request, from its arrival to its end."""
 
-    def __init__(self, metrics: Metrics, choices: int) -> None:
+    def __init__(self, metrics: Metrics, choices: int, figures: Figures | None = None) -> None:
         self.metrics = metrics
+        self.figures = figures or Figures()  # of the HTTP request that it is a part of
         self.arrived = time.perf_counter()
         self.last_token: dict[int, float] = {}  # per choice: when its last token came
         self.generated: Counts[int] = Counts()  # per choice: tokens delivered
         self.unfinished = choices
         self.prompt_seen = False
+        metrics.activity.set()
 
     def observe(self, delta: Delta) -> None:
         now = time.perf_counter()
-        metrics = self.metrics
+        metrics, slot = self.metrics, self.metrics.history.now()
+        self.figures.add(delta)
         if delta.prompt is not None and not self.prompt_seen:
             self.prompt_seen = True
             metrics.prompt_tokens.inc(len(delta.prompt.token_ids))
             metrics.queue_time.observe(delta.prompt.queued)
+            slot.prompt_tokens += len(delta.prompt.token_ids)
+            slot.cached_tokens += delta.prompt.cached_tokens
         if delta.token_ids:
             self.generated[delta.index] += len(delta.token_ids)
             metrics.generation_tokens.inc(len(delta.token_ids))
+            slot.generation_tokens += len(delta.token_ids)
             if delta.index in self.last_token:
                 metrics.inter_token_latency.observe(now - self.last_token[delta.index])
+                slot.inter_token.add(now - self.last_token[delta.index])
             elif not self.last_token:
                 metrics.time_to_first_token.observe(now - self.arrived)
+                slot.first_token.add(now - self.arrived)
             self.last_token[delta.index] = now
         if delta.usage is not None:  # tokens of a stop string were in no delta
             undelivered = delta.usage.completion_tokens - self.generated[delta.index]
             metrics.generation_tokens.inc(max(undelivered, 0))
+            slot.accepted_tokens += delta.usage.accepted_tokens
+            slot.drafted_tokens += delta.usage.accepted_tokens + delta.usage.rejected_tokens
         if delta.finish_reason is not None:
             self.unfinished -= 1
             metrics.finished[delta.finish_reason].inc()
+            slot.finished += 1
 
     def end(self, *, refused: bool) -> None:
         """A refused request never ran. Choices of another request that have not finished by now were aborted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -58,7 +59,7 @@ def routes(state: AppState) -> APIRouter:
                 return sequence
             return replace(sequence, id=None)
 
-        stats = backend.stats()
+        stats = await asyncio.to_thread(backend.stats)  # it may wait for a lock of the engine
         stats = replace(
             stats,
             requests_refused=dict(state.metrics.refused),
@@ -69,7 +70,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        return Response(state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await asyncio.to_thread(state.metrics.exposition), media_type=CONTENT_TYPE_LATEST)
 
     @router.post("/v1/cache/clear", responses=returns(Cleared))
     async def clear_cache(request: Request) -> Response:

@@ -29,7 +29,8 @@ def test_a_sequence_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
     one = seq(10, name="chatcmpl-1/2")
     one.request = replace(one.request, tenant="key-1", priority=3)
     one.queue.arrived, one.preemptions, one.prefix.cached_tokens = 5.0, 1, 4
-    one.generated = [7, 8]
+    one.generated, one.computed.tokens = [7, 8], 6
+    one.accepted, one.rejected = 1, 2
     [seen] = stats.running([one], 7.5)
     assert seen == SequenceStats(
         id="chatcmpl-1",
@@ -42,6 +43,10 @@ def test_a_sequence_shows_how_far_it_is_and_nothing_of_what_it_says() -> None:
         tenant="key-1",
         priority=3,
         preemptions=1,
+        number=one.number,
+        prefilled_tokens=6,
+        accepted_tokens=1,
+        drafted_tokens=3,
     )
 
 

@@ -22,8 +22,8 @@ Address = str
 
 
 @contextlib.contextmanager
-def serve(backend: Backend, settings: Settings) -> Iterator[Address]:
-    listener = listen(settings.model_copy(update={"port": 0}))
+def serve(backend: Backend, settings: Settings, port: int = 0) -> Iterator[Address]:
+    listener = listen(settings.model_copy(update={"port": port}))
     started = threading.Event()
     app = create_app(backend, settings, started=lambda failure: started.set())
     server = uvicorn.Server(configured(app, settings))

@@ -24,7 +24,7 @@ async def follow(
 ) -> AsyncGenerator[Delta, None]:
     """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
     context = current()
-    timer = RequestTimer(state.metrics, choices)
+    timer = RequestTimer(state.metrics, choices, context.figures)
     refused = False
     try:
         async with aclosing(stream):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
+from paceline.server.http.request_log import Figures
 from paceline.types import RequestId
 
 _SECRET = secrets.token_bytes(16)  # users' names and addresses could be guessed from bare hashes
@@ -28,6 +29,7 @@ class RequestContext:
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
     address: str = ""  # the client's
     headers: dict[str, str] = field(default_factory=dict)  # more of them, for the answer
+    figures: Figures = field(default_factory=Figures)
 
     @property
     def owner(self) -> str | None:

@@ -98,6 +98,7 @@ class RequestIdMiddleware:
         context = RequestContext(
             _given_id(scope) or f"req_{uuid.uuid4().hex}", scope.setdefault("state", {}), address=address
         )
+        scope["state"]["context"] = context  # for what is outside, when the request has ended
         names = dialect_of(scope["path"]).id_headers
 
         async def named(message: Message) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import resource
 import selectors
 import socket
@@ -19,7 +18,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from paceline.preflight import listen
-from paceline.server.app import access_line, configured, create_app
+from paceline.server.app import configured, create_app
 from paceline.server.http import limits
 from paceline.server.http.drain import DrainGate
 from paceline.settings import Settings
@@ -348,19 +347,15 @@ def test_the_process_may_open_as_many_files_as_it_has_connections(monkeypatch: p
 
 
 def test_the_access_log_has_no_query_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
-    access = logging.getLogger("uvicorn.access")
-    access.addFilter(access_line)
-    try:
-        with running(log_level="debug") as server, caplog.at_level("DEBUG"):
-            host, port = server.address
-            with httpx.Client(base_url=f"http://{host}:{port}") as http:
-                post_chat(http, "a private matter")
-                http.get("/v1/models?q=private", headers={"x-note": "private"})
-                http.post("/v1/chat/completions?text=private", content=b"{private")
-                http.get("/health?private")
-    finally:
-        access.removeFilter(access_line)
-    lines = [record.getMessage() for record in caplog.records if record.name == "uvicorn.access"]
+    with running(log_level="debug") as server, caplog.at_level("DEBUG"):
+        host, port = server.address
+        with httpx.Client(base_url=f"http://{host}:{port}", timeout=WAIT) as http:
+            post_chat(http, "a private matter")
+            http.get("/v1/models?q=private", headers={"x-note": "private"})
+            http.post("/v1/chat/completions?text=private", content=b"{private")
+            http.get("/health?private")
+    lines = [record.getMessage() for record in caplog.records if record.name == "paceline.access"]
     assert len(lines) == 3 and '"GET /v1/models HTTP/1.1" 200' in lines[1]
+    assert not [record for record in caplog.records if record.name == "uvicorn.access"]
     ours = [record for record in caplog.records if not record.name.startswith("httpx")]
     assert "private" not in " ".join(record.getMessage() for record in ours)

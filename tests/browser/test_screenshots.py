@@ -1,0 +1,80 @@
+"""The page with a real model (paceline-mini), and the pictures of it in the docs (`make screenshots`)."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from paceline.service import Service
+from paceline.settings import Settings
+from tests.browser.test_chat import SCHEMA, ended, picture, send
+from tests.server.harness import serve
+
+FOLDER = os.environ.get("PACELINE_SCREENSHOTS")  # where pictures are written; none: nowhere
+COLORS = 96  # of a palette: the files are small, and nobody sees the difference
+SIZE = {"width": 1200, "height": 760}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    settings = Settings()
+    with serve(Service(settings), settings) as address:
+        yield address
+
+
+@pytest.fixture(params=["light", "dark"])
+def themed(browser: Any, address: str, request: pytest.FixtureRequest) -> Iterator[tuple[Any, str]]:
+    context = browser.new_context(color_scheme=request.param, viewport=SIZE)
+    context.set_default_timeout(240_000)
+    page = context.new_page()
+    page.goto(address)
+    yield page, request.param
+    context.close()
+
+
+def keep(page: Any, name: str) -> None:
+    content = page.screenshot()
+    if FOLDER is not None:
+        image = Image.open(io.BytesIO(content)).convert("RGB").quantize(COLORS)
+        image.save(Path(FOLDER) / f"{name}.png", optimize=True)
+
+
+def test_a_chat_with_a_picture_and_a_schema(themed: tuple[Any, str]) -> None:
+    page, theme = themed
+    send(page, "Hello! Who are you?")
+    ended(page)
+    page.set_input_files("#file", [{"name": "red.png", "mimeType": "image/png", "buffer": picture("red")}])
+    page.wait_for_selector("#attachments img")
+    send(page, "What color is this picture?")
+    ended(page, 2)
+    assert "red" in page.inner_text(".answer >> nth=1").lower()
+    keep(page, f"web-chat-{theme}")
+    page.click("#new")
+    page.click("summary:has-text('JSON schema')")
+    page.fill("[name=schema]", json.dumps(SCHEMA))
+    page.fill("[name=max_tokens]", "60")
+    send(page, "Give me a name as JSON.")
+    ended(page)
+    assert set(json.loads(page.inner_text(".answer .text"))) == {"name"}
+
+
+def test_the_load_demo_fills_the_batch(themed: tuple[Any, str]) -> None:
+    page, theme = themed
+    page.click("#tab-live")
+    page.click("text=Load demo")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.lanes .lane[data-state=decode]:not(.leaving)')].length >= 6"
+        " && document.querySelector('.lanes .lane-figures').textContent.match(/([0-9]+) out/)[1] > 20"
+    )
+    keep(page, f"web-live-{theme}")
+    page.wait_for_selector("text=done: all of them shared one batch")
+    page.wait_for_selector("text=0 of 64 running")

@@ -1,0 +1,118 @@
+"""What operators are given in deploy/: every query names metrics and labels that a running server exposes."""
+
+from __future__ import annotations
+
+import json
+import plistlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml  # type: ignore[import-untyped]
+from prometheus_client.parser import text_string_to_metric_families
+
+from paceline.service import Service
+from paceline.settings import Settings
+from tests.server.harness import post_chat, serve
+from tests.waiting import WAIT
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana/dashboards/paceline.json").read_text())
+ALERTS: list[dict[str, Any]] = yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"][0]["rules"]
+ADDED = {"instance", "job", "le"}  # labels of Prometheus, and of histograms
+
+
+def queries() -> dict[str, str]:
+    panels = {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel in DASHBOARD["panels"]
+        for target in panel["targets"]
+    }
+    variables = {variable["name"]: variable.get("definition", "") for variable in DASHBOARD["templating"]["list"]}
+    return panels | variables | {rule["alert"]: rule["expr"] for rule in ALERTS}
+
+
+@pytest.fixture(scope="module")
+def exposed(hybrid: Path) -> Iterator[dict[str, set[str]]]:
+    """The labels of every sample of a server that has answered a request, by name."""
+    settings = Settings(model=str(hybrid), max_num_seqs=4)
+    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
+        assert post_chat(http, max_tokens=8, speculation=1, ignore_eos=True).status_code == 200
+        found: dict[str, set[str]] = {}
+        for family in text_string_to_metric_families(http.get("/metrics").text):
+            for sample in family.samples:
+                found.setdefault(sample.name, set()).update(sample.labels)
+    yield found
+
+
+def test_every_query_names_metrics_and_labels_that_a_server_exposes(exposed: dict[str, set[str]]) -> None:
+    for title, query in queries().items():
+        names = set(re.findall(r"\bpaceline_\w+", query))
+        assert names <= exposed.keys(), title
+        grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+        selected = {label for group in re.findall(r"\{([^}]*)\}", query) for label in re.findall(r"(\w+)=", group)}
+        known = set().union(*(exposed[name] for name in names)) | ADDED
+        assert grouped | selected <= known, title
+
+
+def test_panels_have_queries_and_their_own_place() -> None:
+    panels = DASHBOARD["panels"]
+    assert all(target["expr"] for panel in panels for target in panel["targets"])
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for panel in panels
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24
+
+
+def test_alerts_say_what_is_wrong_and_how_bad() -> None:
+    for rule in ALERTS:
+        assert rule["labels"]["severity"] in ("warning", "critical") and rule["annotations"]["summary"]
+    about = " ".join(rule["expr"] for rule in ALERTS)
+    for metric in ("num_requests_waiting", "requests_refused", "memory_free", "failed_steps", "generation_tokens"):
+        assert metric in about
+
+
+def test_compose_starts_the_three_with_files_that_exist() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+    assert set(compose["services"]) == {"paceline", "prometheus", "grafana"}
+    for service in compose["services"].values():
+        for volume in service["volumes"]:
+            source = volume.partition(":")[0]
+            assert not source.startswith(".") or (DEPLOY / source).exists(), source
+    assert (DEPLOY.parent / compose["services"]["paceline"]["build"]["dockerfile"]).exists()
+    scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())
+    assert scraped["scrape_configs"][0]["static_configs"][0]["targets"] == ["paceline:8000"]
+
+
+def test_the_image_runs_without_root_checks_its_health_and_copies_what_exists() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    stages = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
+    assert [stage.split()[2] for stage in stages] == ["base", "cuda", "cpu"]
+    assert "HEALTHCHECK" in stages[0] and all("USER paceline" in stage for stage in stages[1:])
+    for sources in re.findall(r"^COPY (.*) \S+$", text, flags=re.MULTILINE):
+        assert all((DEPLOY.parent / source).exists() for source in sources.split())
+
+
+def test_launchd_gets_a_property_list() -> None:
+    job = plistlib.loads((DEPLOY / "paceline.plist").read_bytes())
+    assert job["Label"] == "paceline" and job["ProgramArguments"][1] == "serve"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = (DEPLOY / "paceline.service").read_text().replace("/opt/paceline/bin/paceline", "/bin/true")
+    file = tmp_path / "paceline.service"
+    file.write_text(unit)
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", str(file)], capture_output=True, text=True, check=False, timeout=WAIT
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
