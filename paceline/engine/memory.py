@@ -135,7 +135,7 @@ def build_prefix_manager(
 
 def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
     """This model's share of the folder. Other models keep up to half of it, the latest ones."""
-    dtype = str(runner.language.embed(mx.array([[0]])).dtype)
+    dtype = str(runner.language.dtype)
     head = "head" if runner.drafter is not None else "no head"
     quantization = runner.model.quantization
     dense = ("dequantized",) if quantization is not None and quantization.dense is not None else ()
