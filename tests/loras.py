@@ -59,7 +59,7 @@ def write_mlx_lm(folder: Path, made: Made, **config: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     parameters = {"rank": made.rank, "scale": made.scale, "dropout": 0.0, "keys": list(made.keys)}
     _config(folder, {"fine_tune_type": "lora", "num_layers": 64, "lora_parameters": parameters, **config})
-    tensors = {}
+    tensors: dict[str, mx.array] = {}
     for path, (a, b) in made.factors.items():
         tensors |= {f"{path}.lora_a": mx.array(a), f"{path}.lora_b": mx.array(b)}
     mx.save_safetensors(str(folder / "adapters.safetensors"), tensors)
@@ -70,7 +70,7 @@ def write_peft(folder: Path, made: Made, **config: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     alpha = made.scale * made.rank
     _config(folder, {"peft_type": "LORA", "r": made.rank, "lora_alpha": alpha, "bias": "none", **config})
-    tensors = {}
+    tensors: dict[str, mx.array] = {}
     for path, (a, b) in made.factors.items():
         name = f"base_model.model.{path}"
         tensors |= {f"{name}.lora_A.weight": mx.array(a.T), f"{name}.lora_B.weight": mx.array(b.T)}

@@ -161,8 +161,10 @@ IMAGE_SIDES = (224, 448)  # sides of the images that are measured, in pixels
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     """Measure what sequences, chunks and media cost with this model, on this machine. `head`: its MTP head reads
     prompts."""
+    adapter = next(iter(runner.language.loras.loaded), None)  # its passes need a little more
+    prompt = Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False, lora=adapter)
     seq = Sequence(
-        EngineRequest(RequestId("measure"), Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False), Sampling(), 1),
+        EngineRequest(RequestId("measure"), prompt, Sampling(), 1),
         TextStream(ByteDetokenizer(lambda token: b"")),
         lambda delta: None,
     )

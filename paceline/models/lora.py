@@ -43,15 +43,15 @@ class _Stack:
 
 
 class _Inlet:
-    """What a layer adds. Not a module's attribute: those count as parameters."""
+    """What adapters add to a layer. Not a module's attribute: those count as parameters."""
 
-    def __init__(self, rows: _Rows) -> None:
+    def __init__(self, rows: _Rows, stack: _Stack) -> None:
         self.rows = rows
-        self.stack: _Stack | None = None
+        self.stack = stack
 
     def added(self, x: mx.array, y: mx.array) -> mx.array:
         slots, stack = self.rows.slots, self.stack
-        if slots is None or stack is None:
+        if slots is None:
             return y
         rows = x if x.ndim == 3 else x.reshape(slots.shape[0], -1, x.shape[-1])
         change = _products(_products(rows, stack.a, slots), stack.b, slots)
@@ -59,6 +59,8 @@ class _Inlet:
 
 
 class _LoraLinear:
+    """In front of a layer's own class, as long as some adapter changes the layer."""
+
     lora: _Inlet
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -78,12 +80,12 @@ class Loras:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._rows = _Rows()
-        self._inlets: dict[str, _Inlet] = {}  # by `module_path`, of the layers that adapters have changed
+        self._changed: dict[str, nn.Module] = {}  # by `module_path`
         self.loaded: list[Lora] = []
 
     @property
     def nbytes(self) -> int:
-        return sum(inlet.stack.nbytes for inlet in self._inlets.values() if inlet.stack is not None)
+        return sum(stack.nbytes for stack in self._stacks().values())
 
     @contextmanager
     def reading(self, slots: mx.array | None) -> Iterator[None]:
@@ -103,8 +105,9 @@ class Loras:
         )
 
     def _sizes(self, files: LoraFiles) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        for path in {**self._stacks(), **files.factors}:
-            stack, new = self._stacks().get(path), files.factors.get(path)
+        stacks = self._stacks()
+        for path in {**stacks, **files.factors}:
+            stack, new = stacks.get(path), files.factors.get(path)
             ranks = () if stack is None else stack.ranks
             if new is not None:
                 yield new.inputs, new.outputs, (*ranks, new.rank)
@@ -112,12 +115,12 @@ class Loras:
                 yield stack.a.shape[1], stack.b.shape[2], ranks
 
     def _stacks(self) -> dict[str, _Stack]:
-        return {path: inlet.stack for path, inlet in self._inlets.items() if inlet.stack is not None}
+        return {path: part.lora.stack for path, part in self._changed.items()}
 
     def add(self, name: str, files: LoraFiles, dtype: mx.Dtype) -> Lora:
         """Load an adapter. If it raises, nothing has changed."""
         layers = self._layers(files)
-        tensors = _load(files)
+        digest, tensors = files.digest(), _load(files)
         stacks, places = self._stacks(), len(self.loaded) + 1
         grown: dict[str, _Stack] = {}
         for path in {**stacks, **files.factors}:
@@ -135,20 +138,25 @@ class Loras:
                 grown[path] = _appended(stack, 0, mx.zeros((inputs, 0), dtype), mx.zeros((0, outputs), dtype))
             mx.eval(grown[path].a, grown[path].b)
         for path, stack in grown.items():
-            if path not in self._inlets:
-                self._inlets[path] = _wrapped(layers[path], self._rows)
-            self._inlets[path].stack = stack
-        lora = Lora(name, str(files.folder), files.digest, files.rank, len(files.factors), places)
+            if path in self._changed:
+                self._changed[path].lora.stack = stack
+            else:
+                _wrap(layers[path], _Inlet(self._rows, stack))
+                self._changed[path] = layers[path]
+        lora = Lora(name, str(files.folder), digest, files.rank, len(files.factors), places)
         self.loaded.append(lora)
         return lora
 
     def remove(self, lora: Lora) -> None:
         """Nothing may use it any more. Those behind it move up."""
         left = [slot for slot in range(len(self.loaded) + 1) if slot != lora.slot]
-        for inlet in self._inlets.values():
-            if inlet.stack is not None:
-                inlet.stack = _taken(inlet.stack, left)
-        mx.eval([[stack.a, stack.b] for stack in self._stacks().values()])
+        for path, part in list(self._changed.items()):
+            stack = _taken(part.lora.stack, left)
+            if stack is None:
+                _unwrap(self._changed.pop(path))
+            else:
+                mx.eval(stack.a, stack.b)
+                part.lora.stack = stack
         self.loaded.remove(lora)
         lora.slot = 0
         for slot, other in enumerate(self.loaded, 1):
@@ -183,10 +191,14 @@ def _sizes_of(part: Any) -> tuple[int, int]:
     return (inputs * 32 // part.bits if isinstance(part, nn.QuantizedLinear) else inputs), outputs
 
 
-def _wrapped(part: nn.Module, rows: _Rows) -> _Inlet:
+def _wrap(part: nn.Module, inlet: _Inlet) -> None:
     part.__class__ = type(type(part).__name__, (_LoraLinear, type(part)), {})
-    part.lora = _Inlet(rows)
-    return part.lora
+    part.lora = inlet
+
+
+def _unwrap(part: nn.Module) -> None:
+    part.__class__ = type(part).__bases__[1]
+    del part.lora
 
 
 def _load(files: LoraFiles) -> Mapping[str, mx.array]:

@@ -67,8 +67,14 @@ class LoraFiles:
     folder: Path
     weights: Path
     layout: Literal["mlx-lm", "PEFT"]
-    digest: str  # of the contents
     factors: Mapping[str, Factors]  # by `module_path`
+
+    def digest(self) -> str:
+        """Of the contents, all of them: what was computed with another adapter must never be taken for this one's."""
+        digest = hashlib.sha256((self.folder / CONFIG).read_bytes())
+        with self.weights.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()
 
     @property
     def rank(self) -> int:
@@ -104,10 +110,7 @@ def read(folder: Path) -> LoraFiles:
         factors[short] = _factors(weights, layout, config_file, config, path, names)
     if not factors:
         raise LoadError(f"{weights} holds no factors of an adapter.")
-    digest = hashlib.sha256(config_file.read_bytes())
-    with weights.open("rb") as stream:
-        digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return LoraFiles(folder, weights, layout, digest.hexdigest(), factors)
+    return LoraFiles(folder, weights, layout, factors)
 
 
 def _config(folder: Path, file: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from paceline.errors import (
     PacelineError,
     QueueFull,
     Refused,
+    UnknownLora,
 )
 
 RETRY_AFTER_SECONDS = 5
@@ -110,6 +111,7 @@ STATUSES: Mapping[type[Exception], int] = {
     Unauthorized: 401,
     Forbidden: 403,
     NotFound: 404,
+    UnknownLora: 404,
     TooSlow: 408,
     BodyTooLarge: 413,
     HeadTooLarge: 431,
