@@ -9,21 +9,18 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks import specprefill_cli, tiny, traffic_cli
-from paceline.bench.cli import (
+from paceline.bench.cli import Progress, numbers, run_offline, write_json
+from paceline.bench.options import (
     Counts,
     JsonFile,
     Layout,
     OutputTokens,
     Pairs,
-    Progress,
     PromptTokens,
     Together,
     TogetherTokens,
     Traces,
-    numbers,
     option,
-    run_offline,
-    write_json,
 )
 from paceline.errors import PacelineError
 
@@ -435,6 +432,44 @@ def stall(
     title = f"{model} on {platform.device_kind()}: {streams} streams, {prompts} prompts of {prompt_tokens} tokens"
     console.print(bench.stall_table(title, lines))
     write_json(output, {"model": model, "lines": [line.figures() for line in lines]})
+
+
+@app.command()
+def lora(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
+    rows: Annotated[int, option("Load", "N", "Sequences at a time.", min=1)] = 8,
+    adapters: Annotated[int, option("Load", "N", "Adapters that they share.", min=1)] = 4,
+    rank: Annotated[int, option("Load", "N", "Of each adapter, which changes every linear layer.", min=1)] = 8,
+    prompt_tokens: PromptTokens = 32,
+    output_tokens: OutputTokens = 64,
+    turns: Annotated[int, option("Load", "N", "Turns over the cases, after one to warm up.", min=1)] = 7,
+    layout: Layout = "auto",
+    compile: Traces = True,
+    output: JsonFile = None,
+) -> None:
+    """Adapters: the base model, the same with adapters loaded that nobody uses, and rows of several adapters."""
+    import tempfile
+
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from benchmarks import lora as bench
+    from benchmarks.models import Bench
+
+    console = Console(stderr=output == Path("-"))
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder,
+        console.status(f"loading {model}") as status,
+        Bench(model, layout, compile=compile) as running,
+    ):
+        cases = bench.compare(
+            running, Path(folder), rows, adapters, rank, prompt_tokens, output_tokens, turns, status.update
+        )
+    title = f"{model} on {platform.device_kind()}: {rows} rows, {adapters} adapters of rank {rank}, medians of {turns}"
+    console.print(bench.lora_table(title, cases))
+    write_json(output, {"model": model, "rows": rows, "cases": [case.figures() for case in cases]})
 
 
 app.command()(specprefill_cli.specprefill)

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from paceline.bench.cli import Counts, JsonFile, numbers, option, write_json
+from paceline.bench.cli import numbers, write_json
+from paceline.bench.options import Counts, JsonFile, option
 
 
 def traffic(

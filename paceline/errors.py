@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 
@@ -29,6 +30,16 @@ class Unsupported(InvalidRequest):
     """The request is valid, and asks for what this server does not do."""
 
     code = "unsupported_parameter"
+
+
+class UnknownLora(InvalidRequest):
+    """There is no adapter of this name, or not any more."""
+
+    code = "model_not_found"
+
+    def __init__(self, name: str, known: Iterable[str], *, field: str = "model") -> None:
+        names = ", ".join(map(repr, known)) or "none"
+        super().__init__(f"There is no adapter {name!r} here; loaded are: {names}.", field=field)
 
 
 class PromptTooLong(InvalidRequest):

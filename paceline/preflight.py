@@ -9,8 +9,9 @@ from typing import Any
 
 from paceline.conversation.parsing.formats import check_parsers
 from paceline.conversation.template import check_template
-from paceline.errors import PacelineError, SettingsError
+from paceline.errors import LoadError, PacelineError, SettingsError
 from paceline.generation_config import check_file
+from paceline.models import lora_files
 from paceline.models.files import DEFAULT_FOLDER, check_draft_files, check_weights, find, longest_context, read_config
 from paceline.settings import Settings
 
@@ -33,6 +34,11 @@ def check(settings: Settings) -> None:
     folder = find(settings.model or str(DEFAULT_FOLDER))
     if folder is not None:
         check_checkpoint(folder, settings)
+    for name, adapter in settings.loras.items():
+        try:
+            lora_files.read(adapter)
+        except LoadError as error:
+            raise LoadError(f"The adapter {name!r} cannot be used. {error}") from error
     for draft in (settings.specprefill_draft_model, settings.draft_model):
         if draft is not None:
             check_draft_files(draft)

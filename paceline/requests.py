@@ -34,6 +34,7 @@ class ChatRequest:
     priority: int = 0  # lower comes first, under the policies that use it
     announce: bool = False  # its stream begins when it is accepted, with a delta that says so
     truncate_prompt_tokens: int | None = None  # only so many of the prompt's last tokens are taken
+    lora: str | None = None  # the adapter that answers, by its name; None: the model itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class GenerateRequest:
     priority: int = 0
     announce: bool = False
     truncate_prompt_tokens: int | None = None
+    lora: str | None = None
     suffix: str | None = None  # the answer goes between the prompt and this, where the model can do that
 
 
@@ -64,6 +66,7 @@ class EmbedRequest:
     tenant: str = ""
     priority: int = 0
     field: str = "input"  # what a complaint about it names
+    lora: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Runtime:
         from paceline.conversation.prompt import PromptBuilder
         from paceline.conversation.tokenizer import Tokenizer
         from paceline.conversation.video import VideoLimits
+        from paceline.engine.loras import LoraRegistry
+        from paceline.models.files import DEFAULT_MODEL
 
         settings = self.settings
         tokenizer: Tokenizer = self.startup.tokenizer
@@ -97,6 +99,8 @@ class Runtime:
             context_length=self.startup.context_length,
             memory=self.startup.memory,
         )
+        names = (*settings.served_names, settings.model or DEFAULT_MODEL)
+        self.loras = LoraRegistry(self.engine, self.startup.loras, names)
 
     def most_prompt_tokens(self, request: ChatRequest | GenerateRequest) -> int | None:
         """How many of the prompt's last tokens are taken; None: all. -1: as many as the context has room for."""

@@ -11,8 +11,9 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from paceline.conversation.messages import LONG_TEXT, is_heavy
@@ -23,7 +24,7 @@ from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, 
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Acceptance, Delta, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
+from paceline.types import Acceptance, Delta, Lora, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
 
 
 class Service:
@@ -120,6 +121,7 @@ class Service:
             cache=False,
             tenant=request.tenant,
             priority=request.priority,
+            lora=request.lora,
         )
         return self._stream(build, as_generate, request.field, len(request.input) > LONG_TEXT)
 
@@ -154,6 +156,22 @@ class Service:
         engine = self._get_runtime().engine
         freed: dict[str, int] = await asyncio.wrap_future(engine.call(lambda: clear_caches(engine.core)))
         return freed
+
+    async def load_lora(self, name: str, folder: Path) -> Lora:
+        """Load an adapter, between two steps. Raises InvalidRequest if it cannot be served, Refused if memory is
+        short."""
+        return await asyncio.to_thread(self._get_runtime().loras.load, name, folder)
+
+    async def unload_lora(self, name: str) -> None:
+        """It takes no new requests; its memory is freed when those that it has have ended."""
+        await asyncio.to_thread(self._get_runtime().loras.unload, name)
+
+    @property
+    def loras(self) -> tuple[str, ...]:
+        """Names of the adapters that take requests; while the model loads, of those that will."""
+        if self._runtime is None:
+            return tuple(self.settings.loras)
+        return tuple(lora.name for lora in self._runtime.loras.loaded)
 
     def stats(self) -> Stats:
         if self._runtime is None:
@@ -242,9 +260,11 @@ class Service:
         runtime.requests[request_id] = "open"
         ids = [_choice_id(request_id, index) for index in range(request.n)]
         delta: Delta | None = None
+        held = ExitStack()
         try:
+            lora = held.enter_context(runtime.loras.using(request.lora))
             prompt = await runtime.run_in_executor(build, runtime, heavy=heavy)
-            prompt = replace(prompt, cached=request.cache, salt=request.cache_salt)
+            prompt = replace(prompt, cached=request.cache, salt=request.cache_salt, lora=lora)
             grammar = None
             if request.grammar is not None:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
@@ -279,6 +299,7 @@ class Service:
             delta = None  # breaks a reference cycle: a raised refusal holds this frame, and the delta holds the refusal
             del runtime.requests[request_id]
             runtime.abort(ids)  # no-op for choices that have finished
+            held.close()
 
 
 def _announcement(first: Delta, prompt: Prompt) -> Delta:

@@ -83,6 +83,23 @@ def _json_list(value: Any, strict: bool) -> Any:
     return items
 
 
+def _lora_modules(value: Any, strict: bool) -> Any:
+    """vLLM's are name=path, or JSON with both."""
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        return items
+    found = []
+    for item in items:
+        if isinstance(item, str) and item.startswith("{"):
+            try:
+                given = json.loads(item)
+                item = f"{given['name']}={given['path']}"
+            except (ValueError, LookupError, TypeError):
+                raise ValueError("input should be NAME=FOLDER, or JSON with name and path") from None
+        found.append(item)
+    return found
+
+
 POLICIES = {"fcfs": "fifo"}
 TOOL_PARSERS = {  # vLLM's and mlx-lm's names of what has another one here
     **dict.fromkeys(("deepseek_v3", "deepseek_v31"), "deepseek"),
@@ -144,6 +161,7 @@ ALIASES: Mapping[str, Alias] = {
     "allowed_origins": Alias("cors_origin", "vLLM, mlx-lm", _json_list, repeats=True, note="also a JSON list"),
     "allowed_local_media_path": Alias("media_dir", "vLLM"),
     "allowed_media_domains": Alias("media_allowed_host", "vLLM", repeats=True),
+    "lora_modules": Alias("lora", "vLLM", _lora_modules, repeats=True, note="also JSON with `name` and `path`"),
     "uvicorn_log_level": Alias("log_level", "vLLM"),
     "prefill_step_size": Alias("prefill_chunk", "vllm-mlx, mlx-lm"),
     "chunked_prefill_tokens": Alias("prefill_chunk", "vllm-mlx", _or_auto, note="`0` is `auto`"),
@@ -178,6 +196,7 @@ UNNEEDED: Mapping[str, tuple[str, str]] = {
     "enable_auto_tool_choice": (BOTH, "tools are always taken"),
     "enable_chunked_prefill": ("vLLM", "prefill is always chunked"),
     "disable_log_requests": ("vLLM", "no text of a request is ever logged"),
+    "enable_lora": ("vLLM", "adapters are served where they are named"),
     "trust_remote_code": (BOTH, "a model's own code is never run"),
 }
 

@@ -91,6 +91,20 @@ def _methods(value: object) -> object:
     return None if value in (None, "auto", ["auto"], ("auto",)) else _as_tuple(value)
 
 
+def _loras(value: object) -> object:
+    """NAME=FOLDER, any number of them; a table in the file too."""
+    if isinstance(value, dict):
+        value = [f"{name}={folder}" for name, folder in value.items()]
+    return _as_tuple(value)
+
+
+def _lora(value: str) -> str:
+    name, sign, folder = value.partition("=")
+    if not re.fullmatch(r"[\w.:/@+-]+", name) or not sign or not folder.strip():
+        raise PydanticCustomError("lora", "an adapter is NAME=FOLDER, its name without spaces")
+    return value
+
+
 def _key(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
@@ -132,6 +146,7 @@ Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
 ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
+Loras = Annotated[tuple[Annotated[str, AfterValidator(_lora)], ...], BeforeValidator(_loras)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]

@@ -39,6 +39,7 @@ from paceline.setting_values import (
     KVLayout,
     LogFormat,
     LogLevel,
+    Loras,
     Method,
     Methods,
     MetricsAlias,
@@ -212,6 +213,12 @@ class Settings(BaseModel):
         "Sampling defaults over those, such as '{\"temperature\": 0.7}'; a request's own fields come first. "
         "Default: none.",
     )
+    lora: Loras = setting(
+        "NAME=FOLDER",
+        (),
+        "A LoRA adapter of the model, in mlx-lm's or PEFT's layout; requests choose it by its name as their model; "
+        "may be repeated. Default: none.",
+    )
     embedding_pooling: Pooling = setting(
         "KIND", "mean", "What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
     )
@@ -377,6 +384,12 @@ class Settings(BaseModel):
         return get_args(Method) if self.speculation_methods is None else self.speculation_methods
 
     @property
+    def loras(self) -> dict[str, Path]:
+        """Folders of the adapters by name."""
+        pairs = (given.partition("=") for given in self.lora)
+        return {name: Path(folder).expanduser() for name, _, folder in pairs}
+
+    @property
     def served_names(self) -> tuple[str, ...]:
         return tuple(self.served_model_name)
 
@@ -389,8 +402,13 @@ class Settings(BaseModel):
     def _check_combinations(self, info: ValidationInfo) -> Self:
         if isinstance(self.speculation, int) and self.speculation > self.max_draft:
             raise SettingsError(f"speculation {self.speculation} is more than max_draft {self.max_draft}")
+        if len(self.loras) < len(self.lora):
+            raise SettingsError("lora has two adapters of one name")
         if info.context == ONE_SOURCE:
             return self
+        for name in self.loras:
+            if name in (*self.served_names, self.model):
+                raise SettingsError(f"lora {name} has the name of the model itself")
         if self.media_allowed_host and not self.allow_remote_media:
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"

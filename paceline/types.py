@@ -136,6 +136,19 @@ class Media:
     inputs: MediaInputs = field(default_factory=MediaInputs, compare=False, repr=False)
 
 
+@dataclass(eq=False, slots=True)
+class Lora:
+    """A LoRA adapter that is loaded; one that is loaded again is another. `slot` changes as others are unloaded, on the
+    engine's thread; 0: it is unloaded."""
+
+    name: str
+    folder: str
+    digest: str  # of its contents
+    rank: int
+    layers: int  # that it changes
+    slot: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """Token ids with every medium's marker already replaced by the medium's tokens."""
@@ -148,6 +161,14 @@ class Prompt:
     salt: str = ""  # prompts share prefixes only with prompts of the same salt
     tail: str = ""  # the last words of its text: they tell whether the answer begins inside a think block
     pooling: Pooling | None = None  # its hidden states are asked for, and no answer
+    lora: Lora | None = None  # the adapter that reads it
+
+    @property
+    def scope(self) -> str:
+        """What was computed for a prompt is for prompts of the same scope. No salt gives the scope of an adapter."""
+        if self.lora is not None:
+            return f"lora/{self.lora.digest}/{self.salt}"
+        return f"base/{self.salt}" if self.salt.startswith(("lora/", "base/")) else self.salt
 
     @property
     def media_mask(self) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paceline import preflight
-from paceline.errors import PacelineError
+from paceline.errors import LoadError, PacelineError
 from paceline.service import Service
 from paceline.settings import Settings
 
@@ -147,3 +147,9 @@ def test_a_generation_config_that_is_named_must_be_there_and_right(tmp_path: Pat
     assert "top_p must be above 0 and at most 1, and is 7" in refusal(generation_config=path)
     path.write_text('{"top_p": 0.7}')
     preflight.check(Settings(generation_config=path))
+
+
+def test_an_adapter_whose_files_are_wrong_is_refused(llama: Path, tmp_path: Path) -> None:
+    settings = Settings(model=str(llama), lora=(f"odd={tmp_path}",))
+    with pytest.raises(LoadError, match=r"The adapter 'odd' cannot be used\. .* has no adapter_config\.json"):
+        preflight.check(settings)

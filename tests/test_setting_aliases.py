@@ -29,6 +29,7 @@ MEANINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "allowed_origins": (["http://a"], {"cors_origin": ("http://a",)}),
     "allowed_local_media_path": ("/pictures", {"media_dir": "/pictures"}),
     "allowed_media_domains": (["a.example"], {"media_allowed_host": ("a.example",), "allow_remote_media": True}),
+    "lora_modules": (['{"name": "poet", "path": "/b"}'], {"lora": ("poet=/b",)}),
     "uvicorn_log_level": ("debug", {"log_level": "debug"}),
     "prefill_step_size": (256, {"prefill_chunk": 256}),
     "chunked_prefill_tokens": (0, {"prefill_chunk": None}),

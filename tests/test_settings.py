@@ -94,6 +94,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "models_dir": "/models",
         "default_model": "m",
         "idle_unload": 60.5,
+        "lora": ["sql=/a", "poet=/b"],
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())
@@ -415,3 +416,24 @@ def test_a_list_of_hosts_without_remote_media_is_a_mistake() -> None:
     assert "set allow_remote_media too" in complaint({"media_allowed_host": "example.org"})
     variable = {"PACELINE_ALLOW_REMOTE_MEDIA": "1"}
     assert Settings.load({"media_allowed_host": "A.example"}, None, variable).media_allowed_host == ("a.example",)
+
+
+def test_adapters_are_names_and_folders_in_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    want = {"sql": Path("/a"), "poet": tmp_path / "b=c"}
+    assert Settings.load({"lora": ["sql=/a", "poet=~/b=c"]}, None, {}).loras == want
+    assert Settings.load({}, None, {"PACELINE_LORA": "sql=/a,poet=~/b=c"}).loras == want
+    assert Settings.load({}, toml(tmp_path, 'lora = ["sql=/a", "poet=~/b=c"]'), {}).loras == want
+    assert Settings.load({}, toml(tmp_path, '[lora]\nsql = "/a"\npoet = "~/b=c"'), {}).loras == want
+    assert Settings().loras == {}
+
+
+@pytest.mark.parametrize("value", ["sql", "=/a", "sql=", "s ql=/a", ""])
+def test_an_adapter_without_a_name_or_a_folder_is_one_line(value: str) -> None:
+    assert complaint({"lora": [value]}).startswith("--lora: ")
+
+
+def test_names_of_adapters_are_their_own() -> None:
+    assert complaint({"lora": ["a=/x", "a=/y"]}) == "lora has two adapters of one name"
+    said = complaint({"lora": ["a=/x"], "served_model_name": ["b", "a"]})
+    assert said == "lora a has the name of the model itself"

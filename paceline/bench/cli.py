@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from paceline.bench.options import Counts as Counts
-from paceline.bench.options import JsonFile as JsonFile
-from paceline.bench.options import Layout as Layout
-from paceline.bench.options import OutputTokens, Pairs, PromptTokens, Together, TogetherTokens
-from paceline.bench.options import Traces as Traces
-from paceline.bench.options import option as option
+from paceline.bench.options import (
+    Counts,
+    JsonFile,
+    Layout,
+    OutputTokens,
+    Pairs,
+    PromptTokens,
+    Together,
+    TogetherTokens,
+    Traces,
+    option,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -34,7 +34,7 @@ from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
-from paceline.types import MOST_DRAFTED, Delta, Prompt, RequestId, Sampling, Speculation, SpeculationMethod
+from paceline.types import MOST_DRAFTED, Delta, Lora, Prompt, RequestId, Sampling, Speculation, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.setting_values import ShapeBucketing
@@ -151,12 +151,13 @@ class Bench:
         *,
         boundaries: tuple[int, ...] = (),
         tenant: str = "",
+        lora: Lora | None = None,
     ) -> sequence.Sequence:
         """A sequence without a tokenizer: every token is an x."""
         no_head = self.model.head if isinstance(self.model.head, str) else None
         request = sequence.EngineRequest(
             RequestId(name),
-            Prompt(prompt, boundaries=boundaries),
+            Prompt(prompt, boundaries=boundaries, lora=lora),
             sampling,
             sampling.max_tokens or 0,
             SpeculationPolicy("off", no_head, self.methods).mode(Prompt(prompt), sampling),
@@ -174,16 +175,17 @@ class Bench:
         *,
         boundaries: tuple[int, ...] = (),
         temperature: float = 0.0,
+        loras: Sequence[Lora | None] = (),
     ) -> tuple[Trace, float]:
         """All prompts at once through the engine; returns the trace and the seconds to the last token. Samples have a
-        seed: they are the same in every run."""
+        seed: they are the same in every run. `loras`: the adapter of each prompt."""
         trace = Trace()
         seed = None if temperature == 0 else 7
         sampling = Sampling(temperature, seed=seed, max_tokens=tokens, ignore_eos=True, speculation=speculation)
         begun = trace.begun = time.perf_counter()
         seqs = [
-            self.sequence(f"bench-{place}", prompt, sampling, trace.sink(place), boundaries=boundaries)
-            for place, prompt in enumerate(prompts)
+            self.sequence(f"bench-{place}", prompt, sampling, trace.sink(place), boundaries=boundaries, lora=lora)
+            for place, (prompt, lora) in enumerate(zip(prompts, loras or [None] * len(prompts), strict=True))
         ]
         for seq in seqs:
             if (prefix := self.engine.core.prefix) is not None:

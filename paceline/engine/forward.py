@@ -17,6 +17,7 @@ import mlx.core as mx
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.stacking import Shapes, allocate, shapes
+from paceline.models.lora import Loras
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
 TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
@@ -31,10 +32,19 @@ class Forward:
 
     Contract: the call changes nothing in the batch but its capacity; after `close` the layers are as after a plain
     step. Lengths are the caller's, through `Batch.advance`. `valid`: how many tokens of each row are not padding.
+    `slots`: each row's adapter, of `loras`; None: no row has one.
     """
 
-    def __init__(self, function: Function, *, traces: bool = False, trace_after: int = TRACE_AFTER) -> None:
+    def __init__(
+        self,
+        function: Function,
+        *,
+        traces: bool = False,
+        trace_after: int = TRACE_AFTER,
+        loras: Loras | None = None,
+    ) -> None:
         self._function = function
+        self._loras = loras
         self._trace_after = trace_after
         self.traces = traces
         self.traced_calls = 0
@@ -58,22 +68,34 @@ class Forward:
         valid: Sequence[int] | None = None,
         checkpoints: tuple[int, ...] = (),
         traced: bool = True,
+        slots: mx.array | None = None,
     ) -> Pass:
-        shape = self._meet(batch, width, tentative)
+        shape = self._meet(batch, width, tentative, slots is not None)
         if self.traces and traced and positions is None and not checkpoints:
             self.steady = self._has_trace(batch, shape)
             if not _filled(batch) and self._shapes is not None:
                 allocate(batch, self._shapes)
             if self.steady or self._is_due(batch, shape):
-                return self._run(batch, width, inputs, tentative, valid)
+                return self._run(batch, width, inputs, tentative, valid, slots)
         batch.begin(width, positions, tentative=tentative, valid=valid, checkpoints=checkpoints)
-        outputs = self._function(inputs, batch)
+        outputs = self._call(inputs, batch, slots)
         return outputs, partial(self._close_plain, batch)
 
-    def _meet(self, batch: Batch, width: int, tentative: bool) -> Any:
+    def _call(self, inputs: list[mx.array], batch: Batch, slots: mx.array | None) -> list[mx.array]:
+        if slots is None or self._loras is None:
+            return self._function(inputs, batch)
+        with self._loras.reading(slots):
+            return self._function(inputs, batch)
+
+    def forget_loras(self) -> None:
+        """Drop the traces of passes with adapters: they hold the adapters' weights as they were."""
+        self._functions = {key: function for key, function in self._functions.items() if not key[0]}
+        self._known = {shape for shape in self._known if not shape[0]}
+
+    def _meet(self, batch: Batch, width: int, tentative: bool, adapted: bool) -> Any:
         """Make room for the step; returns its shape."""
         batch.reserve(width)
-        shape = (width, tentative, *_shape(batch))
+        shape = (adapted, width, tentative, *_shape(batch))
         if shape not in self._met:
             if len(self._met) >= MOST_SHAPES:
                 self._met.clear()
@@ -86,12 +108,12 @@ class Forward:
         if self.traces and self._shapes is None and _filled(batch):
             self._shapes = shapes(batch)
 
-    def is_traced(self, batch: Batch, width: int, *, tentative: bool = False) -> bool:
+    def is_traced(self, batch: Batch, width: int, *, tentative: bool = False, adapted: bool = False) -> bool:
         """Is there a trace for this step? Then it can run before the host knows the lengths."""
         if not self.traces:
             return False
         batch.reserve(width)
-        return self._has_trace(batch, (width, tentative, *_shape(batch)))
+        return self._has_trace(batch, (adapted, width, tentative, *_shape(batch)))
 
     def _has_trace(self, batch: Batch, shape: Any) -> bool:
         return shape in self._known and (_filled(batch) or self._shapes is not None)
@@ -111,7 +133,13 @@ class Forward:
         return True
 
     def _run(
-        self, batch: Batch, width: int, inputs: list[mx.array], tentative: bool, valid: Sequence[int] | None
+        self,
+        batch: Batch,
+        width: int,
+        inputs: list[mx.array],
+        tentative: bool,
+        valid: Sequence[int] | None,
+        slots: mx.array | None,
     ) -> Pass:
         slot_plans = list(batch.slot_plans.values())
         ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
@@ -119,14 +147,15 @@ class Forward:
         for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
         partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
-        key = (partition, width, tentative, valid is None)
+        key = (slots is not None, partition, width, tentative, valid is None)
         if key not in self._functions:
             self._functions[key] = mx.compile(self._traced(width, tentative))
         folding = [] if batch.kept is None else [batch.kept]
         counts = [] if valid is None else [mx.array(list(valid), dtype=mx.int32)]
+        rows = [] if slots is None else [slots]
         self._batch = batch
         try:
-            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding, counts)
+            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding, counts, rows)
         finally:
             self._batch = None
         self.traced_calls += 1
@@ -140,6 +169,7 @@ class Forward:
             arrays: list[list[mx.array]],
             kept: list[mx.array],
             valid: list[mx.array],
+            slots: list[mx.array],
         ) -> Any:
             batch = self._batch
             assert batch is not None
@@ -154,7 +184,7 @@ class Forward:
                     tentative=tentative,
                     valid=valid[0] if valid else None,
                 )
-                outputs = self._function(inputs, batch)
+                outputs = self._call(inputs, batch, slots[0] if slots else None)
                 batch.close()
                 return outputs, _held(batch)
             finally:

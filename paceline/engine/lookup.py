@@ -138,7 +138,7 @@ class LookupProposer(HostProposer):
         state: LookupState | None = seq.lookup
         if state is None:
             pooled = self.pool is not None and seq.prompt.cached
-            state = seq.lookup = LookupState(seq, self.pool.of(seq.prompt.salt) if pooled and self.pool else ())
+            state = seq.lookup = LookupState(seq, self.pool.of(seq.prompt.scope) if pooled and self.pool else ())
         if state.read < len(seq.generated):
             for token in seq.generated[state.read :]:
                 self._read(state, token)
@@ -157,7 +157,7 @@ class LookupProposer(HostProposer):
 
     def finished(self, seq: sequence.Sequence) -> None:
         if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):
-            self.pool.add(seq.prompt.salt, seq.generated)
+            self.pool.add(seq.prompt.scope, seq.generated)
         seq.lookup = None
 
 

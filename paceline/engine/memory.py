@@ -136,7 +136,7 @@ def build_prefix_manager(
 
 def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Callable[[], None]) -> Disk:
     """This model's share of the folder. Other models keep up to half of it, the latest ones."""
-    dtype = str(runner.language.embed(mx.array([[0]])).dtype)
+    dtype = str(runner.language.dtype)
     head = "head" if runner.drafter is not None else "no head"
     quantization = runner.model.quantization
     dense = ("dequantized",) if quantization is not None and quantization.dense is not None else ()
@@ -163,8 +163,10 @@ AUDIO_SECONDS = (1, 4)  # of the recordings that are measured
 def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     """Measure what sequences, chunks and media cost with this model, on this machine. `head`: its MTP head reads
     prompts."""
+    adapter = next(iter(runner.language.loras.loaded), None)  # its passes need a little more
+    prompt = Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False, lora=adapter)
     seq = Sequence(
-        EngineRequest(RequestId("measure"), Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False), Sampling(), 1),
+        EngineRequest(RequestId("measure"), prompt, Sampling(), 1),
         TextStream(ByteDetokenizer(lambda token: b"")),
         lambda delta: None,
     )

@@ -95,7 +95,7 @@ class PrefixManager:
         if seq.prefix.key is None:
             seq.prefix.key = self.cache_key(seq.prompt)
         seq.draft.mtp_prefill = self.feeds_head
-        seq.prefix.tree = tree_name(seq.prompt.salt, seq.feeds_mtp and self.runner.drafter is not None)
+        seq.prefix.tree = tree_name(seq.prompt.scope, seq.feeds_mtp and self.runner.drafter is not None)
         if self.disk is not None and _may_restore(seq):
             self.disk.read(self.cache.peek(seq.prefix.tree, self._restorable_key(seq)))
 

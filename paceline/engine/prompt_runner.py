@@ -48,7 +48,8 @@ class PromptRunner:
         self.drafter: Drafter | None = None
         if head and not isinstance(model.head, str):
             self.drafter = Drafter(model.head, grouping, traces=traces)
-        self.prompts = Forward(self._read_prompt, traces=traces and bool(grouping.buckets.widths))
+        padded = bool(grouping.buckets.widths)
+        self.prompts = Forward(self._read_prompt, traces=traces and padded, loras=self.language.loras)
         self.features = features if features is not None else Features(0)
         self.low_memory = False  # copy buffers layer by layer
         self.unhook()
@@ -228,9 +229,11 @@ class PromptRunner:
         embeddings = media[0] if media else None
         inner = tuple(position - start for position in checkpoints)
         batch.two_sided = self._blocks(seq, start, stop, width)
+        slots = slots_of([*seqs, *[None] * (rows - len(seqs))])
         if seq.prompt.pooling is not None:
             batch.begin(width, self._prompt_positions(seq, start, stop, width), valid=valid, checkpoints=inner)
-            states = self.language.hidden(tokens, batch.layers, *media)
+            with self.language.loras.reading(slots):
+                states = self.language.hidden(tokens, batch.layers, *media)
             batch.two_sided = None
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
@@ -243,6 +246,7 @@ class PromptRunner:
             valid=valid,
             checkpoints=inner,
             traced=width <= TRACED_WIDTH and embeddings is None,
+            slots=slots,
         )
         close()
         batch.two_sided = None
@@ -258,7 +262,8 @@ class PromptRunner:
             drafted = self.drafter.prefill(seqs, embeddings, states, sizes, pairs)
             waits = [wait + more for wait, more in zip(waits, drafted, strict=True)]
         if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
-            logits = states if self.drafter is None else self.language.logits(states)
+            with self.language.loras.reading(slots):
+                logits = states if self.drafter is None else self.language.logits(states)
             self._score_prompt(seq, logits[0, :size], start, stop)
         return self._submitted(waits)
 
@@ -329,6 +334,12 @@ class PromptRunner:
         scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
         if seq.prompt_logprobs is not None:
             seq.prompt_logprobs += logprob_list(following, *scored)
+
+
+def slots_of(rows: Collection[Sequence | None]) -> mx.array | None:
+    """The slot of each row's adapter; None if no row has one."""
+    slots = [0 if seq is None or seq.prompt.lora is None else seq.prompt.lora.slot for seq in rows]
+    return mx.array(slots, dtype=mx.int32) if any(slots) else None
 
 
 def _padded(values: NDArray[np.generic], width: int) -> NDArray[np.generic]:

@@ -25,7 +25,7 @@ from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost, Token
 from paceline.engine.masking import Bits, PackedMasks, bits_of
-from paceline.engine.prompt_runner import PromptRunner
+from paceline.engine.prompt_runner import PromptRunner, slots_of
 from paceline.engine.proposer import NO_DRAFT, DeviceProposer
 from paceline.engine.sampler import Sampled, Sampler, logprob_list
 from paceline.engine.sequence import Sequence
@@ -49,7 +49,8 @@ class Runner(PromptRunner):
         """`draft_model` drafts instead of the model's MTP head."""
         super().__init__(model, grouping, traces=traces, features=features, head=draft_model is None)
         self.draft_model = draft_model
-        self.forward = Forward(self._states_and_logits if self.drafter else self._logits, traces=traces)
+        step = self._states_and_logits if self.drafter else self._logits
+        self.forward = Forward(step, traces=traces, loras=self.language.loras)
         self.sampler = Sampler(self.language.vocab_size)
         self.batch: Batch | None = None
         self.rows: list[Sequence | None] = []  # of the batch; None: padding
@@ -62,6 +63,11 @@ class Runner(PromptRunner):
         """How often the device has met a shape for the first time."""
         passes = [self.forward, self.prompts] + ([] if self.proposer is None else [self.proposer.forward])
         return sum(each.new_shapes for each in passes)
+
+    def forget_loras(self) -> None:
+        """The adapters have changed: drop what was traced with them."""
+        for each in (self.forward, self.prompts):
+            each.forget_loras()
 
     @property
     def proposer(self) -> DeviceProposer | None:
@@ -110,7 +116,8 @@ class Runner(PromptRunner):
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
-        (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions)
+        slots = slots_of(self.rows)
+        (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions, slots=slots)
         sampled = self.sampler(logits[:, -1], self._allowed([]))
         step = InFlightStep(list(self.rows), sampled, steady=self.forward.steady)
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
@@ -130,7 +137,8 @@ class Runner(PromptRunner):
         if not draft_tokens:
             return self._plain_step(batch)
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
-        (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True)
+        slots = slots_of(self.rows)
+        (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True, slots=slots)
         sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
         assert sampled.kept is not None and sampled.last is not None
         steady = self.forward.steady and (self.proposer is None or self.proposer.forward.steady)
@@ -225,7 +233,8 @@ class Runner(PromptRunner):
             return False
         if len(self.batch.unsynced) > 1 or set(map(id, seqs)) != set(map(id, self.seqs)):
             return False
-        known = self.forward.is_traced(self.batch, draft_length + 1, tentative=True)
+        adapted = slots_of(self.rows) is not None
+        known = self.forward.is_traced(self.batch, draft_length + 1, tentative=True, adapted=adapted)
         return known and self.proposer.can_run_ahead(draft_length)
 
     def read(self, step: InFlightStep) -> None:

@@ -22,6 +22,7 @@ from paceline.engine.draft_loading import INSTEAD, NO_DRAFT_MODEL, LoadedDraft
 from paceline.engine.forced_tokens import GrammarProposer
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
+from paceline.engine.loras import load_all
 from paceline.engine.media_check import check_media
 from paceline.engine.memory import (
     budget_for,
@@ -54,7 +55,7 @@ from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
 from paceline.stats import ModelInfo, SpecDecodeStats
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, Sampling, SpeculationMethod
+from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, Lora, Sampling, SpeculationMethod
 
 log = logging.getLogger("paceline")
 
@@ -89,6 +90,7 @@ class Startup:
     memory: RequestMemory
     model: ModelInfo
     speculation: SpecDecodeStats  # without counts
+    loras: tuple[Lora, ...] = ()  # that the settings name
     no_sparse: str | None = NO_DRAFT  # why sparse prefill is unavailable; None: it is available
 
     def __init__(
@@ -159,6 +161,7 @@ class Startup:
         for note in defaults.notes:
             model.notes.append(note)
             log.warning(note)
+        self.loras = load_all(model.language, settings.loras)
         draft = self._draft(model)
         self._check_wanted()
         draft_weights = self._draft_model(model, draft)

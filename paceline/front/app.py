@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fastapi import APIRouter, FastAPI
@@ -25,7 +26,7 @@ from paceline.server.metrics import Metrics
 from paceline.server.state import AppState, Tokenizer
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, RequestId, Sampling
+from paceline.types import Delta, Lora, RequestId, Sampling
 
 # Routes of the server that need no model, by the names of their functions. The rest goes to one.
 WITHOUT_MODEL = ("front_page", "health", "ready", "version", "refuse", "compact_response")
@@ -101,6 +102,14 @@ class FrontBackend:
         _no_model()
 
     async def clear_cache(self) -> Mapping[str, Any]:
+        _no_model()
+
+    loras: tuple[str, ...] = ()  # each model's process knows its own
+
+    async def load_lora(self, name: str, folder: Path) -> Lora:
+        _no_model()
+
+    async def unload_lora(self, name: str) -> None:
         _no_model()
 
     def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:

@@ -31,6 +31,7 @@ from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import RowLinear
+from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
@@ -50,6 +51,10 @@ class Adapted:
     vocab_size: int
     ragged: bool = False  # whether attention runs by our kernel
     inlets: Inlets = field(default_factory=Inlets)
+    loras: Loras = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loras = Loras(self.module)
 
     def use_kernels(self, on: bool) -> bool:
         """Switch our kernels on or off. Returns whether that changed anything."""
@@ -67,6 +72,11 @@ class Adapted:
     def inner(self) -> Any:
         """The text model: `model` gives hidden states, with the output head beside it."""
         return getattr(self.module, "language_model", self.module)
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """The type that it computes in."""
+        return self.embed(mx.array([[0]])).dtype
 
     def embed(self, tokens: mx.array) -> mx.array:
         """Token embeddings: for the MTP head, and for prompts in which images' features replace some."""

@@ -200,6 +200,23 @@ def accepts_position_ids(model: Adapted) -> bool:
     return difference(found[1], found[0]) <= tolerance(found[0])
 
 
+def lora_agrees(model: Adapted, slot: int) -> bool:
+    """Whether a row with an adapter and one without, side by side, give what each gives alone."""
+    prompt = _prompts(model)[1]
+
+    def logits(slots: list[int]) -> mx.array:
+        with model.loras.reading(mx.array(slots, dtype=mx.int32) if any(slots) else None):
+            return model.module(mx.array([prompt] * len(slots)), cache=make_prompt_cache(model.module))
+
+    try:
+        both = logits([slot, 0])
+        alone = [logits([slot])[0], logits([0])[0]]
+        return all(difference(row, want) <= tolerance(want) for row, want in zip(both, alone, strict=True))
+    except ValueError as error:  # a family whose layers see rows in another order
+        log.warning("a pass with an adapter failed: %s", error)
+        return False
+
+
 def tolerance(logits: mx.array) -> float:
     return TOLERANCE.get(logits.dtype, 0.1)
 

@@ -13,6 +13,7 @@ from typing import Any
 from paceline.errors import LoadError
 
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories have the same weights under other names too
+MOST_HEADER = 100_000_000  # bytes: safetensors' own limit
 SAMPLES, SAMPLE = 32, 4096  # samples of a weight file for its fingerprint, and bytes of each
 EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
 # The model of `paceline serve` without a name: the package's, also where a folder has this name.
@@ -90,7 +91,7 @@ def check_weights(folder: Path) -> list[Path]:
     if not files:
         raise LoadError(f"{folder} has no {WEIGHTS} weights.")
     for file in files:
-        _check_file(file)
+        read_header(file)
     return files
 
 
@@ -105,19 +106,24 @@ def check_draft_files(source: str) -> None:
         raise LoadError(f"The draft model cannot be used. {error}") from error
 
 
-def _check_file(file: Path) -> None:
+def read_header(file: Path) -> dict[str, Any]:
+    """What a safetensors file holds, by tensor, and that it is whole. Raises LoadError."""
     size = file.stat().st_size
     try:
         with file.open("rb") as stream:
             (length,) = struct.unpack("<Q", stream.read(8))
             if length > size - 8:
                 raise ValueError("its header is cut off")
-            header = json.loads(stream.read(length))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            if length > MOST_HEADER:
+                raise ValueError(f"its header has {length} bytes")
+            header: dict[str, Any] = json.loads(stream.read(length))
+        header.pop("__metadata__", None)
+        ends = [entry["data_offsets"][1] for entry in header.values()]
         if 8 + length + max(ends, default=0) != size:
             raise ValueError(f"it should have {8 + length + max(ends, default=0)} bytes and has {size}")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise LoadError(f"{file} is damaged: {one_line(error)}. Download it again.") from error
+    return header
 
 
 def one_line(error: BaseException, limit: int = 240) -> str:

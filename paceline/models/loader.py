@@ -52,7 +52,7 @@ class LoadedModel:
     def nbytes(self) -> int:
         total = sum(array.nbytes for _, array in tree_flatten(self.language.module.parameters()))
         total += 0 if isinstance(self.head, str) else self.head.nbytes
-        return total + (self.vision.tower_bytes if self.vision else 0)
+        return total + self.language.loras.nbytes + (self.vision.tower_bytes if self.vision else 0)
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from paceline.server.metrics import Metrics
 from paceline.server.ollama import answer as ollama_answer
 from paceline.server.ollama import embeddings as ollama_embeddings
 from paceline.server.ollama import models as ollama_models
-from paceline.server.openai import chat, completions, embeddings, models, rerank
+from paceline.server.openai import chat, completions, embeddings, loras, models, rerank
 from paceline.server.openai.batches import endpoint as batches
 from paceline.server.openai.responses import endpoint as responses
 from paceline.server.state import AppState, Backend
@@ -60,6 +60,7 @@ ENDPOINTS = (
     status_stream,
     anthropic_models,  # in front of OpenAI's: it takes what has Anthropic's header
     models,
+    loras,
     ollama_answer,
     ollama_embeddings,
     ollama_models,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from paceline.conversation.parsing.formats import OutputFormat
@@ -18,7 +19,7 @@ from paceline.server.http.response import Events, KeepAlive
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, RequestId, Sampling
+from paceline.types import Delta, Lora, RequestId, Sampling
 
 LOADED_POLL_SECONDS = 0.1
 
@@ -69,8 +70,18 @@ class AppState:
         if name is None or self.settings.any_model_name:
             return
         known = (*self.model_names, self.backend.model_name)
-        if name not in known and untagged(name) not in map(untagged, known):
-            raise ModelNotFound(name, self.model_names)
+        if name not in known and untagged(name) not in map(untagged, known) and self.lora_of(name) is None:
+            raise ModelNotFound(name, (*self.model_names, *self.backend.loras))
+
+    def lora_of(self, name: str | None) -> str | None:
+        """The adapter that a request's model names; None: the model itself."""
+        if name is None or name in self.backend.loras:
+            return name
+        return untagged(name) if untagged(name) in self.backend.loras else None
+
+    def answers_as(self, name: str | None) -> str:
+        """The name that an answer shows: the adapter's, or the model's."""
+        return self.lora_of(name) or self.model_name
 
 
 def untagged(name: str) -> str:
@@ -96,9 +107,9 @@ class Tokenizer(Protocol):
 class Backend(Protocol):
     """The facade as HTTP sees it.
 
-    `model_name` and `stats` can be read at any time, `tokenizer`, `context_length`, `takes_images`, `takes_chat` once
-    `ready`. A stream raises errors of its request from its first `__anext__`, those of its wait and its run later where
-    the request is announced; closing it frees its sequences.
+    `model_name`, `loras` (names of adapters) and `stats` can be read at any time, `tokenizer`, `context_length`,
+    `takes_images`, `takes_chat` once `ready`. A stream raises errors of its request from its first `__anext__`, those
+    of its wait and its run later where the request is announced; closing it frees its sequences.
     `clear_cache` returns what it freed and does not affect running sequences. `stop` ends what runs with finish reason
     "abort"; a second one does nothing. `sampling` puts what is given, and not None, over the model's own defaults.
     """
@@ -123,6 +134,8 @@ class Backend(Protocol):
     def no_thinking_budget(self) -> str | None: ...
     @property
     def tokenizer(self) -> Tokenizer: ...
+    @property
+    def loras(self) -> tuple[str, ...]: ...
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]: ...
@@ -132,6 +145,8 @@ class Backend(Protocol):
     def abort(self, request_id: RequestId) -> None: ...
     def stats(self) -> Stats: ...
     async def clear_cache(self) -> Mapping[str, Any]: ...
+    async def load_lora(self, name: str, folder: Path) -> Lora: ...
+    async def unload_lora(self, name: str) -> None: ...
     def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]: ...
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from paceline.errors import (
     QueueTimeout,
     Refused,
     SlowReader,
+    UnknownLora,
 )
 from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.settings import Settings
@@ -43,7 +45,7 @@ from paceline.stats import (
     Stats,
     VisionCacheStats,
 )
-from paceline.types import Acceptance, Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
+from paceline.types import Acceptance, Delta, Lora, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 
 END, BEGIN = 256, 257
 REPLY = "Hello, wörld! 🙂"
@@ -179,6 +181,7 @@ class FakeService:
         self.hanging = threading.Event()  # some row waits
         self.idle = threading.Event()  # no row is left
         self.idle.set()
+        self.loras: tuple[str, ...] = ()
         self.stops = 0
         self.clears = 0
 
@@ -214,6 +217,17 @@ class FakeService:
         self.clears += 1
         return {"entries": 2, "bytes": 300, "disk_entries": 1, "disk_bytes": 200}
 
+    async def load_lora(self, name: str, folder: Path) -> Lora:
+        if name in self.loras:
+            raise InvalidRequest.at("lora_name", "is loaded already.")
+        self.loras = (*self.loras, name)
+        return Lora(name, str(folder), "digest", 4, 2)
+
+    async def unload_lora(self, name: str) -> None:
+        if name not in self.loras:
+            raise UnknownLora(name, self.loras, field="lora_name")
+        self.loras = tuple(other for other in self.loras if other != name)
+
     def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens)
 
@@ -237,7 +251,7 @@ class FakeService:
 
     async def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
         """Four numbers that depend on the length only."""
-        asked = GenerateRequest(request.input, Sampling(max_tokens=1), request_id=request.request_id)
+        asked = GenerateRequest(request.input, Sampling(max_tokens=1), request_id=request.request_id, lora=request.lora)
         async with aclosing(self._stream(lambda: self._text(asked, "input"), asked, "input")) as stream:
             async for delta in stream:
                 if delta.prompt is None:  # it failed, or was aborted

@@ -82,7 +82,7 @@ class Message:
     def __init__(self, state: AppState, body: MessagesBody) -> None:
         self.body = body
         self.id = RequestId(f"msg_{uuid.uuid4().hex}")
-        self.model = state.model_name
+        self.model = state.answers_as(body.model)
         check_context_management(body.context_management)
         self.conversation = conversation(body.system, body.messages, takes_images=state.backend.takes_images)
         box = toolbox_of(body.tools, body.tool_choice)
@@ -98,6 +98,7 @@ class Message:
             tenant=current().tenant(user_of(body)),
             priority=body.priority or 0,
             announce=bool(body.stream),
+            lora=state.lora_of(body.model),
         )
         self.run = ChatRun(state, request, box)
 

@@ -50,7 +50,7 @@ def routes(state: AppState) -> APIRouter:
     ) -> Response:
         try:
             state.check_ready()
-            names = list(state.model_names)
+            names = [*state.model_names, *state.backend.loras]
             for field, given in (("after_id", after_id), ("before_id", before_id)):
                 if given is not None and given not in names:
                     raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")

@@ -26,6 +26,7 @@ async def embed(
     inputs: Sequence[tuple[str, str | list[int]]],
     user: str | None,
     priority: int,
+    lora: str | None = None,
 ) -> tuple[list[Vector], dict[str, Any]]:
     """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
 
@@ -35,7 +36,7 @@ async def embed(
     context.add_ids(request_id)
     tenant = context.tenant(user)
     requests = [
-        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field)
+        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field, lora)
         for place, (field, given) in enumerate(inputs)
     ]
     stream = state.backend.stream_embed

@@ -48,18 +48,26 @@ async def relevance(
     instruction: str | None,
     user: str | None,
     priority: int,
+    lora: str | None = None,
 ) -> tuple[list[float], dict[str, Any]]:
     """A score for each pair of a query and a document, and the usage. `fields`: what complaints name."""
     tokens = answers(state)
     if tokens is None:
-        return await _by_embeddings(state, request_id, pairs, fields, user, priority)
+        return await _by_embeddings(state, request_id, pairs, fields, user, priority, lora)
     context = current()
     context.add_ids(request_id)
     tenant = context.tenant(user)
     sampling = Sampling(temperature=0.0, max_tokens=1, logprobs=1, logprob_token_ids=tokens, speculation="off")
     prompts = await asyncio.to_thread(_prompts, state, pairs, instruction or INSTRUCTION)
     requests = [
-        GenerateRequest(ids, sampling, request_id=RequestId(f"{request_id}-{place}"), tenant=tenant, priority=priority)
+        GenerateRequest(
+            ids,
+            sampling,
+            request_id=RequestId(f"{request_id}-{place}"),
+            tenant=tenant,
+            priority=priority,
+            lora=lora,
+        )
         for place, ids in enumerate(prompts)
     ]
     streams = [follow(state, state.backend.stream_generate(asked), 1, asked.request_id) for asked in requests]
@@ -87,13 +95,14 @@ async def _by_embeddings(
     fields: tuple[str, str],
     user: str | None,
     priority: int,
+    lora: str | None = None,
 ) -> tuple[list[float], dict[str, Any]]:
     """Each text is embedded once, however many pairs it is in."""
     places: dict[tuple[str, str], int] = {}
     for pair in pairs:
         for field, text in zip(fields, pair, strict=True):
             places.setdefault((field, text), len(places))
-    vectors, usage = await embed(state, request_id, list(places), user, priority)
+    vectors, usage = await embed(state, request_id, list(places), user, priority, lora)
     ones = np.stack([vectors[places[fields[0], query]] for query, _ in pairs])
     others = np.stack([vectors[places[fields[1], document]] for _, document in pairs])
     return [float(score) for score in np.einsum("ij,ij->i", ones, others)], usage

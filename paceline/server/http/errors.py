@@ -24,6 +24,7 @@ from paceline.errors import (
     PacelineError,
     QueueFull,
     Refused,
+    UnknownLora,
 )
 
 RETRY_AFTER_SECONDS = 5
@@ -116,6 +117,7 @@ STATUSES: Mapping[type[Exception], int] = {
     Unauthorized: 401,
     Forbidden: 403,
     NotFound: 404,
+    UnknownLora: 404,
     TooSlow: 408,
     Conflict: 409,
     BodyTooLarge: 413,

@@ -10,7 +10,9 @@ from typing import Any
 
 DESCRIPTIONS: Mapping[str, str] = {
     # -- sampling
-    "model": "A served name. Default: the served model.",
+    "model": "A served name, or that of a LoRA adapter. Default: the served model.",
+    "lora_name": "The adapter's name, which requests give as their model.",
+    "lora_path": "The adapter's folder on the server's machine, from the root on.",
     "temperature": "Sampling temperature; 0 is greedy. Default: the model's own, or 1.",
     "top_p": "Nucleus sampling. Default: the model's own, or 1 (off).",
     "top_k": "Sample from this many most likely tokens; 0 and -1: off. Default: the model's own, or off.",

@@ -74,7 +74,7 @@ async def sent(
     state: AppState, request: Request, body: AnswerBody, form: Form, answer: Callable[[], Answer]
 ) -> Response:
     if body.stream is not False:
-        keep_alive = KeepAlive(state.settings.stream_keepalive_seconds, nothing(state.model_name, form))
+        keep_alive = KeepAlive(state.settings.stream_keepalive_seconds, nothing(state.answers_as(body.model), form))
         lines = state.once_ready(lambda: answer().lines())
         return await start_stream(request.receive, lines, failed=failed, keep_alive=keep_alive, media_type=LINES)
     return JSONResponse(await unless_disconnected(request.receive, answer().whole()))
@@ -83,7 +83,7 @@ async def sent(
 def loaded(state: AppState, body: AnswerBody, form: Form) -> Fields:
     """To nothing: Ollama loads the model then, or unloads it. Here it is always loaded."""
     reason = "unload" if body.keep_alive in (0, "0", "0s", "0m", "0h") else "load"
-    return {**_head(state.model_name), **form("", "", []), "done_reason": reason, "done": True}
+    return {**_head(state.answers_as(body.model)), **form("", "", []), "done_reason": reason, "done": True}
 
 
 # -- requests
@@ -91,7 +91,7 @@ def loaded(state: AppState, body: AnswerBody, form: Form) -> Fields:
 
 def chat_answer(state: AppState, body: ChatBody) -> Answer:
     box = Toolbox(function_tools([_typed(tool) for tool in body.tools] if body.tools else None))
-    return Answer(state, as_message, _talk(state, body, conversation(body.messages or ()), box))
+    return Answer(state, body, as_message, _talk(state, body, conversation(body.messages or ()), box))
 
 
 def generate_answer(state: AppState, body: GenerateBody) -> Answer:
@@ -100,8 +100,10 @@ def generate_answer(state: AppState, body: GenerateBody) -> Answer:
         for name, given in (("system", body.system), ("images", body.images)):
             if given:
                 raise InvalidRequest.at(name, "needs the model's template: it cannot be used with a raw prompt.")
-        return Answer(state, as_response, _text(state, body, prompt))
-    return Answer(state, as_response, _talk(state, body, single_turn(body.system, prompt, body.images), Toolbox()))
+        return Answer(state, body, as_response, _text(state, body, prompt))
+    return Answer(
+        state, body, as_response, _talk(state, body, single_turn(body.system, prompt, body.images), Toolbox())
+    )
 
 
 def _typed(tool: Any) -> Any:
@@ -121,6 +123,7 @@ def _talk(state: AppState, body: AnswerBody, talk: Conversation, box: Toolbox) -
         grammar=grammar_of(body.format),
         tenant=current().tenant(None),
         announce=body.stream is not False,
+        lora=state.lora_of(body.model),
     )
 
     async def deltas(counter: UsageCounter) -> AsyncGenerator[ChatDelta, None]:
@@ -141,6 +144,7 @@ def _text(state: AppState, body: GenerateBody, prompt: str) -> Run:
         grammar=grammar_of(body.format),
         tenant=current().tenant(None),
         announce=body.stream is not False,
+        lora=state.lora_of(body.model),
     )
 
     async def deltas(counter: UsageCounter) -> AsyncGenerator[ChatDelta, None]:
@@ -182,9 +186,9 @@ def as_response(text: str, thoughts: str, calls: list[Fields]) -> Fields:
 class Answer:
     """One answer, and how long its parts took."""
 
-    def __init__(self, state: AppState, form: Form, run: Run) -> None:
+    def __init__(self, state: AppState, body: AnswerBody, form: Form, run: Run) -> None:
         self.state = state
-        self.model = state.model_name
+        self.model = state.answers_as(body.model)
         self.form = form
         self.run = run
         self.counter = UsageCounter()

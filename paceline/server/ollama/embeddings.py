@@ -44,8 +44,8 @@ def routes(state: AppState) -> APIRouter:
         inputs: list[str | list[int]] = list(texts)
         if body.truncate is not False:
             inputs = await asyncio.to_thread(truncated, state, texts)
-        vectors, count = await unless_disconnected(request.receive, _embedded(state, inputs, "input"))
-        head = {"model": state.model_name, "load_duration": 0, "prompt_eval_count": count}
+        vectors, count = await unless_disconnected(request.receive, _embedded(state, inputs, "input", body.model))
+        head = {"model": state.answers_as(body.model), "load_duration": 0, "prompt_eval_count": count}
         # In a thread: as text, thousands of vectors take seconds that no stream has to wait for.
         written = await asyncio.to_thread(_written, [cut(vector, size) for vector in vectors])
         rest = encode_json({**head, "total_duration": time.perf_counter_ns() - began})
@@ -57,18 +57,21 @@ def routes(state: AppState) -> APIRouter:
         checked_options(body.options, state)
         texts = [body.prompt] if body.prompt else []
         inputs = await asyncio.to_thread(truncated, state, texts)
-        vectors, _ = await unless_disconnected(request.receive, _embedded(state, inputs, "prompt"))
+        vectors, _ = await unless_disconnected(request.receive, _embedded(state, inputs, "prompt", body.model))
         numbers = encode_json(vectors[0].tolist()) if vectors else "[]"
         return Response(f'{{"embedding":{numbers}}}'.encode(), media_type="application/json")
 
     return router
 
 
-async def _embedded(state: AppState, inputs: Sequence[str | list[int]], field: str) -> tuple[list[Vector], int]:
+async def _embedded(
+    state: AppState, inputs: Sequence[str | list[int]], field: str, model: str | None
+) -> tuple[list[Vector], int]:
     if not inputs:  # to nothing: Ollama only loads the model then
         return [], 0
     request_id = RequestId(f"ollama-{uuid.uuid4().hex}")
-    vectors, usage = await embed(state, request_id, [(field, given) for given in inputs], None, 0)
+    texts = [(field, given) for given in inputs]
+    vectors, usage = await embed(state, request_id, texts, None, 0, state.lora_of(model))
     return vectors, usage["prompt_tokens"]
 
 

@@ -65,7 +65,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/tags", responses=returns(TagList))
     async def tags() -> Response:
         state.check_ready()
-        return JSONResponse({"models": [{**_card(state, name), "modified_at": started} for name in state.model_names]})
+        return JSONResponse({"models": [{**_card(state, name), "modified_at": started} for name in _names(state)]})
 
     @router.get("/api/ps", responses=returns(TagList))
     async def ps() -> Response:
@@ -107,6 +107,10 @@ async def _named(state: AppState, request: Request) -> dict[str, Any]:
         raise InvalidRequest.at("model", "is missing: say which model is meant.")
     state.check_model(name)
     return fields
+
+
+def _names(state: AppState) -> tuple[str, ...]:
+    return (*state.model_names, *state.backend.loras)
 
 
 def _card(state: AppState, name: str) -> dict[str, Any]:

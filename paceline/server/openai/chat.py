@@ -63,7 +63,7 @@ class Chat:
     def __init__(self, state: AppState, body: ChatBody, fields: dict[str, Any]) -> None:
         self.state = state
         self.body = body
-        self.envelope = Envelope("chatcmpl", state.model_name)
+        self.envelope = Envelope("chatcmpl", state.answers_as(body.model))
         effort, enabled = reasoning_aliases(fields)
         effort = effort if body.reasoning_effort is None else body.reasoning_effort
         enabled = enabled if body.enable_thinking is None else body.enable_thinking
@@ -86,6 +86,7 @@ class Chat:
             priority=body.priority or 0,
             announce=bool(body.stream),
             truncate_prompt_tokens=body.truncate_prompt_tokens,
+            lora=state.lora_of(body.model),
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.run = ChatRun(state, request, box)

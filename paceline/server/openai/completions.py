@@ -60,7 +60,7 @@ class Completions:
     def __init__(self, state: AppState, body: CompletionBody, fields: Mapping[str, Any]) -> None:
         self.state = state
         self.body = body
-        self.envelope = Envelope("cmpl", state.model_name)
+        self.envelope = Envelope("cmpl", state.answers_as(body.model))
         context = current()
         context.add_ids(self.envelope.id)
         self.n = choices(body)
@@ -85,6 +85,7 @@ class Completions:
                 priority=body.priority or 0,
                 announce=bool(body.stream),
                 truncate_prompt_tokens=body.truncate_prompt_tokens,
+                lora=state.lora_of(body.model),
                 suffix=body.suffix,
             )
             for place, prompt in enumerate(prompts)

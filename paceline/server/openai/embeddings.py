@@ -101,11 +101,12 @@ def routes(state: AppState) -> APIRouter:
         body, _ = await read_request(state, request, EmbeddingBody, UNSUPPORTED_IN_EMBEDDINGS)
         check_count("input", len(body.input))
         size = checked_size(state, body.dimensions)
-        request_id = Envelope("embd", state.model_name).id
-        embedding = embed(state, request_id, [("input", given) for given in body.input], body.user, body.priority or 0)
+        envelope = Envelope("embd", state.answers_as(body.model))
+        inputs = [("input", given) for given in body.input]
+        embedding = embed(state, envelope.id, inputs, body.user, body.priority or 0, state.lora_of(body.model))
         vectors, usage = await unless_disconnected(request.receive, embedding)
         # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
-        written = await asyncio.to_thread(_response, state.model_name, vectors, usage, size, body.encoding_format)
+        written = await asyncio.to_thread(_response, envelope.model, vectors, usage, size, body.encoding_format)
         return Response(written, media_type="application/json")
 
     @router.post("/v1/score", openapi_extra=body_schema(ScoreBody), responses=returns(ScoreList))
@@ -120,10 +121,11 @@ def routes(state: AppState) -> APIRouter:
             raise InvalidRequest.at(
                 "text_1", f"holds {len(ones)} texts for {len(others)} in text_2; give one, or as many."
             )
-        envelope = Envelope("score", state.model_name)
+        envelope = Envelope("score", state.answers_as(body.model))
         pairs = [(ones[0] if len(ones) == 1 else ones[place], other) for place, other in enumerate(others)]
         fields = ("text_1", "text_2")
-        scoring = relevance(state, envelope.id, pairs, fields, None, body.user, body.priority or 0)
+        lora = state.lora_of(body.model)
+        scoring = relevance(state, envelope.id, pairs, fields, None, body.user, body.priority or 0, lora)
         scores, usage = await unless_disconnected(request.receive, scoring)
         data = [{"index": place, "object": "score", "score": score} for place, score in enumerate(scores)]
         head = {"id": envelope.id, "object": "list", "created": envelope.created, "model": envelope.model}

@@ -1,4 +1,4 @@
-"""/v1/models: the one model that is served; and vLLM's /tokenize and /detokenize."""
+"""/v1/models: the model that is served and its adapters; and vLLM's /tokenize and /detokenize."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class ModelCard(BaseModel):
     created: int
     owned_by: str
     max_model_len: int
+    parent: str | None  # of an adapter: the model that it is for
     sampling_defaults: dict[str, float | None]  # what applies where a request is silent
 
 
@@ -70,12 +71,15 @@ def routes(state: AppState) -> APIRouter:
     def model_card(name: str) -> dict[str, Any]:
         card = {"id": name, "object": "model", "created": started, "owned_by": "paceline"}
         defaults = generation_config.shown(state.backend.sampling())
-        return {**card, "max_model_len": state.backend.context_length, "sampling_defaults": defaults}
+        parent = state.model_name if state.lora_of(name) is not None else None
+        length = state.backend.context_length
+        return {**card, "max_model_len": length, "parent": parent, "sampling_defaults": defaults}
 
     @router.get("/v1/models", responses=returns(ModelList))
     async def list_models() -> Response:
         state.check_ready()
-        return JSONResponse({"object": "list", "data": [model_card(name) for name in state.model_names]})
+        names = (*state.model_names, *state.backend.loras)
+        return JSONResponse({"object": "list", "data": [model_card(name) for name in names]})
 
     @router.get("/v1/models/{name:path}", responses=returns(ModelCard))
     async def retrieve_model(name: str) -> Response:

@@ -78,10 +78,11 @@ def routes(state: AppState) -> APIRouter:
         check_count("documents", len(body.documents))
         if body.top_n is not None and body.top_n < 1:
             raise InvalidRequest.at("top_n", f"is {body.top_n}; it must be at least 1.")
-        envelope = Envelope("rerank", state.model_name)
+        envelope = Envelope("rerank", state.answers_as(body.model))
         pairs = [(body.query, document) for document in body.documents]
         fields = ("query", "documents")
-        scoring = relevance(state, envelope.id, pairs, fields, body.instruction, body.user, body.priority or 0)
+        lora = state.lora_of(body.model)
+        scoring = relevance(state, envelope.id, pairs, fields, body.instruction, body.user, body.priority or 0, lora)
         scores, usage = await unless_disconnected(request.receive, scoring)
         order = sorted(range(len(scores)), key=lambda place: -scores[place])[: body.top_n]
         results = [_result(place, scores[place], body) for place in order]

@@ -16,6 +16,7 @@ from paceline.errors import (
     Refused,
     RequestFailed,
     SlowReader,
+    UnknownLora,
     Unsupported,
 )
 from paceline.server.http.errors import (
@@ -52,6 +53,7 @@ from tests.server.harness import refused
         (Unauthorized("no key"), 401, "invalid_request_error"),
         (Forbidden("no"), 403, "invalid_request_error"),
         (ModelNotFound("a", ["b"]), 404, "invalid_request_error"),
+        (UnknownLora("a", ["b"]), 404, "invalid_request_error"),
         (TooSlow(30), 408, "invalid_request_error"),
         (BodyTooLarge(2**20), 413, "invalid_request_error"),
         (HeadTooLarge(2**15), 431, "invalid_request_error"),

@@ -8,6 +8,7 @@ from paceline.server.http.field_descriptions import DESCRIPTIONS, describe, desc
 from paceline.server.http.openapi import body_schema
 from paceline.server.ollama import schema as ollama
 from paceline.server.openai.embeddings import EmbeddingBody, ScoreBody
+from paceline.server.openai.loras import LoadLoraBody, UnloadLoraBody
 from paceline.server.openai.models import DetokenizeBody, TokenizeBody
 from paceline.server.openai.rerank import RerankBody
 from paceline.server.openai.responses.schema import ResponsesBody
@@ -16,7 +17,7 @@ from paceline.server.openai.schema import ChatBody, CompletionBody
 BODIES: tuple[type[BaseModel], ...] = (
     *(ChatBody, CompletionBody, ResponsesBody, MessagesBody, CountBody, EmbeddingBody, ScoreBody, TokenizeBody),
     *(DetokenizeBody, ollama.ChatBody, ollama.GenerateBody, ollama.EmbedBody, ollama.EmbeddingsBody, ollama.Options),
-    *(ollama.NamedBody, RerankBody),
+    *(ollama.NamedBody, RerankBody, LoadLoraBody, UnloadLoraBody),
 )
 
 

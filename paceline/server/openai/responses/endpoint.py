@@ -231,6 +231,7 @@ class ResponseRun:
             priority=body.priority or 0,
             announce=bool(body.stream),
             truncate_prompt_tokens=body.truncate_prompt_tokens,
+            lora=state.lora_of(body.model),
         )
         self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}
@@ -369,7 +370,7 @@ class ResponseRun:
             "max_output_tokens": body.max_output_tokens,
             "max_tool_calls": body.max_tool_calls,
             "metadata": body.metadata or {},
-            "model": self.api.state.model_name,
+            "model": self.request.lora or self.api.state.model_name,
             "output": self.output.snapshot(),
             "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": body.previous_response_id,
