@@ -88,6 +88,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen3_5_moe": QwenVision,
     "gemma3": Gemma3Vision,
     "gemma4": Gemma4Vision,
+    "glm4v": GlmVision,
     "glm4v_moe": GlmVision,
     "internvl_chat": InternVision,
     "minicpmv4_6": MiniCPMVision,

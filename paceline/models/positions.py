@@ -77,8 +77,7 @@ class MRoPE(nn.Module):  # type: ignore[misc]
         super().__init__()
         self._inner = inner
         self.dims = inner.dims
-        if getattr(inner, "traditional", False):
-            raise ValueError("explicit positions need the half-split form of RoPE")
+        self._pairs = bool(getattr(inner, "traditional", False))  # even and odd dimensions turn together, as in GLM-4
         half = self.dims // 2
         if isinstance(inner, YarnRoPE):
             frequencies, self.stretch = 1 / np.array(inner._freqs, dtype=np.float64), inner.mscale
@@ -108,7 +107,7 @@ class MRoPE(nn.Module):  # type: ignore[misc]
         if offset.simple and self.fixed:
             return rope_at(self._inner, x, offset.position_ids)
         cos, sin = offset.rotation(self)
-        return _rotate(x, cos, sin, self.dims)
+        return _rotate(x, cos, sin, self.dims, pairs=self._pairs)
 
 
 class DynamicRoPE(MRoPE):
@@ -126,6 +125,7 @@ class DynamicRoPE(MRoPE):
         if inner.traditional:
             raise ValueError("explicit positions need the half-split form of RoPE")
         self._inner = inner
+        self._pairs = False
         self.dims = inner.dims
         self._base, self._factor, self._window = inner.base, inner.factor, inner.max_position_embeddings
         self.key = ("dynamic", self.dims, self._base, self._factor, self._window)
@@ -180,9 +180,11 @@ def image_positions(
     return position_ids, position - len(ids)
 
 
-def _rotate(x: mx.array, cos: mx.array, sin: mx.array, dims: int) -> mx.array:
-    half = dims // 2
-    first, second, rest = x[..., :half], x[..., half:dims], x[..., dims:]
+def _rotate(x: mx.array, cos: mx.array, sin: mx.array, dims: int, *, pairs: bool = False) -> mx.array:
+    half, rest = dims // 2, x[..., dims:]
+    first, second = (x[..., 0:dims:2], x[..., 1:dims:2]) if pairs else (x[..., :half], x[..., half:dims])
     first, second = first.astype(mx.float32), second.astype(mx.float32)
-    turned = [first * cos - second * sin, second * cos + first * sin]
-    return mx.concatenate([part.astype(x.dtype) for part in turned] + [rest], axis=-1)
+    turned = [part.astype(x.dtype) for part in (first * cos - second * sin, second * cos + first * sin)]
+    if pairs:
+        turned = [mx.stack(turned, axis=-1).reshape(*x.shape[:-1], dims)]
+    return mx.concatenate([*turned, rest], axis=-1)

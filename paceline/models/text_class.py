@@ -29,7 +29,7 @@ PLACES = (
     ("llm.lm_head.", "lm_head."),
 )
 # Text types whose class has another name.
-TEXT_TYPES = {"glm4v_moe_text": "glm4_moe", "glm4v_moe": "glm4_moe"}
+TEXT_TYPES = {"glm4v_moe_text": "glm4_moe", "glm4v_moe": "glm4_moe", "glm4v_text": "glm4"}
 OWN_NAMES = ("gemma3", "pixtral")  # mlx-lm's classes know only the older of two layouts
 
 

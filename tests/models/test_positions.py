@@ -97,9 +97,24 @@ def test_bfloat16_keeps_its_type_and_turns_in_float32() -> None:
     assert far(ours, fast(x, offset=40)) <= 2**-6  # one bit of the largest numbers here
 
 
-def test_the_traditional_form_is_refused() -> None:
+def test_the_traditional_form_turns_even_and_odd_dimensions_together() -> None:
+    """As in GLM-4: mlx-lm's own where positions count up, and each pair by its axis where they do not."""
+    fast = nn.RoPE(16, traditional=True, base=10_000.0)
+    rope = MRoPE(fast, (4, 2, 2), interleaved=False)
+    x = heads(2, 20, 32)
+    counted = mx.broadcast_to(mx.arange(7, 27), (3, 2, 20))
+    assert far(rope(x, offset=Positions(counted)), fast(x, offset=7)) < 1e-5
+    spread = mx.stack([counted[0], counted[0] + 5, counted[0] + 11])
+    turned = rope(x, offset=Positions(spread))
+    for axis, dims in enumerate((slice(0, 8), slice(8, 12), slice(12, 16))):
+        alone = fast(x, offset=7 + (0, 5, 11)[axis])
+        assert far(turned[..., dims], alone[..., dims]) < 1e-5
+    assert far(turned[..., 16:], x[..., 16:]) == 0
+
+
+def test_the_traditional_form_of_a_dynamic_rope_is_refused() -> None:
     with pytest.raises(ValueError, match="half-split"):
-        MRoPE(nn.RoPE(16, traditional=True))
+        DynamicRoPE(DynamicNTKScalingRoPE(16, 32, base=10_000.0, traditional=True, factor=2.0))
 
 
 def test_layers_with_the_same_rope_share_one_rotation() -> None:

@@ -272,6 +272,15 @@ def _glm4v_moe(ids: Ids) -> Config:
     }
 
 
+def _glm4v(ids: Ids) -> Config:
+    text = TEXT | {"model_type": "glm4v_text", "attention_bias": True, "partial_rotary_factor": 0.5}
+    text |= {"eos_token_id": [ids["<|im_end|>"]]}
+    text |= {"rope_scaling": {"rope_type": "default", "mrope_section": [2, 1, 1]}}
+    moe = _glm4v_moe(ids)
+    tower = moe["vision_config"] | {"model_type": "glm4v"}
+    return moe | {"model_type": "glm4v", "text_config": text, "vision_config": tower}
+
+
 def _glm_files(ids: Ids) -> dict[str, Config]:
     image = HALF | {"image_processor_type": "Glm4vImageProcessor", "patch_size": 14, "temporal_patch_size": 2}
     size = {"shortest_edge": 784 * 2, "longest_edge": 784 * 2 * 24}
@@ -331,6 +340,7 @@ FAMILIES = {
         ),
         _minicpm_weights,
     ),
+    "glm4v": Family(_glm4v, _glm_files, GLM, "<|begin_of_image|><|image|><|end_of_image|>", QWEN3_NAMES),
     "glm4v_moe": Family(
         _glm4v_moe,
         _glm_files,
