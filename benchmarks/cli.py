@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks import specprefill_cli, tiny, traffic_cli
-from paceline.bench.cli import Progress, numbers, run_offline, write_json
+from paceline.bench.cli import Progress, run_offline
 from paceline.bench.options import (
     Counts,
     JsonFile,
@@ -20,7 +20,9 @@ from paceline.bench.options import (
     Together,
     TogetherTokens,
     Traces,
+    numbers,
     option,
+    write_json,
 )
 from paceline.errors import PacelineError
 

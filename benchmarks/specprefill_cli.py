@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.bench.cli import numbers, write_json
-from paceline.bench.options import JsonFile, Layout, Traces, option
+from paceline.bench.options import JsonFile, Layout, Traces, numbers, option, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from paceline.bench.cli import numbers, write_json
-from paceline.bench.options import Counts, JsonFile, option
+from paceline.bench.options import Counts, JsonFile, numbers, option, write_json
 
 
 def traffic(

@@ -19,7 +19,9 @@ from paceline.bench.options import (
     Together,
     TogetherTokens,
     Traces,
+    numbers,
     option,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -481,23 +483,3 @@ def run_offline(
     if apart is not None:
         figures["together"] = dataclasses.asdict(apart)
     write_json(output, figures)
-
-
-def numbers(text: str) -> list[int]:
-    from paceline.bench.wire import BenchError
-
-    try:
-        return [int(number) for number in text.split(",") if number.strip()]
-    except ValueError as error:
-        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
-
-
-def write_json(output: Path | None, figures: dict[str, Any]) -> None:
-    import json
-
-    if output is not None:
-        text = json.dumps(figures, indent=1, allow_nan=False)
-        if output == Path("-"):
-            print(text)
-        else:
-            output.write_text(text + "\n")

@@ -28,3 +28,23 @@ Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
 ]
+
+
+def numbers(text: str) -> list[int]:
+    from paceline.bench.wire import BenchError
+
+    try:
+        return [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as error:
+        raise BenchError(f"{text!r} is no list of numbers like 1,4,8.") from error
+
+
+def write_json(output: Path | None, figures: dict[str, Any]) -> None:
+    import json
+
+    if output is not None:
+        text = json.dumps(figures, indent=1, allow_nan=False)
+        if output == Path("-"):
+            print(text)
+        else:
+            output.write_text(text + "\n")

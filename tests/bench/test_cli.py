@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from paceline import platform
-from paceline.bench.cli import app, numbers, write_json
+from paceline.bench.cli import app
+from paceline.bench.options import numbers, write_json
 from paceline.bench.wire import BenchError
 
 if TYPE_CHECKING:
