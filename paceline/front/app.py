@@ -30,6 +30,7 @@ from paceline.types import Delta, Lora, RequestId, Sampling
 
 # Routes of the server that need no model, by the names of their functions. The rest goes to one.
 WITHOUT_MODEL = ("front_page", "health", "ready", "version", "refuse", "compact_response")
+WATCHED = ("/v1/status/stream", "/v1/loads")  # what one model's process says about itself
 BY_ID = ("{response_id}", "{conversation_id}")
 
 logger = logging.getLogger("paceline.front")
@@ -159,9 +160,10 @@ def _forwarding(router: APIRouter, proxy: Proxy, answered: Collection[str]) -> A
         if route.name in WITHOUT_MODEL:
             forwarding.routes.append(route)
             continue
+        to_model = proxy.watching if route.path in WATCHED else proxy.by_model
         forwarding.add_api_route(
             route.path,
-            proxy.by_id if any(name in route.path for name in BY_ID) else proxy.by_model,
+            proxy.by_id if any(name in route.path for name in BY_ID) else to_model,
             methods=sorted(route.methods or ()),
             responses=route.responses,
             openapi_extra=route.openapi_extra,

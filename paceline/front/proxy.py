@@ -88,6 +88,19 @@ class Proxy:
             raise NotFound("This id is not known here: no model is loaded, and ids end with their model's process.")
         return Forwarded(self.pool, request, slots, body, may_load=True)
 
+    async def watching(self, request: Request) -> Response:
+        """To a model that is loaded: the one of the query, or the first. To be watched keeps none of them loaded."""
+        asked = request.query_params.get("model")
+        slots = self.pool.resident() if asked is None else [await self.chosen(asked)]
+        slot = next((slot for slot in slots if slot.state == "resident" and slot.worker is not None), None)
+        if slot is None or slot.worker is None:
+            raise EngineUnavailable(
+                "No model is loaded: there is nothing to watch."
+                if asked is None
+                else f"The model {slots[0].name!r} is not loaded: there is nothing to watch."
+            )
+        return Watched(self.pool, request, slot, slot.worker)
+
 
 class UnknownModel(NotFound):
     code = "model_not_found"
@@ -158,6 +171,18 @@ class Forwarded(Response):
             finally:
                 context.on_cancel.remove(cancel)
             yield worker
+
+
+class Watched(Forwarded):
+    """What a process says about itself. It does not count as work of the model."""
+
+    def __init__(self, pool: Pool, request: Request, slot: Slot, worker: WorkerProcess) -> None:
+        super().__init__(pool, request, [slot], b"", may_load=True)
+        self.worker = worker
+
+    @asynccontextmanager
+    async def _worker(self, slot: Slot) -> AsyncIterator[WorkerProcess]:
+        yield self.worker
 
 
 async def _pass_on(incoming: Incoming, name: str, path: str, send: Send) -> None:

@@ -141,3 +141,15 @@ def test_clients_cannot_say_who_they_are_in_the_fronts_words() -> None:
         key = {"authorization": "Bearer k", **forged}
         assert served.http.post("/v1/models/a/unload", headers=key).status_code == 403
         assert served.chat("a").status_code == 401
+
+
+def test_what_a_process_says_about_itself_keeps_no_model_loaded() -> None:
+    with front([table("a"), table("b")]) as served:
+        refused(served.http.get("/v1/loads"), 503, None, "No model is loaded")
+        served.chat("b")
+        assert served.http.get("/v1/loads").status_code == 200
+        refused(served.http.get("/v1/loads", params={"model": "a"}), 503, None, "'a' is not loaded")
+        refused(served.http.get("/v1/loads", params={"model": "nope"}), 404, "model", "'nope'")
+        with served.http.stream("GET", "/v1/status/stream", params={"model": "b"}) as stream:
+            assert stream.status_code == 200 and next(stream.iter_lines())
+            assert served.http.post("/v1/models/b/unload").status_code == 200
