@@ -62,6 +62,10 @@ class _Connection:
                 return event  # type: ignore[return-value]
             self.h11.receive_data(await self.reader.read(READ_BYTES))
 
+    def received(self) -> Any:
+        """The next event, if it has come already."""
+        return self.h11.next_event()
+
     def close(self) -> None:
         self.writer.close()
 
@@ -75,18 +79,23 @@ class Response:
         self._connection = connection
 
     async def body(self) -> AsyncIterator[bytes]:
-        """As it comes. Raises Broken if the process ends in the middle."""
+        """As it comes; what has come together is one piece. Raises Broken if the process ends in the middle."""
         while True:
+            pieces = list[bytes]()
             try:
-                event = await self._connection.next_event()
+                event: Any = await self._connection.next_event()
+                while isinstance(event, h11.Data):
+                    pieces.append(bytes(event.data))
+                    event = self._connection.received()
             except (h11.RemoteProtocolError, OSError):
                 raise Broken(answered=True) from None
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
+            if pieces:
+                yield b"".join(pieces)
+            if event is h11.NEED_DATA:
+                continue
+            if isinstance(event, h11.EndOfMessage):
                 return
-            else:
-                raise Broken(answered=True)
+            raise Broken(answered=True)
 
 
 class Client:

@@ -185,6 +185,8 @@ class Pool:
             if not left and not worker.ended.done():
                 slot.last_used = time.monotonic()
                 slot.become("resident", "something runs in it")
+            while left and slot.worker is worker and not self.closed:
+                await asyncio.sleep(0)  # its end is being noted
             return left
         finally:
             slot.unloading = None

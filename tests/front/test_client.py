@@ -83,3 +83,21 @@ async def test_what_is_no_http_is_broken(tmp_path: Path) -> None:
     async with serving(tmp_path / "s", nonsense) as client:
         with pytest.raises(Broken):
             await client.get("/x")
+
+
+async def test_pieces_that_came_together_are_one_and_none_is_lost_when_the_end_came_with_them(tmp_path: Path) -> None:
+    async def at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        pieces = b"".join(b"1\r\n%d\r\n" % number for number in range(10))
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + pieces)
+
+    async with serving(tmp_path / "s", at_once) as client:
+        assert (await client.get("/x")).body == b"0123456789"
+        got = list[bytes]()
+        with pytest.raises(Broken):
+            async with client.request("GET", b"/", [(b"host", b"x")]) as response:
+                async for piece in response.body():
+                    got.append(piece)
+        assert b"".join(got) == b"0123456789"  # what came before the break is passed on
