@@ -458,12 +458,13 @@ def lora(
     from rich.console import Console
 
     from benchmarks import lora as bench
+    from benchmarks.models import Bench
 
     console = Console(stderr=output == Path("-"))
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder,
         console.status(f"loading {model}") as status,
-        bench.Bench(model, layout, compile=compile) as running,
+        Bench(model, layout, compile=compile) as running,
     ):
         cases = bench.compare(
             running, Path(folder), rows, adapters, rank, prompt_tokens, output_tokens, turns, status.update
