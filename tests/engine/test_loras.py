@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from paceline.cache.budget import Budget
-from paceline.engine import loras
 from paceline.engine.loras import LoraRegistry, install, load_all, uninstall
 from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, Refused, UnknownLora
-from paceline.models import lora_files
+from paceline.models import check, lora_files
 from paceline.types import Prompt
 from tests.engine.stepper import Stepper, loaded
 from tests.integration.test_exactness import prompt
@@ -89,7 +88,7 @@ def test_an_adapter_that_does_not_fit_now_is_refused_and_leaves_nothing(stepper:
 
 def test_an_adapter_that_fails_leaves_nothing(stepper: Stepper, adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = budgeted(stepper, 1 << 30)
-    monkeypatch.setattr(loras.check, "lora_agrees", lambda language, slot: False)
+    monkeypatch.setattr(check, "lora_agrees", lambda language, slot: False)
     with pytest.raises(LoadError, match="in a batch as alone"):
         install(stepper.engine, "one", lora_files.read(adapter))
     assert budget.holding("weights") == 1000 and not stepper.model.language.loras.loaded

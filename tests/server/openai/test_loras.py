@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -37,7 +38,7 @@ def test_adapters_are_listed_with_the_model_that_they_are_for(served: tuple[http
 
 def test_a_requests_model_chooses_the_adapter_in_every_api(served: tuple[httpx.Client, FakeService]) -> None:
     http, service = served
-    bodies = {
+    bodies: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": {"messages": user("hi")},
         "/v1/completions": {"prompt": "hi"},
         "/v1/responses": {"input": "hi"},
@@ -72,11 +73,11 @@ def test_adapters_are_loaded_and_unloaded(served: tuple[httpx.Client, FakeServic
     added = {"lora_name": "new", "lora_path": str(tmp_path)}
     answer = http.post("/v1/load_lora_adapter", json=added)
     assert (answer.status_code, answer.text) == (200, "Success: LoRA adapter 'new' added successfully.")
-    assert service.loras == ("sql", "poet", "new")
+    assert list(service.loras) == ["sql", "poet", "new"]
     refused(http.post("/v1/load_lora_adapter", json=added), 400, "lora_name", "already")
     answer = http.post("/v1/unload_lora_adapter", json={"lora_name": "sql"})
     assert (answer.status_code, answer.text) == (200, "Success: LoRA adapter 'sql' removed successfully.")
-    assert service.loras == ("poet", "new")
+    assert list(service.loras) == ["poet", "new"]
     refused(http.post("/v1/unload_lora_adapter", json={"lora_name": "sql"}), 404, "lora_name", "'poet', 'new'")
 
 
