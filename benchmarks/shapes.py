@@ -16,7 +16,7 @@ from paceline.cache.slot_plan import PADDED
 from paceline.models.adapter import Adapted, adapt, wrap_layers
 from paceline.models.files import context_length
 from paceline.models.loader import LoadedModel
-from paceline.models.mtp import MTPHead, MTPModule
+from paceline.models.mtp import MTPHead, MTPModule, qwen_module
 
 AGREEMENT = 0.7
 PUSH, MIXERS = "down_proj", ("o_proj", "out_proj")  # what a layer adds by the token itself, and by what came before
@@ -158,7 +158,7 @@ def _drawn(name: str, array: mx.array, *, dtype: mx.Dtype, planned: bool) -> mx.
 
 
 def _head(language: Adapted, config: dict[str, Any], dtype: mx.Dtype) -> MTPModule:
-    module = MTPModule(language.inner.args, 1)
+    module = qwen_module(language.inner.args, 1)
     module.update(tree_map_with_path(partial(_drawn, dtype=dtype, planned=True), module.parameters()))
     size = language.inner.args.hidden_size
     passing = mx.concatenate([mx.eye(size), 0.01 * mx.random.normal((size, size))], axis=1)

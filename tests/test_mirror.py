@@ -30,6 +30,7 @@ WITHOUT = {
     "requests": "types; test_service.py",
     "server/common/tools": "server/openai/test_sampling.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
+    "synthetic/mtp_families": "models/test_mtp_recipes.py",
     "synthetic/vision": "models/test_families.py",
     "synthetic/vision_families": "models/test_families.py",
     "synthetic/vision_parts": "models/test_families.py",

@@ -54,7 +54,7 @@ class Drafter(DeviceProposer):
         states = self.head.hidden(self.head.language.embed(tokens), hidden, batch)
         if states.shape[1] > 1:
             states = mx.take_along_axis(states, last[:, None, None], axis=1)
-        return [states, self.head.language.logits(states)[:, 0]]
+        return [states, self.head.logits(states)[:, 0]]
 
     # -- prefill
 

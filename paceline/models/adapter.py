@@ -20,6 +20,7 @@ import mlx.nn as nn
 from mlx_lm.models import base
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
+from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
@@ -28,7 +29,7 @@ from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
 from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda
-from paceline.models.gated_delta import RowGatedDelta
+from paceline.models.gated_delta import RowDelta, RowGatedDelta, RowGatedDeltaNext
 from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.lora import Loras
@@ -109,7 +110,7 @@ class Adapted:
 
 
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
-    plans = tuple(_plan(cache, config["model_type"]) for cache in make_prompt_cache(module))
+    plans = tuple(plan_of(cache, config["model_type"]) for cache in make_prompt_cache(module))
     dynamic = wrap_layers(module, config)
     plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=False))
     install_attention()
@@ -133,7 +134,7 @@ def flat_plans(plans: Iterable[LayerPlan]) -> Iterator[LayerPlan]:
 def switch_kernels(module: nn.Module, on: bool) -> bool:
     changed = False
     for _, part in module.named_modules():
-        if isinstance(part, RowGatedDelta):
+        if isinstance(part, RowDelta):
             able = gated_delta_cuda.fits(part)
         else:
             able = isinstance(part, RowLinear) and linear_cuda.fits(part)
@@ -151,6 +152,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
     for _, part in module.named_modules():
         if type(part) is GatedDeltaNet:
             part.__class__ = RowGatedDelta
+        elif type(part) is Qwen3NextGatedDeltaNet:
+            part.__class__ = RowGatedDeltaNext
         elif type(part) is nn.Linear and linear_cuda.fits(part):
             part.__class__ = RowLinear
         rope = part.get("rope") if isinstance(part, dict) else None
@@ -201,7 +204,7 @@ def _windowed(plan: LayerPlan) -> bool:
     return plan.window is not None or any(_windowed(part) for part in plan.parts)
 
 
-def _plan(cache: Any, family: str) -> LayerPlan:
+def plan_of(cache: Any, family: str) -> LayerPlan:
     """The batched form of one of the model's caches. Raises LoadError for an unknown kind."""
     if type(cache) is KVCache:
         return LayerPlan("attention")
@@ -210,7 +213,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
     if type(cache) is ArraysCache:
         return LayerPlan("state", size=len(cache.cache))
     if type(cache) is CacheList:
-        return LayerPlan("list", parts=tuple(_plan(part, family) for part in cache.caches))
+        return LayerPlan("list", parts=tuple(plan_of(part, family) for part in cache.caches))
     raise LoadError(
         f"{family} keeps its context in a {type(cache).__name__}, which Paceline cannot batch yet. "
         "It would give wrong answers, so it is not served."
@@ -220,7 +223,7 @@ def _plan(cache: Any, family: str) -> LayerPlan:
 def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
     """The plan of a state that can accept some of a step's tokens and reject others, and be recorded after any."""
     part = layer.get("linear_attn") if isinstance(layer, dict) else None
-    if not isinstance(part, RowGatedDelta):
+    if not isinstance(part, RowDelta):
         return plan
     return replace(plan, apply_accepted=part.apply_accepted, records=part.records)
 

@@ -17,6 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
+from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 
 from paceline.cache.layers import StateCache
 from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda
@@ -24,7 +25,7 @@ from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda
 CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
-class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
+class RowDelta(nn.Module):  # type: ignore[misc]
     """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream, or by kernels.
 
     A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
@@ -46,11 +47,10 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         if not tentative and not checkpoints and valid is None and (width == 1 or mx.metal.is_available()):
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
-        gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
-        window = self._window(self.in_proj_qkv(inputs), cache)
+        mixed, gates, a, b = self._projected(inputs)
+        window = self._window(mixed, cache)
         queries, keys, values = self._heads(nn.silu(self.conv1d(window)))
         state = self._state(cache, rows)
-        a, b = self.in_proj_a(inputs), self.in_proj_b(inputs)
         if tentative and inputs.dtype == mx.float32:
             # sigmoid in the native type: in float32 a bf16 state would drift from upstream's.
             out, pending = tried(queries, keys, values, log_decay(self.A_log, a, self.dt_bias), mx.sigmoid(b), state)
@@ -72,6 +72,10 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
                     cache.record(count, [mx.take(window, last, axis=1), inside])  # `take` copies, a slice might not
         out = self.norm(out.astype(inputs.dtype), gates)
         return self.out_proj(out.reshape(rows, width, -1))
+
+    def _projected(self, inputs: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        """Queries, keys and values in one array, the output's gates, and both gates of the state."""
+        raise NotImplementedError
 
     def apply_accepted(
         self,
@@ -111,8 +115,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
 
     def _fused_step(self, inputs: mx.array, cache: Any, tentative: bool) -> mx.array:
         rows, width = inputs.shape[:2]
-        gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
-        mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
+        mixed, gates, a, b = self._projected(inputs)
         out, cache[0], cache[1] = gated_delta_cuda.step(
             self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, eager=not tentative
         )
@@ -122,8 +125,7 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
 
     def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
         rows, width = inputs.shape[:2]
-        gates = self.in_proj_z(inputs).reshape(rows, width, self.num_v_heads, self.head_v_dim)
-        mixed, a, b = self.in_proj_qkv(inputs), self.in_proj_a(inputs), self.in_proj_b(inputs)
+        mixed, gates, a, b = self._projected(inputs)
         window, state = cache[0], cache[1]
         if cache.pending and cache.kept is not None:
             window, state = self._fused_apply((window, state), cache.pending, cache.kept)
@@ -164,6 +166,26 @@ class RowGatedDelta(GatedDeltaNet):  # type: ignore[misc]
         queries, keys, values = (p.reshape(rows, width, *s) for p, s in zip(parts, shapes, strict=True))
         queries, keys = normalize_qk(queries, keys, inv_scale=self.head_k_dim**-0.5, eps=1e-6)
         return queries, keys, values
+
+
+class RowGatedDelta(RowDelta, GatedDeltaNet):  # type: ignore[misc]
+    """Qwen3.5's."""
+
+    def _projected(self, inputs: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        gates = self.in_proj_z(inputs).reshape(*inputs.shape[:2], self.num_v_heads, self.head_v_dim)
+        return self.in_proj_qkv(inputs), gates, self.in_proj_a(inputs), self.in_proj_b(inputs)
+
+
+class RowGatedDeltaNext(RowDelta, Qwen3NextGatedDeltaNet):  # type: ignore[misc]
+    """Qwen3-Next's: the same with joined projections."""
+
+    def _projected(self, inputs: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        rows, width = inputs.shape[:2]
+        queries, keys, values, gates, b, a = self.fix_query_key_value_ordering(
+            self.in_proj_qkvz(inputs), self.in_proj_ba(inputs)
+        )
+        mixed = mx.concatenate([part.reshape(rows, width, -1) for part in (queries, keys, values)], axis=-1)
+        return mixed, gates, a, b
 
 
 def log_decay(a_log: mx.array, a: mx.array, dt_bias: mx.array) -> mx.array:

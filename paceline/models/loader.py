@@ -23,6 +23,7 @@ from paceline.models.families import REQUIRED
 from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
 from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
+from paceline.models.mtp_recipes import sidecar, take
 from paceline.models.quantization import Quantization, dense_bytes, dense_tensor_bytes, dequantize, dtype_name
 from paceline.models.text_class import Classes, choose
 from paceline.models.tower import Tower
@@ -84,6 +85,7 @@ def load(
         raise
     except Exception as error:  # the library may raise anything on a strange config
         raise LoadError(f"{folder} ({config['model_type']}) cannot be loaded: {one_line(error)}") from error
+    described = _sidecar(folder, config, kept, notes)
     wanted = _dtype(dtype)
     if wanted is not None:
         _cast_module(module, wanted)
@@ -100,7 +102,7 @@ def load(
     language = adapt(module, config)
     if vision is not None:
         language.inlets = Inlets.of(module, vision.residual_layers)
-    head = build(kept.mtp, language, config, kept.hugging_face)
+    head = build(kept.mtp, language, {**config, **described}, kept.hugging_face)
     if quantization is not None and quantization.dense is not None:
         others = vision.tower.parts if vision is not None else []
         for part in others if isinstance(head, str) else [*others, head.module]:
@@ -126,9 +128,8 @@ def _keeping(kept: _Kept) -> Callable[..., Classes]:
         def sanitize(self: nn.Module, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             if kept.tower is not None:
                 kept.vision = kept.tower.take(weights)
+            kept.mtp.update(take(weights, config))
             for name, array in weights.items():
-                if name.startswith(("mtp.", "language_model.mtp.", "model.mtp.")):
-                    kept.mtp[name[name.index("mtp.") + 4 :]] = array
                 # mlx-lm's own test for the layout that it has to convert
                 kept.hugging_face |= name.endswith("conv1d.weight") and array.shape[-1] != 1
             inherited = getattr(super(keeping, self), "sanitize", None)
@@ -138,6 +139,20 @@ def _keeping(kept: _Kept) -> Callable[..., Classes]:
         return keeping, args_class
 
     return classes
+
+
+def _sidecar(folder: Path, config: dict[str, Any], kept: _Kept, notes: list[str]) -> dict[str, Any]:
+    """An MTP head beside the model's own files, if these have none. Returns how it is quantized, if it says so."""
+    if kept.mtp:
+        return {}
+    try:
+        kept.mtp, described, kept_raw = sidecar(folder, config)
+    except Exception as error:  # noqa: BLE001  the model itself can still be served
+        _note(notes, f"The MTP head beside the model cannot be read: {one_line(error)}", logging.WARNING)
+        return {}
+    if kept.mtp:
+        kept.hugging_face = kept_raw
+    return {"quantization": described["quantization"]} if described.get("quantization") else {}
 
 
 def _dtype(name: str) -> mx.Dtype | None:

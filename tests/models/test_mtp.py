@@ -446,7 +446,7 @@ def test_a_head_with_embeddings_of_its_own_is_not_used(tiny: Tiny, tmp_path: Pat
 
 
 def test_a_family_whose_head_nobody_builds_says_so(hybrid: Path) -> None:
-    """As of Qwen3-Next, whose head mlx-lm drops likewise."""
+    """As of Nemotron-H, whose head mlx-lm drops likewise."""
     model = loaded(hybrid)
-    answer = build(stored(hybrid), model.language, {**model.config, "model_type": "qwen3_next"}, True)
-    assert answer == "Paceline builds no MTP head for qwen3_next yet"
+    answer = build(stored(hybrid), model.language, {**model.config, "model_type": "nemotron_h"}, True)
+    assert answer == "Paceline builds no MTP head for nemotron_h yet"

@@ -247,16 +247,13 @@ class Matcher:
 
         Where a call or text may begin, the text's tokens inherit.
         """
-        masks = np.empty((len(guesses) + 1, self._vocab_size), dtype=np.bool_)
-        taken = 0
-        self._fill(masks[0])
-        while taken < len(guesses) and self._follows(guesses[taken]):
-            taken += 1
-            self._fill(masks[taken])
-        masks[taken + 1 :] = True
-        if taken:
-            self._matcher.rollback(taken)
-        return self._with_heirs(masks, taken + 1) if self._triggers else masks
+        bits, heirs = self.packed(guesses)
+        masks = self._unpacked(bits).astype(np.bool_)
+        return masks if heirs is None else self._unpacked(bits) + self._unpacked(heirs) * (INHERITS - 1)
+
+    def _unpacked(self, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        small = bits.astype("<u4").view(np.uint8)
+        return np.unpackbits(small, axis=-1, count=self._vocab_size, bitorder="little")
 
     def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
         """`allowed` in bits, as llguidance gives it."""
@@ -284,7 +281,7 @@ class Matcher:
         return heirs
 
     def _fill_bits(self, bits: NDArray[np.uint32]) -> None:
-        """As `_fill`."""
+        """A complete grammar allows only end tokens; a failed matcher allows everything."""
         if self._over:
             bits[:] = 0
             for token in self._ends:
@@ -305,17 +302,6 @@ class Matcher:
             found.append(token)
         return found
 
-    def _with_heirs(self, masks: NDArray[np.bool_], count: int) -> NDArray[np.bool_] | NDArray[np.uint8]:
-        choices = [place for place in range(count) if masks[place, self._triggers].any()]
-        if not choices:
-            return masks
-        marked = masks.astype(np.uint8)
-        for place in choices:
-            calls = masks[place, self._triggers]
-            marked[place] *= INHERITS
-            marked[place, self._triggers] = calls
-        return marked
-
     def accept(self, token: int) -> None:
         if self._matcher.is_error():
             raise self._failed()
@@ -330,18 +316,6 @@ class Matcher:
         if self._over or guess in self._ends or not 0 <= guess < self._vocab_size or self._matcher.is_error():
             return False
         return self._matcher.try_consume_tokens([guess]) == 1
-
-    def _fill(self, mask: NDArray[np.bool_]) -> None:
-        """A complete grammar allows only end tokens; a failed matcher allows everything."""
-        if self._over:
-            mask[:] = False
-            mask[list(self._ends)] = True
-            return
-        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        if self._matcher.is_error():
-            mask[:] = True
-        else:
-            mask[:] = np.unpackbits(bits, count=self._vocab_size, bitorder="little")
 
     def _failed(self) -> InvalidRequest | RequestFailed:
         """A grammar that compiles may still be too complex to follow."""
