@@ -40,10 +40,10 @@ def load_all(language: Adapted, folders: Mapping[str, Path]) -> tuple[Lora, ...]
     return tuple(language.loras.loaded)
 
 
-def _add(language: Adapted, name: str, files: LoraFiles) -> Lora:
+def _add(language: Adapted, name: str, files: LoraFiles, digest: str | None = None) -> Lora:
     loras = language.loras
     before = loras.nbytes
-    lora = loras.add(name, files, language.dtype)
+    lora = loras.add(name, files, language.dtype, digest)
     if not check.lora_agrees(language, lora.slot):
         loras.remove(lora)
         raise LoadError(
@@ -54,7 +54,7 @@ def _add(language: Adapted, name: str, files: LoraFiles) -> Lora:
     return lora
 
 
-def install(core: EngineCore, name: str, files: LoraFiles) -> Lora:
+def install(core: EngineCore, name: str, files: LoraFiles, digest: str | None = None) -> Lora:
     """Load an adapter between two steps. Raises LoadError; Refused where memory is short now."""
     language = core.runner.language
     held, need = language.loras.nbytes, language.loras.nbytes_with(files, language.dtype)
@@ -68,7 +68,7 @@ def install(core: EngineCore, name: str, files: LoraFiles) -> Lora:
     try:
         if core.prefix is not None:
             core.prefix.enforce_budget()
-        lora = _add(language, name, files)
+        lora = _add(language, name, files, digest)
     except BaseException:
         _hold(core, -need)
         raise
@@ -153,7 +153,8 @@ class LoraRegistry:
             self._loading.add(name)
         try:
             files = lora_files.read(folder)
-            lora: Lora = self._engine.call(lambda: install(self._engine.core, name, files)).result()
+            digest = files.digest()  # reads all of the file here, so that the engine finds it in memory
+            lora: Lora = self._engine.call(lambda: install(self._engine.core, name, files, digest)).result()
             with self._lock:
                 self._by_name[name] = lora
             return lora

@@ -35,7 +35,7 @@ from paceline.models.adapter import Adapted, flat_plans
 from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
-from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling
+from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
@@ -94,10 +94,11 @@ def warm_up(
     the first request that needs the same kernel will wait, or fail, by itself."""
     begun = time.perf_counter()
     try:
-        warm = _WarmUp(runner, draft)
-        warm.run(list(draft_lengths))
-        if scope is not None and runner.grouping.buckets.rows:
-            warm.buckets(scope, list(draft_lengths), progress or _quiet)
+        for lora in (None, *runner.language.loras.loaded[:1]):  # another one has the same shapes
+            warm = _WarmUp(runner, draft, lora)
+            warm.run(list(draft_lengths))
+            if scope is not None and runner.grouping.buckets.rows:
+                warm.buckets(scope, list(draft_lengths), progress or _quiet)
     except StartAbandoned:
         raise
     except Exception as error:  # noqa: BLE001  no request waits yet
@@ -112,9 +113,10 @@ def _quiet(what: str, done: int, total: int) -> None: ...
 
 
 class _WarmUp:
-    def __init__(self, runner: Runner, draft: Draft | None) -> None:
+    def __init__(self, runner: Runner, draft: Draft | None, lora: Lora | None = None) -> None:
         self.runner = runner
         self.draft = draft
+        self.lora = lora  # of all sequences
 
     def run(self, draft_lengths: list[int]) -> None:
         between = [] if self.runner.grouping.buckets.rows else draft_lengths[1:-1]  # `buckets` has them
@@ -185,7 +187,7 @@ class _WarmUp:
         self, tokens: int, sampling: Sampling = GREEDY, grammar: Any = None, prompt: Prompt | None = None
     ) -> Sequence:
         text = TextStream(ByteDetokenizer(lambda token: b""))
-        prompt = prompt or Prompt((0,) * tokens, cached=False)
+        prompt = prompt or Prompt((0,) * tokens, cached=False, lora=self.lora)
         by_model = self.runner.proposer is not None and self.runner.proposer.method == "draft_model"
         mode = SpeculationMode(None, "warm-up", ("draft_model",)) if by_model else PLAIN
         request = EngineRequest(RequestId("warm-up"), prompt, sampling, MAX_TOKENS, mode)

@@ -117,10 +117,10 @@ class Loras:
     def _stacks(self) -> dict[str, _Stack]:
         return {path: part.lora.stack for path, part in self._changed.items()}
 
-    def add(self, name: str, files: LoraFiles, dtype: mx.Dtype) -> Lora:
-        """Load an adapter. If it raises, nothing has changed."""
+    def add(self, name: str, files: LoraFiles, dtype: mx.Dtype, digest: str | None = None) -> Lora:
+        """Load an adapter. If it raises, nothing has changed. `digest`: that of the files, if it is known."""
         layers = self._layers(files)
-        digest, tensors = files.digest(), _load(files)
+        digest, tensors = digest or files.digest(), _load(files)
         stacks, places = self._stacks(), len(self.loaded) + 1
         grown: dict[str, _Stack] = {}
         for path in {**stacks, **files.factors}:
@@ -213,8 +213,12 @@ def _read(
     files: LoraFiles, tensors: Mapping[str, mx.array], factors: Factors, dtype: mx.Dtype
 ) -> tuple[mx.array, mx.array]:
     found = []
-    for name in (factors.a, factors.b):
-        tensor = tensors[name].astype(mx.float32)
+    sizes = (factors.inputs, factors.rank), (factors.rank, factors.outputs)
+    for name, size in zip((factors.a, factors.b), sizes, strict=True):
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != (size[::-1] if files.layout == "PEFT" else size):
+            raise LoadError(f"{files.weights} has changed while it was read.")
+        tensor = tensor.astype(mx.float32)
         if not mx.isfinite(tensor).all().item():
             raise LoadError(f"{files.weights}: the tensor {name} holds numbers that are not finite.")
         found.append(tensor.T if files.layout == "PEFT" else tensor)

@@ -16,10 +16,12 @@ from paceline.models.adapter import Adapted
 from paceline.models.loader import load
 from paceline.models.mtp import MTPHead
 from paceline.sparse.scorer import Draft
+from paceline.types import Prompt
 from tests import synthetic
 from tests.engine.stepper import Stepper, loaded
 from tests.engine.watched import LISTENING, SMALL, TOKENS, Tiny, Watched, greedy, prompt
 from tests.integration.test_images import expected
+from tests.loras import added, make, reference, write_mlx_lm
 from tests.memory import held
 from tests.models.test_vision import TWO, built
 from tests.reference import greedy_text
@@ -66,6 +68,21 @@ def test_every_bucket_is_met_before_the_first_request(tiny: Tiny, caplog: pytest
     stepper.finish()
     assert runner.new_shapes == met
     assert [each.tokens for each in heard] == [greedy_text(folder, prompt(size), 4) for size in (5, 40, 100)]
+
+
+@pytest.mark.slow
+def test_passes_with_adapters_are_met_too(tiny: Tiny, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tiny("llama")
+    adapter = write_mlx_lm(tmp_path, make(folder, rank=3))
+    stepper = Stepper(folder, "padded+buckets", chunk=64, traces=True)
+    with added(stepper.model, adapter) as [lora], caplog.at_level(logging.WARNING, "paceline"):
+        warm_up(stepper.runner, WarmUpScope(2, 64))
+        assert not caplog.records
+        met = stepper.runner.new_shapes
+        heard = [stepper.submit(str(size), Prompt(prompt(size), lora=lora), greedy(4)) for size in (5, 40)]
+        stepper.finish()
+        assert stepper.runner.new_shapes == met
+    assert [each.tokens for each in heard] == [greedy_text(reference(folder, adapter), prompt(n), 4) for n in (5, 40)]
 
 
 @pytest.mark.slow

@@ -173,3 +173,12 @@ def test_half_precision_on_a_cpu(tmp_path: Path) -> None:
     assert y.dtype == mx.bfloat16
     assert mx.allclose(y[0], base[0] + delta(adapter, x[0]), atol=0.2)
     assert mx.array_equal(y[1], base[1])
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    loras = Loras(Toy())
+    files = lora_files.read(write_mlx_lm(tmp_path, made(2)))
+    write_mlx_lm(tmp_path, made(3))
+    with pytest.raises(LoadError, match="has changed while it was read"):
+        loras.add("one", files, mx.float32)
+    assert not loras.loaded
