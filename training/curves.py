@@ -1,6 +1,6 @@
 """The curves of a training run as a picture: `python -m training.curves CURVE.json OUT.svg`.
 
-`training.train` leaves a curve: at every look, the step, the seconds, the rate and the held-out loss of each kind of
+`training.train` leaves a curve: at every look, the step, the seconds, the rate and the training loss of each kind of
 row. A line here is the mean over kinds, smoothed over five looks.
 """
 
@@ -72,7 +72,7 @@ def picture(looks: Sequence[Mapping[str, Any]]) -> str:
         )
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle" fill="#333333">'
-        "step; up: loss a token on held-out rows</text>"
+        "step; up: training loss a token</text>"
     )
     label = 0.0
     for name, points in sorted(drawn.items(), key=lambda item: -item[1][-1][1]):
