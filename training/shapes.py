@@ -35,11 +35,11 @@ class Shape:
     conv: int = 4
     vocab: int = 6144
     # A quarter of every head is rotated. With this base the slowest of the eight pairs turns once in 20k tokens, so
-    # training to 16k shows nearly every angle there is, and 64k shows no new ones.
+    # training to 16k shows nearly every angle there is, and 32k shows no new ones.
     rope_theta: float = 10_000.0
     rotary: float = 0.25
     eps: float = 1e-6
-    longest: int = 65536
+    longest: int = 32768  # trained to half of it; the instructions of agents take 20k
     mtp: bool = True
     window: int | None = None  # tokens that a draft need not look beyond while it reads (docs/specprefill.md)
     eye: Eye | None = Eye()

@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from training.sources import OUT, SEPARATOR
 
 SIZE = 6144
-MAX_LENGTH = 65536
+MAX_LENGTH = 32768
 END_OF_TEXT, TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END, IMAGE, VIDEO = "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"
 SPECIAL = (END_OF_TEXT, TURN, END_OF_TURN, VISION_START, VISION_END, IMAGE, VIDEO)

@@ -105,7 +105,7 @@ def test_more_cores_and_fewer_weights_count_as_faster(tiny: Tiny) -> None:
 def test_the_embedded_models_chunk_on_two_cores_does_not_depend_on_their_load(slower: float) -> None:
     counted = count_token_seconds(loaded("paceline-mini").language, 2)
     machine = Machine([counted * WIDTH * slower])
-    assert largest_chunk(machine.token_seconds(counted), TARGET, 2048) == 256
+    assert largest_chunk(machine.token_seconds(counted), TARGET, 2048) == 128
 
 
 def test_compiling_is_not_timed_on_a_gpu() -> None:
