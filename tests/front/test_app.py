@@ -51,6 +51,7 @@ def gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -9)])
 def test_however_a_front_ends_no_process_is_left(number: signal.Signals, code: int) -> None:
     process, http, workers = started(5)
@@ -63,6 +64,7 @@ def test_however_a_front_ends_no_process_is_left(number: signal.Signals, code: i
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_a_request_that_does_not_finish_in_time_gets_an_error_and_not_a_cut_connection() -> None:
     process, http, _ = started(0.1)
     body = {"model": "b", "prompt": "!hang 1", "stream": True}

@@ -58,6 +58,7 @@ def test_a_model_that_answers_and_a_pinned_one_never_leave_and_the_503_says_who_
         assert states(served) == {"busy": "unloaded", "pin": "resident", "c": "resident"}
 
 
+@pytest.mark.slow
 def test_a_model_that_can_never_fit_is_a_503_and_moves_nobody() -> None:
     with front([table("a"), table("large", own={"memory_limit_gb": 50.0})], room=2) as served:
         assert served.chat("a").status_code == 200
@@ -74,6 +75,7 @@ def test_an_idle_model_is_unloaded_and_comes_back() -> None:
         assert served.chat("a").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_response_in_the_background_keeps_its_model() -> None:
     with front([table("a")], settings=Settings(idle_unload=0.2)) as served:
         body = {"model": "a", "input": "!hang 1", "background": True}
@@ -93,6 +95,7 @@ def test_a_model_that_cannot_be_loaded_is_a_503_with_the_reason_and_is_not_tried
         assert served.chat("b").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_stream_for_a_model_that_cannot_be_loaded_is_told_why() -> None:
     with front([table("fails")]) as served:
         answer = served.chat("fails", stream=True)
@@ -110,6 +113,7 @@ def test_a_crash_is_an_error_for_its_own_clients_only_and_the_next_request_start
         assert (served.state("a")["crashes"], served.state("b")["crashes"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_noticed_without_a_request() -> None:
     with front([table("a")]) as served:
         assert served.chat("a").status_code == 200
@@ -118,6 +122,7 @@ def test_a_process_that_is_killed_is_noticed_without_a_request() -> None:
         assert "SIGKILL" in served.state("a")["why"]
 
 
+@pytest.mark.slow
 def test_crashes_in_a_row_are_answered_after_a_pause() -> None:
     with front([table("a")]) as served:
         for _ in range(2):
@@ -151,6 +156,7 @@ def test_requests_wait_for_a_load_and_a_stream_is_kept_alive(tmp_path: Path) -> 
         assert served.state("slow")["loads"] == 1
 
 
+@pytest.mark.slow
 def test_more_requests_than_may_wait_are_a_429(tmp_path: Path) -> None:
     gate = tmp_path / "loaded"
     with front([table("slow", own={"chat_template": gate})], settings=Settings(max_queue=1)) as served:
@@ -162,6 +168,7 @@ def test_more_requests_than_may_wait_are_a_429(tmp_path: Path) -> None:
         first.join()
 
 
+@pytest.mark.slow
 def test_all_given_models_share_the_memory_and_a_model_of_its_own_limit_gets_that() -> None:
     with front([table("a"), table("b", own={"memory_limit_gb": 0.3})], room=10) as served:
         for name in ("a", "b"):
@@ -179,6 +186,7 @@ def test_a_process_that_cannot_be_started_is_a_503(monkeypatch: pytest.MonkeyPat
         assert served.state("a")["granted_bytes"] == 0 and served.state("a")["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_model_that_comes_to_the_folder_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "RESCAN_SECONDS", 0.0)
     shutil.copytree(DEFAULT_FOLDER, tmp_path / "one")
@@ -192,6 +200,7 @@ def test_a_model_that_comes_to_the_folder_can_be_asked_for(tmp_path: Path, monke
         assert served.chat("owner/two").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_model_leaves_room_for_a_smaller_one_that_fits_beside_it() -> None:
     large = table("large", own={"memory_limit_gb": 0.25})
     with front([table("a"), large, table("c")], room=4) as served:

@@ -143,6 +143,7 @@ def test_clients_cannot_say_who_they_are_in_the_fronts_words() -> None:
         assert served.chat("a").status_code == 401
 
 
+@pytest.mark.slow
 def test_what_a_process_says_about_itself_keeps_no_model_loaded() -> None:
     with front([table("a"), table("b")]) as served:
         refused(served.http.get("/v1/loads"), 503, None, "No model is loaded")

@@ -19,11 +19,11 @@ from tests.server.fake_service import FakeService
 
 LAYERS = (
     ("app",),
-    ("openai", "anthropic", "ollama", "status", "loads", "cache", "not_implemented"),
+    ("openai", "anthropic", "ollama", "status", "status_stream", "loads", "cache", "not_implemented"),
     ("common",),
     ("state",),
-    ("backend", "metrics"),
-    ("http", "metric_aliases"),
+    ("backend", "metrics", "tracing", "web_page"),
+    ("http", "metric_aliases", "history"),
 )
 
 
