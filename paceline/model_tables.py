@@ -20,7 +20,11 @@ SHARED = frozenset(
         "port",
         "drain_seconds",
         "stream_keepalive_seconds",
+        "web",
+        "metrics_alias",
         "log_level",
+        "log_format",
+        "otlp",
         "models_dir",
         "hf_cache",
         "default_model",
@@ -51,7 +55,7 @@ def chosen(settings: Settings, models: Sequence[str], config: Path | None) -> tu
     if settings.models_dir is not None and not settings.models_dir.is_dir():
         raise SettingsError(f"--models-dir: there is no folder {settings.models_dir}.")
     if len(tables) > 1 or from_folders or settings.idle_unload is not None:
-        for name in ("served_model_name", "files_dir"):
+        for name in ("served_model_name", "files_dir", "lora"):
             if getattr(settings, name):
                 raise SettingsError(f"{name} is for a server with one model{HINTS[name]}")
         return settings, tables or ([] if from_folders else [ModelTable(DEFAULT_MODEL, DEFAULT_MODEL)])
@@ -67,6 +71,7 @@ def chosen(settings: Settings, models: Sequence[str], config: Path | None) -> tu
 
 HINTS = {
     "served_model_name": "; write names of several into the file: [models.NAME], aliases = [...]",
+    "lora": "; write adapters of one of several into the file: [models.NAME], lora = [...]",
     "files_dir": "; files and batches are not served with several",
 }
 

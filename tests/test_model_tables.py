@@ -92,4 +92,5 @@ def test_a_wrong_table_is_an_error_that_names_it(tmp_path: Path, text: str, word
 def test_what_is_for_one_model_is_refused_with_several(tmp_path: Path) -> None:
     assert "aliases" in complaint(Settings(served_model_name=("x",)), ["a/b", "c/d"])
     assert "files and batches" in complaint(Settings(files_dir=tmp_path), ["a/b", "c/d"])
+    assert "[models.NAME]" in complaint(Settings(lora=("sql=/a",)), ["a/b", "c/d"])
     assert "there is no folder" in complaint(Settings(models_dir=tmp_path / "x"), [])

@@ -16,7 +16,18 @@ from paceline.settings import Settings
 
 RESCAN_SECONDS = 5.0  # between two looks into the folders
 
-KEPT = ("stream_keepalive_seconds", "log_level", "max_body_mb", "max_connections")  # of these, what processes need too
+# Of these, what processes need too.
+KEPT = frozenset(
+    ("stream_keepalive_seconds", "log_level", "log_format", "otlp", "metrics_alias", "max_body_mb", "max_connections")
+)
+    "stream_keepalive_seconds",
+    "log_level",
+    "log_format",
+    "otlp",
+    "metrics_alias",
+    "max_body_mb",
+    "max_connections",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +144,8 @@ def _entry(settings: Settings, table: ModelTable, *, given: bool = True) -> Entr
         "drain_seconds": 0.0,  # the front waits for requests in flight
     }
     own = Settings.model_validate({**shared, **table.own, **fixed})
-    return Entry(table.name, table.path, tuple(table.aliases), table.pinned, own, given)
+    aliases = (*table.aliases, *own.loras)  # an adapter is a name of its model, which knows what it means
+    return Entry(table.name, table.path, aliases, table.pinned, own, given)
 
 
 def _given_values(settings: Settings) -> dict[str, object]:

@@ -25,6 +25,12 @@ def test_a_model_is_found_by_its_names_and_what_is_no_name_is_none() -> None:
     assert entry is not None and entry.name == "a"
 
 
+def test_an_adapter_is_a_name_of_its_model() -> None:
+    catalog = Catalog(Settings(), [A, ModelTable("b", "b", own={"lora": ["sql=/a"]})])
+    entry = catalog.find("sql")
+    assert entry is not None and entry.name == "b" and "sql" in entry.aliases
+
+
 def test_two_models_of_one_name_and_an_unknown_default_are_errors() -> None:
     with pytest.raises(SettingsError, match="two models have the name 'gpt'"):
         Catalog(Settings(), [A, ModelTable("gpt", "x/y")])
