@@ -20,14 +20,6 @@ RESCAN_SECONDS = 5.0  # between two looks into the folders
 KEPT = frozenset(
     ("stream_keepalive_seconds", "log_level", "log_format", "otlp", "metrics_alias", "max_body_mb", "max_connections")
 )
-    "stream_keepalive_seconds",
-    "log_level",
-    "log_format",
-    "otlp",
-    "metrics_alias",
-    "max_body_mb",
-    "max_connections",
-)
 
 
 @dataclass(frozen=True, slots=True)
