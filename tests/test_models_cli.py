@@ -32,7 +32,7 @@ def invoke(*arguments: str) -> Any:
 def test_the_list_has_the_models_of_the_package_the_cache_and_a_folder(cache: Path, tmp_path: Path) -> None:
     shutil.copytree(EMBEDDED / "paceline-mini-draft", tmp_path / "mine" / "own")
     output = invoke("list", "--models-dir", str(tmp_path / "mine")).output
-    for words in ("paceline-mini", "owner/small", "own", "package", "cache", "folder", "65,536", "qwen3_5"):
+    for words in ("paceline-mini", "owner/small", "own", "package", "cache", "folder", "32,768", "qwen3_5"):
         assert words in output
     cards = json.loads(invoke("list", "--json").output)
     assert [card["name"] for card in cards] == ["paceline-mini", "paceline-mini-draft", "owner/small"]
@@ -42,7 +42,7 @@ def test_the_list_has_the_models_of_the_package_the_cache_and_a_folder(cache: Pa
 
 def test_a_model_is_shown_with_its_files_and_the_memory_at_a_context() -> None:
     output = invoke("show", "paceline-mini").output
-    for words in ("config.json", "65,536 tokens", "chat, tools, see, draft", "4,096 tokens", "estimated"):
+    for words in ("config.json", "32,768 tokens", "chat, tools, see, draft", "4,096 tokens", "estimated"):
         assert words in output
     shown = json.loads(invoke("show", "small", "--context", "1000", "--json").output)
     assert shown["name"] == "owner/small" and shown["memory_bytes"]["1000"] > shown["size_bytes"]

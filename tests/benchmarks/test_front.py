@@ -5,6 +5,7 @@ import pytest
 from benchmarks.front import Result, measure
 
 
+@pytest.mark.slow
 def test_the_bench_reads_every_piece_both_ways_and_prints_what_the_front_adds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

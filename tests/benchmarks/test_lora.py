@@ -10,6 +10,7 @@ from benchmarks import lora, tiny
 from benchmarks.models import Bench
 
 
+@pytest.mark.slow
 def test_base_idle_and_used_adapters_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     seen: list[str] = []

@@ -41,6 +41,7 @@ def test_frames_are_spread_over_the_video_and_know_their_times(kind: str) -> Non
     assert clip.times(2) == pytest.approx([0.3, 1.45, 2.6])
 
 
+@pytest.mark.slow
 def test_a_request_says_how_many_frames_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(decode(videos.video(30), LIMITS, "here", fps=4).frames) == 12
     assert len(decode(videos.video(30), LIMITS, "here", fps=0.1).frames) == 4  # a few at least
@@ -48,6 +49,7 @@ def test_a_request_says_how_many_frames_a_second(monkeypatch: pytest.MonkeyPatch
     assert len(decode(videos.video(1), LIMITS, "here").frames) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_video_is_refused() -> None:
     whole = videos.video(30, kind="mp4")
     assert "damaged" in refusal(whole[: len(whole) // 2])  # its index is at the end

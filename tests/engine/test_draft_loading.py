@@ -60,6 +60,7 @@ async def told(caplog: pytest.LogCaptureFixture, **fields: Any) -> tuple[Any, An
             return result, service.stats(), [record.getMessage() for record in caplog.records]
 
 
+@pytest.mark.slow
 async def test_a_draft_model_drafts_instead_of_the_head_and_status_log_and_usage_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

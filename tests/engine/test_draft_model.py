@@ -37,6 +37,7 @@ def proposer(stepper: Stepper) -> DraftModelProposer:
     return stepper.draft_model
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("layout", ["rows", "similar", *BUCKETED])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_that_drafts_for_itself_is_always_right(tiny: Tiny, family: str, layout: str) -> None:
@@ -52,7 +53,7 @@ def test_a_model_that_drafts_for_itself_is_always_right(tiny: Tiny, family: str,
     assert set(stats.methods) == {"draft_model"}
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("layout", ["similar", *BUCKETED])
 @pytest.mark.parametrize(("target", "draft"), [("llama", "hybrid"), ("hybrid", "llama"), ("llama", "llama")])
@@ -101,6 +102,7 @@ class Pausing(Told):
         )
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_what_is_decoded_without_drafts_is_read_behind_it(tiny: Tiny, family: str) -> None:
     folder = tiny(family, **FAMILIES[family])

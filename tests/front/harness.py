@@ -16,6 +16,8 @@ from paceline.front.app import create_app
 from paceline.front.catalog import Catalog
 from paceline.front.machine import Machine
 from paceline.front.pool import Pool
+from paceline.models.estimate import estimate
+from paceline.models.files import DEFAULT_FOLDER
 from paceline.preflight import listen
 from paceline.server.app import configured
 from paceline.setting_sources import ModelTable
@@ -24,7 +26,7 @@ from tests.server.harness import user
 from tests.waiting import WAIT, until
 
 COMMAND = (sys.executable, "-m", "tests.front.fake_worker")
-EACH = 140_000_000  # what a process for paceline-mini needs, about
+EACH = int(1.04 * estimate(DEFAULT_FOLDER, cpu=True).least)  # what a process for paceline-mini needs, about
 SOURCE = "paceline-mini"
 
 

@@ -51,6 +51,7 @@ def test_an_unknown_model_is_a_404_that_lists_what_there_is_in_every_dialect(ser
     assert answer.status_code == 404 and len(answer.text) < 1000
 
 
+@pytest.mark.slow
 def test_a_default_model_answers_for_unknown_names() -> None:
     with front([table("a"), table("b")], settings=Settings(default_model="b")) as served:
         for name in ("nope", None):

@@ -22,7 +22,7 @@ def test_models_are_listed_with_their_states_and_aliases(served: Front) -> None:
     cards = served.http.get("/v1/models").json()["data"]
     assert [(card["id"], card["root"]) for card in cards] == [("a", "a"), ("gpt", "a"), ("owner/b", "owner/b")]
     assert cards[0]["state"] == "resident" and cards[0]["why"].startswith("loaded in ")
-    assert cards[0]["max_model_len"] == 65536 and cards[0]["sampling_defaults"]["temperature"] == 0.0
+    assert cards[0]["max_model_len"] == 32768 and cards[0]["sampling_defaults"]["temperature"] == 0.0
     assert served.http.get("/v1/models/owner/b").json()["id"] == "owner/b"
     refused(served.http.get("/v1/models/nope"), 404, "model", "'nope'")
 
@@ -69,6 +69,7 @@ def test_a_model_that_answers_is_not_unloaded_by_an_administrator(served: Front)
     until(lambda: not served.state("a")["requests"])
 
 
+@pytest.mark.slow
 def test_only_administrators_load_and_unload() -> None:
     settings = Settings(api_key=("k",), admin_key=("adm",))  # type: ignore[arg-type]
     with front([table("a")], settings=settings) as served:

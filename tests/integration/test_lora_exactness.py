@@ -50,7 +50,7 @@ def ask(stepper: Stepper, name: str, tokens: tuple[int, ...], lora: Lora | None,
     return stepper.greedy(name, Prompt(tokens, lora=lora), count)
 
 
-@pytest.mark.thin(5, first=0)
+@pytest.mark.thin(8, first=0)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_of_the_base_and_of_two_adapters_equal_each_alone(
@@ -73,6 +73,7 @@ def test_rows_of_the_base_and_of_two_adapters_equal_each_alone(
     assert len({tuple(row) for row in wanted[:3]}) == 3  # the same prompt, and the adapters matter
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_every_chunk_size_gives_the_same_tokens(tiny: Tiny, adapters: Adapters, family: str) -> None:
     folder = tiny(family)
@@ -101,6 +102,7 @@ def test_prefixes_are_shared_within_an_adapter_and_never_across(tiny: Tiny, adap
                 assert bool(heard.cached) == (turn == "warm"), name
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", [1, 3])
 def test_drafts_of_the_head_and_of_lookup_change_nothing(
     tiny: Tiny, adapters: Adapters, speculation: Speculation
@@ -118,6 +120,7 @@ def test_drafts_of_the_head_and_of_lookup_change_nothing(
             assert [row.tokens for row in heard] == [expected(folder, adapter, text) for adapter, _ in who]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_traced_steps_take_adapters_as_they_are_now(tiny: Tiny, adapters: Adapters, family: str) -> None:
     folder = tiny(family)
@@ -151,6 +154,7 @@ def test_a_preempted_row_goes_on_with_its_adapter(tiny: Tiny, adapters: Adapters
     assert [row.tokens for row in heard] == [expected(folder, wide, text), expected(folder, None, text)]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_a_quantized_base_takes_adapters(four_bit: Tiny, adapters: Adapters, family: str) -> None:
     folder = four_bit(family)

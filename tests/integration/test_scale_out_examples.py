@@ -66,6 +66,7 @@ def balanced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Balanced]:
         yield Balanced(stack, tmp_path_factory.mktemp("haproxy"))
 
 
+@pytest.mark.slow
 @needs_haproxy
 @pytest.mark.parametrize("by", ["header", "body", "key"])
 def test_haproxy_keeps_a_conversation_with_its_replica_and_spreads_them(balanced: Balanced, by: str) -> None:
@@ -83,6 +84,7 @@ def test_haproxy_keeps_a_conversation_with_its_replica_and_spreads_them(balanced
     assert set(homes) == {"a", "b", "c"}
 
 
+@pytest.mark.slow
 @needs_haproxy
 def test_haproxy_hashes_a_key_in_a_long_body_too(balanced: Balanced) -> None:
     text = user("word " * 600)  # what the fake takes
@@ -90,6 +92,7 @@ def test_haproxy_hashes_a_key_in_a_long_body_too(balanced: Balanced) -> None:
     assert len(homes) > 1
 
 
+@pytest.mark.slow
 @needs_haproxy
 def test_haproxy_sends_what_a_loading_replica_refuses_to_another_one(balanced: Balanced) -> None:
     home = balanced.answerer({CONVERSATION_HEADER: "moves"})

@@ -86,6 +86,7 @@ def test_they_are_read_whole_too_where_nothing_may_be_cached(hybrid: Path, specu
         assert not options or made.reuse.cache.memory == 0
 
 
+@pytest.mark.slow
 def test_what_is_long_by_its_instructions_alone_is_read_whole(hybrid: Path) -> None:
     made = SparseStepper(hybrid, cache=PLENTY, chunk=64)
     agent = made.scored("agent", instructed(1, 100, system=400), TOKENS)

@@ -191,7 +191,7 @@ def test_any_script_of_joins_leaves_and_preemptions_changes_nobodys_tokens(
 # -- prompt lookup itself
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("family", MOSTLY_SLOW)
 @pytest.mark.parametrize("count", [1, 4])
 def test_lookup_drafts_where_a_text_repeats_and_changes_no_token(tiny: Tiny, family: str, count: int) -> None:
@@ -382,7 +382,7 @@ def drafted_by_a_model(tiny: Tiny, target: str, draft: str, oracle: Oracle, layo
     return stepper
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("layout", ["rows", *BUCKETED])
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
@@ -467,7 +467,7 @@ def test_any_script_with_a_draft_model_changes_nobodys_tokens(
     assert stepper.draft_model is not None and stepper.draft_model.batch is None
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("name", RULES)
 def test_a_draft_model_changes_nothing_under_any_rule(tiny: Tiny, name: str) -> None:
     folder = tiny("llama", **FAMILIES["llama"])

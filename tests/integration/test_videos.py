@@ -156,6 +156,7 @@ def test_a_video_seen_before_is_restored_and_another_sampling_is_not(hybrid: Pat
     assert shared <= list(prompt_of(hybrid, 0).token_ids).index(vision.image_token)
 
 
+@pytest.mark.slow
 def test_frames_by_their_addresses_are_the_same_video(hybrid: Path) -> None:
     clip = decode(film(0), LIMITS, "here")
     from PIL import Image

@@ -12,7 +12,7 @@ from paceline.models.files import DEFAULT_FOLDER
 
 def test_the_embedded_model_sees_drafts_and_chats() -> None:
     found = describe(DEFAULT_FOLDER)
-    assert (found.family, found.context_length, found.quantization) == ("qwen3_5", 65536, None)
+    assert (found.family, found.context_length, found.quantization) == ("qwen3_5", 32768, None)
     assert found.sees and found.drafts and found.chats and not found.hears
     assert dict(found.files)["config.json"] > 0 and found.size == sum(size for _, size in found.files)
 

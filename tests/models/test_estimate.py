@@ -66,7 +66,7 @@ def test_a_sequence_takes_what_the_layers_keep(tmp_path: Path, config: dict[str,
 
 def test_the_embedded_model_is_priced_as_it_is_loaded() -> None:
     found = estimate(DEFAULT_FOLDER, cpu=True)
-    assert found.weights == 36_622_016  # what /v1/status says of the loaded model
+    assert found.weights == 68_412_448  # what /v1/status says of the loaded model
     assert found.total(1000) < found.total(10_000) and found.least == found.total(8192)
 
 

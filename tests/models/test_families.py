@@ -89,6 +89,7 @@ def compare(heard: Heard, folder: Path, name: str) -> None:
     assert np.allclose(found, logprobs, atol=CLOSE), name
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_prompt_has_mlx_vlms_tokens(seeing: Seeing, family: str) -> None:
     folder = seeing(family)
@@ -129,6 +130,7 @@ def together(folder: Path, layout: str, chunk: int) -> None:
     assert other.cached <= places[first]  # up to the picture that differs
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "family", ["internvl_chat", "lfm2_vl", "idefics3", "llava_onevision", "glm4v_moe", "minicpmv4_6"]
 )

@@ -117,6 +117,7 @@ def test_a_prompt_has_mlx_vlms_tokens(seeing: Seeing) -> None:
         assert list(prompt(folder, messages).token_ids) == np.array(inputs(folder, name)["input_ids"])[0].tolist()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("family", [FAMILY, "gemma4_audio_two_sided"])
 @pytest.mark.parametrize(("layout", "chunk"), [("padded+buckets", 7), ("padded", 3), ("padded", 1000)])
 def test_sequences_with_recordings_give_mlx_vlms_tokens(seeing: Seeing, family: str, layout: str, chunk: int) -> None:

@@ -111,6 +111,7 @@ def test_a_second_signal_ends_streams_with_an_error_and_then_the_process(second:
         assert server.end()[0] == 128 + second
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait_for_an_engine_that_does_not_end() -> None:
     with child(600, "--never-stop") as (server, http), hanging_stream(http):
         server.terminate()
