@@ -83,6 +83,7 @@ def test_the_disk_writes_nothing_while_it_is_held(tiny: Tiny, tmp_path: Path) ->
         assert (entries, bench.disk.stats().entries) == (2, 2)  # the mark and the prompt's end
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_json(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

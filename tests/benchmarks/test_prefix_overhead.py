@@ -48,6 +48,7 @@ def test_both_kinds_of_traffic_run_with_the_cache_on_and_off(tiny: Tiny) -> None
         assert (len(times), min(times) > 0) == (8, True)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_json(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     arguments = ["--turns", "1", "--clients", "2", "--history", "8", "--json", "-"]

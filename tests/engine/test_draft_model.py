@@ -37,7 +37,7 @@ def proposer(stepper: Stepper) -> DraftModelProposer:
     return stepper.draft_model
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("layout", ["rows", "similar", *BUCKETED])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_that_drafts_for_itself_is_always_right(tiny: Tiny, family: str, layout: str) -> None:
@@ -53,7 +53,7 @@ def test_a_model_that_drafts_for_itself_is_always_right(tiny: Tiny, family: str,
     assert set(stats.methods) == {"draft_model"}
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(18)
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("layout", ["similar", *BUCKETED])
 @pytest.mark.parametrize(("target", "draft"), [("llama", "hybrid"), ("hybrid", "llama"), ("llama", "llama")])
@@ -221,6 +221,7 @@ def test_who_cannot_draft_says_why(tiny: Tiny) -> None:
     assert "length of the text" in (why_not(load(str(folder), "float32").language) or "")
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_seed_gives_its_text_with_and_without_a_draft_model(tiny: Tiny, seed: int) -> None:
     folder = tiny("hybrid", **SMALL)

@@ -39,6 +39,7 @@ def test_the_least_recently_used_model_makes_room_and_says_so() -> None:
         assert served.state("b")["why"] == "makes room for c"
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_and_a_pinned_one_never_leave_and_the_503_says_who_holds_the_memory() -> None:
     with front([table("busy"), table("pin", pinned=True), table("c")], room=2) as served:
         assert states(served)["pin"] == "resident"

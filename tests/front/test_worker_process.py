@@ -25,6 +25,7 @@ async def test_a_process_is_loaded_asked_and_leaves(tmp_path: Path) -> None:
     await worker.stop()  # again: nothing
 
 
+@pytest.mark.slow
 async def test_what_keeps_a_model_from_loading_is_raised(tmp_path: Path) -> None:
     worker = await WorkerProcess.start(SETTINGS, tmp_path / "s", "fails", COMMAND)
     with pytest.raises(ChildProcessError, match="its weights are damaged"):

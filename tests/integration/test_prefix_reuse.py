@@ -445,6 +445,7 @@ def test_a_service_without_a_cache_computes_every_prompt(tiny: Tiny) -> None:
         asyncio.run(ask_twice(service))
 
 
+@pytest.mark.slow
 def test_the_memory_bound_is_kept_and_answers_stay_right(tiny: Tiny) -> None:
     async def ask(service: Service) -> None:
         client = Client(service, "")

@@ -110,6 +110,7 @@ def test_status_and_models_show_what_applies_and_where_it_is_from(sampled: httpx
     assert card["sampling_defaults"] == shown["sampling_defaults"]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("path", APIS)
 def test_a_silent_request_is_sampled_as_one_that_says_it_all(sampled: httpx.Client, path: str) -> None:
     def answer(**fields: Any) -> Any:

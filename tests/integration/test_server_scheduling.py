@@ -209,6 +209,7 @@ def test_whoever_waits_too_long_is_told_so(hybrid: Path) -> None:
         assert http.get("/v1/status").json()["requests_refused"]["queue_timeout"] == 1
 
 
+@pytest.mark.slow
 def test_whoever_takes_too_long_is_told_so(hybrid: Path) -> None:
     settings = Settings(model=str(hybrid), max_num_seqs=1, request_timeout=1.0)
     backend: Backend = Service(settings)

@@ -43,6 +43,7 @@ async def test_a_model_of_another_family_answers_about_images(seeing: Seeing, fa
     )
 
 
+@pytest.mark.slow
 async def test_a_model_that_hears_answers_about_recordings(seeing: Seeing) -> None:
     question = ChatRequest([user(Sound(0), TEXT)], GREEDY)
     async with Service(Settings(model=str(seeing("gemma4_audio")))) as service:

@@ -74,6 +74,7 @@ def test_whoever_asks_for_it_has_all_of_the_prompt_read_sparsely(
     assert made.reuse.cache.memory == 0
 
 
+@pytest.mark.slow
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_they_are_read_whole_too_where_nothing_may_be_cached(hybrid: Path, speculation: object) -> None:
@@ -98,6 +99,7 @@ def test_what_is_long_by_its_instructions_alone_is_read_whole(hybrid: Path) -> N
     assert again.tokens == greedy_text(hybrid, list(instructed(2, 100, system=400).token_ids), TOKENS)
 
 
+@pytest.mark.slow
 @pytest.mark.thin(3)
 def test_sequences_that_come_together_compute_them_once(folder: Path, stepper: Callable[..., SparseStepper]) -> None:
     made = stepper()

@@ -82,7 +82,7 @@ def test_sequences_that_join_late_and_leave_early_give_mlx_lms_tokens(
     assert sum(stepper.drafts[1:]) > 0
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(14)
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_four_sequences_of_different_lengths_give_mlx_lms_tokens_in_every_layout(
@@ -143,6 +143,7 @@ def test_a_draft_length_that_changes_at_every_step_changes_no_token(small: Path,
     assert sum(count > 0 for count in depths.steps) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_chunk_size_gives_the_same_tokens_and_accepts_the_same(tiny: Tiny, family: str) -> None:

@@ -191,7 +191,7 @@ def test_any_script_of_joins_leaves_and_preemptions_changes_nobodys_tokens(
 # -- prompt lookup itself
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(20)
 @pytest.mark.parametrize("family", MOSTLY_SLOW)
 @pytest.mark.parametrize("count", [1, 4])
 def test_lookup_drafts_where_a_text_repeats_and_changes_no_token(tiny: Tiny, family: str, count: int) -> None:

@@ -98,6 +98,7 @@ def test_a_prompt_has_mlx_vlms_tokens(seeing: Seeing, family: str) -> None:
         assert list(prompt(folder, messages).token_ids) == theirs
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sequences_with_images_give_mlx_vlms_tokens(seeing: Seeing, family: str) -> None:
     """Beside each other and a text, in chunks that end inside pictures; then again, from the prefix cache."""

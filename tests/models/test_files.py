@@ -148,6 +148,7 @@ def complaints(spoiled: dict[str, Path]) -> dict[str, list[str]]:
     return dict(zip(spoiled, heard, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPOILED)
 def test_serving_it_is_one_clear_line_and_exit_code_2(complaints: dict[str, list[str]], name: str) -> None:
     line, code = complaints[name]
@@ -383,6 +384,7 @@ def test_gemma_declares_the_length_that_its_scaling_gives() -> None:
 HELLO = [{"role": "user", "content": "Hello!"}]
 
 
+@pytest.mark.slow
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("model", "name", "prefix"),

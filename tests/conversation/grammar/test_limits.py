@@ -165,6 +165,7 @@ print("alive")
 """
 
 
+@pytest.mark.slow
 def test_references_that_lead_on_to_each_other_for_long_do_not_end_the_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CHAINS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)

@@ -100,6 +100,7 @@ async def test_probes_need_none(path: str) -> None:
         assert (await http.get(path)).status_code == 200
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -137,6 +138,7 @@ def test_openais_client_sends_its_key() -> None:
 # --- administration ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("api", "admin", "client", "key", "status"),
     [

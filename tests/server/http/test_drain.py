@@ -99,6 +99,7 @@ def test_what_outlasts_the_drain_reads_an_error_and_the_server_still_exits_with_
         assert "shutting down: 1 requests may finish within 0.2 seconds" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_streams_with_an_error_and_then_the_process(second: signal.Signals) -> None:
     with child(drain_seconds=600) as (server, http):
