@@ -4,8 +4,8 @@ VENV   ?= .venv
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do command -v $$name && break; done)
 MODEL  ?=
 ARGS   ?=
-# Tests are tiny products in many steps: a process a core, one BLAS thread each.
-WORKERS ?= 2
+# Tests are tiny products in many steps: one BLAS thread each. Some wait for servers, so two cores keep three busy.
+WORKERS ?= 3
 # Kernels against their twins, and all that holds mlx-lm's tokens against ours on whatever device there is.
 CUDA_TESTS = tests/models/test_*_cuda.py tests/models/test_check.py tests/engine/test_forward.py \
 	tests/integration/test_exactness.py tests/integration/test_images.py tests/integration/test_speculation.py \
