@@ -190,6 +190,7 @@ def test_only_the_first_call_does_anything_and_it_logs_what_it_did(
     assert logged == [("WARNING" if warning else "INFO", "BLAS: as none")]
 
 
+@pytest.mark.slow
 def test_a_thread_that_used_mlx_lm_does_not_end_the_process_with_an_abort() -> None:
     code = """
 import threading
@@ -379,6 +380,7 @@ def test_without_a_backend_of_mlx_a_start_says_what_to_install(monkeypatch: pyte
         platform.prepare()
 
 
+@pytest.mark.slow
 def test_transformers_does_without_a_pytorch_that_is_installed(tmp_path: Path) -> None:
     package = tmp_path / "torch"
     package.mkdir()

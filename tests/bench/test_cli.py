@@ -133,6 +133,7 @@ def test_the_help_teaches() -> None:
         assert text in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [pytest.param([], marks=pytest.mark.slow), ["paceline-mini-draft"]])
 def test_offline_measures_paceline_mini_unless_another_model_is_named(model: list[str]) -> None:
     small = ["--rows", "1,2", "--prompt-tokens", "4", "--output-tokens", "8", "--pairs", "1"]

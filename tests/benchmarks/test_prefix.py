@@ -40,7 +40,7 @@ def test_tails_have_nothing_in_common() -> None:
     assert {len(tail) for tail in tails} == {8}
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["hybrid", "llama"])
 def test_a_turn_finds_nothing_then_memory_then_the_disk(tiny: Tiny, tmp_path: Path, family: str) -> None:
     with PrefixBench(str(tiny(family)), tmp_path, prefill_chunk=64) as bench:

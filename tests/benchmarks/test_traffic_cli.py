@@ -14,6 +14,7 @@ from benchmarks.tiny import NAME
 SHORT = ["--prompt-tokens", "4:40", "--output-tokens", "2:6", "--seconds", "1", "--windows", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucketing", [pytest.param("off", marks=pytest.mark.slow), "on"])
 def test_the_engine_and_mlx_lm_run_under_the_same_traffic(tmp_path: Path, bucketing: str) -> None:
     file = tmp_path / "found.json"

@@ -136,7 +136,7 @@ def test_it_learns_what_pays_in_a_few_hundred_steps(name: str) -> None:
     assert machine.speed > 0.85 * best(cost, rates, 4)[1]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEVER_PAYS)
 @pytest.mark.parametrize("count", [1, 8])
 def test_where_drafting_does_not_pay_twenty_thousand_steps_spend_three_percent_on_finding_out(

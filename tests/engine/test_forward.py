@@ -185,6 +185,7 @@ def script(pair: Pair) -> int:
     return 16
 
 
+@pytest.mark.thin(4, first=3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout: str) -> None:
@@ -196,7 +197,7 @@ def test_a_traced_pass_is_the_plain_pass_whatever_came_before(model: str, layout
     assert forward._batch is None
 
 
-@pytest.mark.thin(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", ["window", "hybrid"])
 def test_a_real_models_traced_pass_is_its_plain_pass(tiny: Tiny, family: str, layout: str) -> None:

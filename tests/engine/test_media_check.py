@@ -21,7 +21,7 @@ from tests.synthetic.vision_families import FAMILIES
 Seeing = Callable[[str], Path]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_agrees(seeing: Seeing, family: str) -> None:
     model = loaded(seeing(family))

@@ -31,6 +31,7 @@ def outcomes(stepper: SparseStepper) -> dict[str, int]:
 # -- on the way
 
 
+@pytest.mark.slow
 def test_sparse_sequences_do_not_draft_and_others_beside_them_do(hybrid: Path) -> None:
     stepper = SparseStepper(hybrid, speculation=2)
     text = stepper.scored("text", prompt(40, 2), 30)

@@ -51,7 +51,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.thin(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -9)])
 def test_however_a_front_ends_no_process_is_left(number: signal.Signals, code: int) -> None:
     process, http, workers = started(5)

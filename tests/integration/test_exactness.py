@@ -81,7 +81,7 @@ def test_prompts_that_share_passes_equal_each_alone(tiny: Tiny, family: str, lay
         assert heard[place].tokens == greedy_text(folder, prompt(length), 4 + 5 * place % 13)
 
 
-@pytest.mark.thin(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sequence_of_three_thousand_tokens_rides_beside_short_ones(tiny: Tiny, family: str, layout: str) -> None:

@@ -120,7 +120,7 @@ def test_drafts_of_the_head_and_of_lookup_change_nothing(
             assert [row.tokens for row in heard] == [expected(folder, adapter, text) for adapter, _ in who]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "hybrid"])
 def test_traced_steps_take_adapters_as_they_are_now(tiny: Tiny, adapters: Adapters, family: str) -> None:
     folder = tiny(family)

@@ -108,6 +108,7 @@ def _raise(*arguments: object) -> None:
     raise LoadError("no")
 
 
+@pytest.mark.slow
 async def test_a_second_start_waits_for_the_first_and_finds_its_work_done(hybrid: Path) -> None:
     service = Service(Settings(model=str(hybrid)))
     await asyncio.gather(service.start(), service.start())

@@ -57,7 +57,7 @@ def test_a_chosen_subset_is_what_mlx_lm_gives_at_these_places(
     assert stepper.sparse.counts.outcomes["sparse"] == 1
 
 
-@pytest.mark.thin(15, first=12)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["rows", "padded", "similar", *BUCKETED])
 def test_beside_full_sequences_and_other_sparse_sequences_in_one_batch(

@@ -114,7 +114,7 @@ def test_sequences_that_come_together_compute_them_once(folder: Path, stepper: C
     assert third.tokens == greedy_text(folder, ids(3, 60), TOKENS)
 
 
-@pytest.mark.thin(18, first=10)
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(8, 17))
 @pytest.mark.parametrize("speculation", ["off", 2])
 def test_a_sequence_that_is_preempted_while_it_reads_them_goes_on(

@@ -382,7 +382,7 @@ def drafted_by_a_model(tiny: Tiny, target: str, draft: str, oracle: Oracle, layo
     return stepper
 
 
-@pytest.mark.thin(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("layout", ["rows", *BUCKETED])
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
@@ -467,7 +467,7 @@ def test_any_script_with_a_draft_model_changes_nobodys_tokens(
     assert stepper.draft_model is not None and stepper.draft_model.batch is None
 
 
-@pytest.mark.thin(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_a_draft_model_changes_nothing_under_any_rule(tiny: Tiny, name: str) -> None:
     folder = tiny("llama", **FAMILIES["llama"])

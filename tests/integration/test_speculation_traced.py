@@ -92,7 +92,7 @@ def test_a_prompt_of_one_token_may_come_alone_after_traced_steps(small: Path, la
         assert heard.tokens == greedy_text(small, prompt(1), TOKENS)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", BUCKETED)
 @pytest.mark.parametrize("depth", [2, 4])
 def test_with_buckets_all_is_traced_and_changes_no_token(small: Path, layout: str, depth: Speculation) -> None:

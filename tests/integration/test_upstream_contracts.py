@@ -380,6 +380,7 @@ def test_a_model_is_built_from_its_arguments(llama: Path) -> None:
 # -- mlx_vlm
 
 
+@pytest.mark.slow
 def test_a_text_model_does_not_import_mlx_vlm(llama: Path) -> None:
     code = (
         "import sys\n"

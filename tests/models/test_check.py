@@ -58,6 +58,7 @@ def test_every_scaled_rope_is_right(tiny: Tiny, kind: str) -> None:
     assert check.choose_layout(model, (SIMILAR, PADDED)) is SIMILAR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_other_types_are_right_within_their_rounding(llama: Path, dtype: str) -> None:
     model = load(str(llama), dtype).language

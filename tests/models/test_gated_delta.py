@@ -120,6 +120,7 @@ def test_a_decay_that_forgets_everything_underflows_to_zero_and_not_to_nan() -> 
     assert far(after, last) < 1e-5
 
 
+@pytest.mark.slow
 def test_bfloat16_inputs_stay_within_their_own_rounding() -> None:
     given = inputs(80, seed=4, dtype=mx.bfloat16)
     expected, last = one_by_one(given, state())
@@ -315,6 +316,7 @@ class Rows:
 ROUNDS = [(1, [1, 1]), (4, [1, 4]), (9, [9, 2]), (3, [2, 1]), (2, [1, 2]), (6, [3, 6])]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("prefilled", [0, 7])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
 def test_speculative_steps_in_the_layer_are_what_plain_decoding_of_the_kept_tokens_is(

@@ -169,6 +169,7 @@ ROUNDS: list[tuple[int, list[int] | None]] = [
 # -- anywhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DTYPES)
 def test_the_twin_is_what_the_layer_does_without_a_kernel(name: str) -> None:
     dtype, allowed = DTYPES[name]

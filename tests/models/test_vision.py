@@ -183,7 +183,7 @@ def test_an_image_is_cut_into_the_reference_s_patches_and_features(hybrid: Path,
     assert float(np.abs(np.array(features) - np.array(expected)).max()) < 1e-5
 
 
-@pytest.mark.thin(8, first=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 @pytest.mark.parametrize("messages", [ONE, TWO, TURNS, AFTER], ids=["one", "two", "turns", "after"])
 def test_logits_after_images_are_the_reference_s(tiny: Tiny, family: str, messages: Sequence[Message]) -> None:

@@ -78,7 +78,7 @@ def test_without_images_both_references_agree(hybrid: Path) -> None:
     assert result.tokens == greedy_text(hybrid, result.prompt, 24)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["hybrid", "hybrid_moe"])
 def test_the_mtp_head_agrees_with_the_model_about_half_of_the_time(tiny: Tiny, family: str) -> None:
     folder = tiny(family)

@@ -62,6 +62,7 @@ def test_a_whole_surrogate_pair_is_an_emoji() -> None:
     assert parse_json(b'{"a": "\\ud83d\\ude42"}') == {"a": "\U0001f642"}
 
 
+@pytest.mark.slow
 def test_a_body_of_100_mb_is_refused_by_its_announced_length(http: httpx.Client) -> None:
     refused(post(http, b" " * 100_000_000), 413, None, "4 MiB")
     assert post_chat(http).status_code == 200

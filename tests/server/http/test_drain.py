@@ -121,6 +121,7 @@ def test_a_second_signal_does_not_wait_for_an_engine_that_does_not_end() -> None
         assert server.process.wait(WAIT) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_third_signal_ends_the_process_at_once() -> None:
     with child(600, "--never-stop", "--patient") as (server, http), hanging_stream(http):
         server.terminate()
@@ -135,6 +136,7 @@ def test_a_third_signal_ends_the_process_at_once() -> None:
         assert server.process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT)  # they may come together
 
 
+@pytest.mark.slow
 def test_an_idle_server_stops_on_sigint_without_a_traceback() -> None:
     with child(drain_seconds=600) as (server, _):
         server.terminate(signal.SIGINT)

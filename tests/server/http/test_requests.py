@@ -247,6 +247,7 @@ def locked() -> Iterator[httpx.Client]:
         yield http
 
 
+@pytest.mark.slow
 def test_every_route_is_served_with_a_slash_behind_it(plain_http: httpx.Client) -> None:
     document = plain_http.get("/openapi.json/").json()
     assert document == plain_http.get("/openapi.json").json()
