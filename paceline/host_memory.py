@@ -7,11 +7,13 @@ already use.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +27,21 @@ SHARE = 4  # at most one part in so many of what the model leaves
 MOST = 4 << 30
 LARGE = 64 << 20
 LOOK = 0.05  # seconds between two looks at memory that sequences may have given back
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def waits_until(deadline: float) -> Iterator[None]:
+    """Raise QueueTimeout here if that time is over, and in `HostMemory.take` once it is: a request that asks for memory
+    several times, after it waited for a thread, waits no longer than its queue timeout in all."""
+    if time.monotonic() > deadline:
+        raise QueueTimeout("The request waited to be read as long as it may.", 1)
+    before = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(before)
 
 
 class HostMemory:
@@ -71,12 +88,12 @@ class HostMemory:
                 code="memory_limit_exceeded",
             )
         ticket = object()
-        until = None if self._timeout is None else time.monotonic() + self._timeout
+        until = min(_deadline.get(), math.inf if self._timeout is None else time.monotonic() + self._timeout)
         with self._changed:
             self._queue.append(ticket)
             try:
                 while self._queue[0] is not ticket or not self._fits(nbytes):
-                    if until is not None and time.monotonic() > until:
+                    if time.monotonic() > until:
                         raise QueueTimeout(f"{what} waited for memory as long as it may.", 1)
                     self._changed.wait(LOOK)
                 self._take(nbytes)

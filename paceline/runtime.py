@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +20,7 @@ from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
 from paceline.engine.token_index import TokenIndex
 from paceline.errors import InvalidRequest, PromptTooLong
+from paceline.host_memory import waits_until
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
@@ -125,9 +128,19 @@ class Runtime:
         self.startup.admission.check(len(prompt.token_ids), [medium.cost for medium in prompt.media], field)
 
     async def run_in_executor(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
-        """Run slow work off the event loop. `heavy`: it may wait for memory, so it gets a pool of its own."""
+        """Run slow work off the event loop. `heavy`: it may wait for memory, so it gets a pool of its own.
+
+        Raises QueueTimeout if it waits longer than a request may, for a thread or for memory.
+        """
         pool = self.media_pool if heavy else self.prompt_pool
-        return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+        timeouts = (self.settings.queue_timeout, self.settings.request_timeout)
+        deadline = time.monotonic() + min(math.inf if timeout is None else timeout for timeout in timeouts)
+
+        def timed() -> T:
+            with waits_until(deadline):
+                return work(*arguments)
+
+        return await asyncio.get_running_loop().run_in_executor(pool, timed)
 
     def compile_grammar(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
         """The compiled grammar. If the prompt opens a reasoning block, the grammar applies after that block."""

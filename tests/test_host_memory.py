@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from paceline.cache.budget import Budget
 from paceline.errors import InvalidRequest, QueueTimeout
-from paceline.host_memory import HostMemory, RequestMemory
+from paceline.host_memory import HostMemory, RequestMemory, waits_until
 from paceline.stats import RequestMemoryStats
 
 WAIT = 60.0
@@ -58,6 +59,17 @@ def test_who_waits_too_long_is_sent_away_and_holds_nothing() -> None:
     memory.take(10, "x")
     with pytest.raises(QueueTimeout):
         memory.take(1, "The picture")
+    assert (memory.held, memory.waiting) == (10, 0)
+
+
+def test_a_request_that_asks_again_and_again_waits_no_longer_in_all() -> None:
+    memory = HostMemory(10, timeout=WAIT)
+    with waits_until(time.monotonic() + 0.01):
+        memory.take(10, "x")
+        with pytest.raises(QueueTimeout):
+            memory.take(1, "The picture")
+    with pytest.raises(QueueTimeout), waits_until(time.monotonic() - 1):
+        raise AssertionError("its time was over before it began")
     assert (memory.held, memory.waiting) == (10, 0)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +15,9 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.errors import InvalidRequest
+from paceline.errors import InvalidRequest, QueueTimeout
 from paceline.requests import GenerateRequest
-from paceline.runtime import clear_caches, with_reason
+from paceline.runtime import Runtime, clear_caches, with_reason
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats
@@ -103,3 +105,20 @@ def test_to_clear_the_cache_is_to_forget_what_the_draft_knows_as_well() -> None:
     assert clear_caches(engine) == {"entries": 0, "bytes": 50, "disk_entries": 0, "disk_bytes": 0}
     engine.sparse = None
     assert clear_caches(engine) == {"entries": 0, "bytes": 0, "disk_entries": 0, "disk_bytes": 0}
+
+
+async def test_a_request_that_no_thread_has_read_in_time_is_refused() -> None:
+    """It waits behind others that wait for memory; that is a queue too, and no client waits in it for ever."""
+    others = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        settings = Settings(queue_timeout=0.001)
+        runtime: Any = SimpleNamespace(media_pool=pool, prompt_pool=None, settings=settings)
+        pool.submit(others.wait)
+        waiting = asyncio.create_task(Runtime.run_in_executor(runtime, list, heavy=True))
+        await until_async(lambda: pool._work_queue.qsize() == 1)
+        await asyncio.sleep(0.002)  # twice as long as it may wait
+        others.set()
+        with pytest.raises(QueueTimeout):
+            await waiting
+        runtime.settings = Settings(queue_timeout=None)
+        assert await Runtime.run_in_executor(runtime, list, heavy=True) == []
