@@ -6,10 +6,13 @@ MODEL  ?=
 ARGS   ?=
 # Tests are tiny products in many steps: one BLAS thread each. Some wait for servers, so two cores keep three busy.
 WORKERS ?= 3
-# Kernels against their twins, and all that holds mlx-lm's tokens against ours on whatever device there is.
+# Kernels against their twins, and what holds mlx-lm's and mlx-vlm's tokens against ours on whatever device there is.
 CUDA_TESTS = tests/models/test_*_cuda.py tests/models/test_check.py tests/engine/test_forward.py \
 	tests/integration/test_exactness.py tests/integration/test_images.py tests/integration/test_speculation.py \
-	tests/integration/test_speculation_traced.py
+	tests/integration/test_speculation_traced.py tests/integration/test_speculation_methods.py \
+	tests/integration/test_lora_exactness.py tests/engine/test_draft_model.py tests/models/test_families.py \
+	tests/models/test_hearing.py tests/integration/test_grammar.py tests/engine/test_masking.py \
+	tests/integration/test_prefix_exactness.py
 
 # Which MLX: `make serve EXTRA=cpu` overrides. macOS needs none, MLX's own wheel has Metal.
 ifeq ($(shell uname -s),Linux)
@@ -70,11 +73,11 @@ test-all: $(DEV)
 soak: $(DEV)
 	PACELINE_TEST_LONG=1 $(PYTEST) --timeout 3600 $(ARGS)
 
-# One process: there is one GPU.
+# One process: there is one GPU. With every parameter: PACELINE_TEST_ALL=1 make test-cuda ARGS='-m ""'.
 test-cuda: $(DEV)
 	@$(BIN)/python -c 'import mlx.core as mx; exit(not mx.cuda.is_available())' || \
 		{ echo "make test-cuda has run nothing: MLX finds no CUDA device here." >&2; exit 2; }
-	PACELINE_TEST_ALL=1 $(BIN)/python -m pytest $(CUDA_TESTS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(CUDA_TESTS) $(ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

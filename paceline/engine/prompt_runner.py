@@ -267,6 +267,14 @@ class PromptRunner:
             self._score_prompt(seq, logits[0, :size], start, stop)
         return self._submitted(waits)
 
+    def read_blank(self, width: int) -> None:
+        """A pass like those of prompts, traced as they are: to see how long it takes."""
+        batch, width = self.language.batch(self.grouping), self.grouping.buckets.width(width)
+        _, close = self.prompts(batch, width, [mx.zeros((1, width), dtype=mx.int32)], valid=[width])
+        close()
+        batch.advance([width])
+        mx.eval(batch.arrays())
+
     def _submitted(self, waits: list[list[mx.array]]) -> list[list[mx.array]]:
         mx.async_eval(waits)
         return waits

@@ -237,7 +237,7 @@ class Startup:
             self.admission.draft_prefill = partial(drafting.memory_model.chunk, MOST_DRAFT_PREFILL)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, wake)
+        prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, chunk, wake)
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, prefix)

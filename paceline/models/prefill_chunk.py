@@ -32,6 +32,7 @@ WIDTH = 128  # tokens of the first pass that is timed
 WIDEST = 2048
 WIDER = 4  # times the width of the pass before
 TRIES = 3
+MOST_OVERHEAD = 1024  # tokens: a pause while it is timed must not keep all prompts from being stored
 
 
 def prefill_chunk(model: Adapted, grouping: Grouping, target: float = TARGET, most: int | None = None) -> int:
@@ -93,15 +94,15 @@ def gpu_token_seconds(run: Run, target: float, most: int, wall: Clock = time.per
         width *= WIDER
 
 
-def pass_overhead(model: Adapted, grouping: Grouping) -> int:
-    """A pass of few tokens takes as long as so many tokens more in a wide one."""
-    return overhead_tokens(partial(_run, model, grouping))
+def overhead_tokens(run: Run, chunk: int, wall: Clock = time.perf_counter) -> int:
+    """A pass of few tokens takes as long as so many tokens more in a wide one.
 
-
-def overhead_tokens(run: Run, wall: Clock = time.perf_counter) -> int:
-    few, many = WIDTH // 4, WIDTH * 8
-    narrow, wide = _quickest(run, few, wall), _quickest(run, many, wall)
-    return int((many - few) * narrow / max(wide - narrow, 1e-6))
+    What a token takes shows between passes that keep the device busy: in narrow ones it waits for launches.
+    """
+    wide = max(min(chunk, WIDEST), 2 * WIDTH)
+    few, half, whole = (_quickest(run, width, wall) for width in (WIDTH // 4, wide // 2, wide))
+    token = max(whole - half, 1e-9) / (wide - wide // 2)
+    return min(int(few / token), MOST_OVERHEAD)
 
 
 def _quickest(run: Run, width: int, wall: Clock) -> float:

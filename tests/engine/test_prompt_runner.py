@@ -59,6 +59,19 @@ def test_short_chunks_of_one_bucket_share_a_pass(runner: Runner) -> None:
     assert shared(runner, (one, 19), (wide, 128), (two, 32), (wider, 99)) == [[one, two], [wide, wider]]
 
 
+def test_a_blank_pass_is_one_like_those_of_prompts(tiny: Tiny) -> None:
+    """Padded, traced from its second time on, and it leaves nothing behind."""
+    runner = Runner(loaded(tiny("hybrid", **SMALL)), replace(PADDED, buckets=GPU), traces=True)
+    for _ in range(3):
+        runner.read_blank(100)
+    assert runner.prompts.traced_calls == 2
+    assert runner.prompts.new_shapes == 1
+    assert runner.prompts.steady
+    mx.eval(runner.prefill(seq(101), 100))
+    assert (runner.prompts.traced_calls, runner.prompts.new_shapes) == (3, 1)
+    assert not runner.seqs
+
+
 def test_nobody_shares_alone_or_without_buckets(runner: Runner, tiny: Tiny) -> None:
     assert shared(runner) == shared(runner, (seq(), 19)) == shared(runner, (seq(), 19), (seq(100), 99)) == []
     exact = Runner(runner.model, PADDED)

@@ -11,6 +11,7 @@ from paceline.cache.slot_plan import SIMILAR
 from paceline.models.prefill_chunk import (
     DYNAMIC,
     FAR_OFF,
+    MOST_OVERHEAD,
     TRIES,
     WIDTH,
     count_token_seconds,
@@ -138,9 +139,26 @@ def test_no_pass_is_wider_than_the_largest_chunk() -> None:
 
 def test_the_overhead_of_a_pass_is_counted_in_tokens() -> None:
     gpu = Gpu(launch=0.0068, token=0.000015)
-    assert overhead_tokens(gpu.run, lambda: gpu.now) == pytest.approx(485, abs=1)
+    assert overhead_tokens(gpu.run, 4096, lambda: gpu.now) == pytest.approx(485, abs=1)
     mac = Gpu(launch=0.02, token=0.001)
-    assert overhead_tokens(mac.run, lambda: mac.now) == pytest.approx(52, abs=1)
+    assert overhead_tokens(mac.run, 256, lambda: mac.now) == pytest.approx(52, abs=1)
+    assert max(gpu.widths) == 2048 and max(mac.widths) == 256
+
+
+def test_the_overhead_is_not_counted_in_tokens_that_wait_for_launches() -> None:
+    """The device takes 19 us a token; below 760 tokens the launches take longer."""
+    now = 0.0
+
+    def run(width: int) -> None:
+        nonlocal now
+        now += max(0.0145, 19e-6 * width)
+
+    assert overhead_tokens(run, 4096, lambda: now) == pytest.approx(763, abs=1)
+
+
+def test_a_pause_while_the_overhead_is_timed_does_not_turn_the_prefix_cache_off() -> None:
+    gpu = Gpu(launch=0.5, token=0.0)
+    assert overhead_tokens(gpu.run, 4096, lambda: gpu.now) == MOST_OVERHEAD
 
 
 def test_a_dynamic_rope_has_a_fixed_chunk(tiny: Tiny) -> None:
