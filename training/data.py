@@ -31,7 +31,9 @@ from training import (
     pictures,
     pictures_talk,
     tokenizer,
+    wide_asked,
     wide_forms,
+    wide_kinds,
     wide_long,
     wide_pictures,
     wide_talk,
@@ -60,19 +62,19 @@ STAGES = {
     "text": Recipe(1024, {}, "all of the corpus, prose twice"),
     "chat": Recipe(
         1024,
-        {"talk": 5.0, "persona": 0.3, "dialogue": 0.3, "lookup": 5.0, "scene": 1.0, "memory": 1.2, "json": 2.5,
-        "tools": 4.0, "wide": 9.0, "wide_talk": 12.0, "wide_json": 5.0, "wide_tools": 5.0},
+        {"talk": 3.0, "persona": 0.2, "dialogue": 0.1, "lookup": 1.5, "scene": 0.5, "memory": 0.8, "json": 1.0,
+        "tools": 1.5, "wide": 10.0, "wide_talk": 13.0, "wide_json": 10.0, "wide_tools": 9.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
         1024,
-        {"picture": 1.6, "picture_groups": 0.7, "picture_position": 0.5, "picture_word": 0.6, "picture_emoji": 0.4,
-        "pictures_two": 1.4, "wide_picture": 3.5},
+        {"picture": 0.6, "picture_groups": 0.4, "picture_position": 0.3, "picture_word": 0.4, "picture_emoji": 0.3,
+        "pictures_two": 0.7, "wide_picture": 5.0},
         "conversations about one or two pictures",
     ),
-    "long4k": Recipe(4096, {"hidden": 3.0, "dense": 1.0, "memory": 0.5, TEXT: 0.5, "wide": 12.0},
+    "long4k": Recipe(4096, {"hidden": 1.5, "dense": 0.5, "memory": 0.4, "wide": 16.0},
     "facts hidden in up to 4,096 tokens"),
-    "long16k": Recipe(16384, {"hidden": 6.0, "dense": 1.0, "memory": 0.5, TEXT: 0.5, "wide": 14.0},
+    "long16k": Recipe(16384, {"hidden": 2.5, "dense": 0.5, "memory": 0.4, "wide": 18.0},
     "facts hidden in up to 16,384 tokens"),
 }  # fmt: skip
 KINDS = sorted({TEXT, *(kind for recipe in STAGES.values() for kind in recipe.shares)})
@@ -96,9 +98,9 @@ DRAWS: dict[str, Draw] = {
     "picture_word": pictures_talk.word,
     "picture_emoji": pictures_talk.emoji,
     "pictures_two": _two,
-    "wide_talk": lambda rng, split: wide_talk.draw(rng),
-    "wide_json": lambda rng, split: wide_forms.json_answer(rng),
-    "wide_tools": lambda rng, split: wide_forms.tool_call(rng),
+    "wide_talk": lambda rng, split: (wide_asked if rng.random() < 0.65 else wide_talk).draw(rng),
+    "wide_json": lambda rng, split: (wide_kinds if rng.random() < 0.75 else wide_forms).json_answer(rng),
+    "wide_tools": lambda rng, split: (wide_kinds if rng.random() < 0.65 else wide_forms).tool_call(rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
 }
 

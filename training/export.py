@@ -116,12 +116,13 @@ def _processors(folder: Path, shape: Shape, picture: int) -> None:
         "do_normalize": True,
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.5, 0.5, 0.5],
-        # The tower knows one size. Smaller and larger pictures are brought to it, in their own proportions.
-        "size": {"shortest_edge": area, "longest_edge": area},
+        # The tower knows one size. Pictures below three by two are brought to it, squeezed to a square.
+        "size": {"shortest_edge": area * 2 // 3, "longest_edge": area * 3 // 2},
         "processor_class": "Qwen3VLProcessor",
     }
     _write(folder / "preprocessor_config.json", common | {"image_processor_type": "Qwen2VLImageProcessorFast"})
     video = {"video_processor_type": "Qwen3VLVideoProcessor", "fps": 2, "min_frames": 4, "max_frames": 16}
+    video |= {"size": {"shortest_edge": area, "longest_edge": area}}
     _write(folder / "video_preprocessor_config.json", common | video)
 
 

@@ -19,10 +19,10 @@ work() {
     local data=$WORK/data begun=$SECONDS
     mkdir -p "$data/b" && cp -r "$source/tokenizer" "$data/"
     [ -e "$data/made" ] || (
-        $PYTHON -m training.data --source "$source" --out "$data" --seed 61 --scale "${SCALE_A:-1}" --stage $STAGES --split train
-        nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 62 --scale "${SCALE_B:-3.5}" \
+        $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.3}" --stage $STAGES --split train
+        nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 72 --scale "${SCALE_B:-3.5}" \
             --stage $STAGES --split train --workers "${WORKERS_B:-14}"
-        nice $PYTHON -m training.data --source "$source" --out "$data" --seed 63 --stage $STAGES --split held --workers 4
+        nice $PYTHON -m training.data --source "$source" --out "$data" --seed 73 --stage $STAGES --split held --workers 4
         touch "$data/made"
     ) > "$WORK/data.log" 2>&1 &
     local maker=$!
@@ -59,7 +59,7 @@ case $1 in
 start)
     mkdir -p "$WORK"
     rm -f "$WORK/done"
-    setsid nohup "$0" work "$2" "${3:-1340}" "${4:-150}" > "$WORK/work.log" 2>&1 &
+    setsid nohup "$0" work "$2" "${3:-870}" "${4:-0}" > "$WORK/work.log" 2>&1 &
     echo $! > "$WORK/pid"
     ;;
 work) work "$2" "$3" "$4" ;;

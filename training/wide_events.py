@@ -30,7 +30,7 @@ WHYS = """because the {n} was {a}|because of the {n}|to please {w}|for a bet|out
 earn money for a {n}|because nobody else would""".replace("\n", " ").split("|")
 
 
-def _past(verb: str) -> str:
+def past(verb: str) -> str:
     if verb.endswith("e"):
         return verb + "d"
     if verb.endswith("y") and verb[-2] not in "aeiou":
@@ -75,37 +75,37 @@ class Event:
         return (self.thing if self.part == "who" else self.key), self.verb + self.part
 
     def sentence(self, value: str) -> str:
-        past = _past(self.verb)
+        done = past(self.verb)
         if self.part == "who":
-            return f"{value} {past} {self.thing}"
+            return f"{value} {done} {self.thing}"
         if self.part == "what":
-            return f"{self.key} {past} {value}"
+            return f"{self.key} {done} {value}"
         if self.part == "count":
-            return f"{self.key} {past} {value} {self.thing}"
-        return f"{self.key} {past} {self.thing} {value}"
+            return f"{self.key} {done} {value} {self.thing}"
+        return f"{self.key} {done} {self.thing} {value}"
 
     def core(self, rng: Random) -> str:
-        past, form = _past(self.verb), rng.random()
+        done, form = past(self.verb), rng.random()
         whole = self.sentence(self.value)
         if self.part in ("place", "time", "why", "tool"):
             if form < 0.25:
-                return f"{self.value}, {self.key} {past} {self.thing}"
+                return f"{self.value}, {self.key} {done} {self.thing}"
             if form < 0.45:
-                return f"{self.thing} was {past} by {self.key} {self.value}"
+                return f"{self.thing} was {done} by {self.key} {self.value}"
             if form < 0.55:
-                return f"it was {self.value} that {self.key} {past} {self.thing}"
+                return f"it was {self.value} that {self.key} {done} {self.thing}"
             return whole
         if self.part == "count":
-            return f"{self.value} {self.thing} were {past} by {self.key}" if form < 0.3 else whole
+            return f"{self.value} {self.thing} were {done} by {self.key}" if form < 0.3 else whole
         who, what = (self.value, self.thing) if self.part == "who" else (self.key, self.value)
         if form < 0.25:
-            return f"{what} was {past} by {who}"
+            return f"{what} was {done} by {who}"
         if form < 0.35:
-            return f"it was {who} who {past} {what}"
+            return f"it was {who} who {done} {what}"
         return whole + (f" {_filled(rng.choice(PLACES + TIMES), rng)}" if form < 0.6 else "")
 
     def question(self, rng: Random) -> str:
-        words = {"k": self.key, "o": self.thing, "s": self.thing, "verb": self.verb, "past": _past(self.verb)}
+        words = {"k": self.key, "o": self.thing, "s": self.thing, "verb": self.verb, "past": past(self.verb)}
         return rng.choice(ASKS[self.part]).format(**words)
 
     def another(self, rng: Random) -> str:

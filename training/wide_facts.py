@@ -12,10 +12,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from training import facts, wide, wide_events
 from training.wide import Value
 from training.wide_events import Event
+
+if TYPE_CHECKING:
+    from training.wide_relations import Related
 
 # -- attributes
 
@@ -438,10 +442,12 @@ def draw(rng: Random) -> Fact:
     return Fact("" if form > 0.92 else key(rng), name, value(rng))
 
 
-def another(fact: Fact | Told, rng: Random) -> str:
+def another(fact: Fact | Told | Related, rng: Random) -> str:
     """A value of the same kind that is not the fact's."""
     if isinstance(fact, Told):
         return fact.event.another(rng)
+    if not isinstance(fact, Fact):
+        return fact.another(rng)
     value = RELATIONS[fact.relation][1] if fact.relation >= 0 else wide.HEADS[_head(fact.attribute)]
     while (found := value(rng)) == fact.value:
         pass
@@ -452,15 +458,22 @@ def _head(attribute: str) -> str:
     return attribute if attribute in wide.HEADS else attribute.split(" ", 1)[1] and _head(attribute.split(" ", 1)[1])
 
 
-def some(rng: Random, count: int) -> list[Fact | Told]:
+def some(rng: Random, count: int) -> list[Fact | Told | Related]:
     """Different facts; about half are near misses of others: the same kind of key, the same attribute."""
-    found: dict[tuple[str, str], Fact | Told] = {}
+    from training import wide_relations
+
+    found: dict[tuple[str, str], Fact | Told | Related] = {}
     while len(found) < count:
-        fact: Fact | Told = draw(rng) if rng.random() < 0.7 else Told(wide_events.draw(rng))
+        form = rng.random()
+        fact: Fact | Told | Related = draw(rng) if form < 0.4 else wide_relations.draw(rng)
+        if form > 0.85:
+            fact = Told(wide_events.draw(rng))
         if found and rng.random() < 0.5:
             near = rng.choice(list(found.values()))
             if isinstance(near, Told):
                 fact = Told(wide_events.draw(rng, near.event))
+            elif not isinstance(near, Fact):
+                fact = wide_relations.draw(rng, [near.number])
             elif near.relation >= 0:
                 kind, value = RELATIONS[near.relation][:2]
                 fact = Fact(key(rng, kind), "", value(rng), near.relation)

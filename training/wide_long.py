@@ -7,11 +7,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from random import Random
+from typing import TYPE_CHECKING
 
 from training import facts, wide
 from training.data_chat import Chat, Turn
 from training.facts_talk import NOTHING_TO_THINK
 from training.wide_facts import LISTED, Fact, Told, capital, some, typed
+
+if TYPE_CHECKING:
+    from training.wide_relations import Related
 
 Prose = Callable[[int, Random], str]  # characters wanted; text of the corpus
 
@@ -123,6 +127,13 @@ TEXTS: dict[Callable[[int, Random, Prose], list[str]], tuple[float, float, str]]
     _others: (2, 2.9, " "), _chatter: (1, 2.9, "\n"),
 }  # fmt: skip
 
+# What a fact looks like where everything else is code, a log, a list or talk.
+DRESSES: dict[Callable[[int, Random, Prose], list[str]], tuple[str, ...]] = {
+    _code: ("# {}", "// {}", "/* {} */", "# TODO: {}", "# NOTE: {}", 'print("{}")', "-- {}"),
+    _log: ("INFO {}", "00:00:00 NOTICE {}", "WARN {}", "[note] {}", "message: {}", "2031-04-02 11:20:45 INFO {}"),
+    _listed: ("- {}", "* {}", "[x] {}", "> {}"), _chatter: ("Ana: {}", "Me: {}", "Boss: {}", "Unknown: {}", "Ivan: {}"),
+}  # fmt: skip
+
 # -- how a text is handed over
 
 AROUND = """{t}|Text:\n{t}|Here is a text.\n\n{t}|Read this:\n{t}|{t}\n\nThat is all.|<document>\n{t}\n</document>|```\n{t}\n```|Below are my
@@ -161,6 +172,8 @@ def _text(size: int, told: list[str], rng: Random, prose: Prose) -> str:
         if total > room:
             units = units[:at]
             break
+    if kind in DRESSES:
+        told = [rng.choice(DRESSES[kind]).replace("{}", line) if rng.random() < 0.5 else line for line in told]
     draw = rng.random()
     if draw < 0.12 and len(told) == 1:  # at the very start or end
         places = [0 if rng.random() < 0.5 else len(units)]
@@ -203,8 +216,8 @@ def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> 
     count = rng.choice((1, 1, 2, 3, rng.randint(1, max(2, min(24, size // 120)))))
     most = rng.choice((1, 1, 2, 3, rng.randint(1, 10)))
     if size > 1500 and rng.random() < 0.7:  # a long text is dear: it is asked more
-        count = rng.randint(4, min(40, size // 130))
-        most = rng.randint(4, 20 if size > 6000 else 10)
+        count = rng.randint(4, min(60, size // 130))
+        most = rng.randint(4, 30 if size > 6000 else 12)
     found = some(rng, count)
     asked = rng.sample(found, min(len(found), questions or most))
     pairs = [fact.asked(rng) for fact in asked]
@@ -213,7 +226,7 @@ def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> 
     return _chat(_text(size, [fact.told(rng) for fact in found], rng, prose), pairs, rng, asked[-1].value)
 
 
-def _other(fact: Fact | Told, rng: Random) -> str:
+def _other(fact: Fact | Told | Related, rng: Random) -> str:
     from training.wide_facts import another
 
     return another(fact, rng)
@@ -223,8 +236,13 @@ def lined(rng: Random, size: int, prose: Prose) -> Chat:
     """Only facts: a table, a list, settings, in one form all through."""
     form = rng.choice(LISTED)
     count = max(2, min(400, int(size * rng.uniform(0.3, 1)) // 16))
-    found = {fact.about: fact for fact in some(rng, count) if isinstance(fact, Fact) and fact.relation < 0 and fact.key}
-    listed = list(found.values()) or [Fact("the gate", "code", wide.digits(rng))]
+    found: dict[tuple[str, str], Fact] = {}
+    names = [wide.attribute(rng) for _ in range(rng.choice((1, 2, 5, 20)))]  # many of a kind, or few
+    for _ in range(count):
+        name, value = rng.choice(names)
+        fact = Fact(_key(rng), name, value(rng))
+        found.setdefault(fact.about, fact)
+    listed = list(found.values())
     asked = rng.sample(listed, min(len(listed), rng.randint(1, 8)))
     text = "\n".join(fact.listed(form) for fact in listed)
     return _chat(text, [fact.asked(rng) for fact in asked], rng, asked[-1].value)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 
 import numpy as np
@@ -17,6 +17,7 @@ from training.rough import rough
 from training.sources import records
 from training.wide_facts import capital, typed
 from training.wide_long import joined, system
+from training.wide_more import rushed
 from training.wide_talk import lines
 
 TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
@@ -30,19 +31,54 @@ TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "brown": ((165, 42, 42), (120, 75, 35), (139, 69, 19), (101, 67, 33)),
     "black": ((0, 0, 0), (20, 20, 20), (10, 10, 10)), "gray": ((128, 128, 128), (125, 125, 125), (105, 105, 105), (150, 150, 150)),
     "white": ((255, 255, 255), (245, 245, 245)), "cyan": ((0, 255, 255), (0, 220, 230)), "magenta": ((255, 0, 255), (235, 20, 230)),
-    "teal": ((0, 128, 128), (10, 120, 115)), "navy": ((0, 0, 128), (10, 15, 100)),
+    "teal": ((0, 128, 128), (10, 120, 115)), "navy": ((0, 0, 128), (10, 15, 100)), "maroon": ((128, 0, 0), (110, 10, 25)),
+    "olive": ((128, 128, 0), (110, 115, 20)), "beige": ((245, 245, 220), (225, 205, 165)), "turquoise": ((64, 224, 208), (50, 200, 190)),
 }  # fmt: skip
 BASIC = list(TONES)[:11]
-SHAPES = (*pictures.SHAPES, *pictures.SHAPES, "oval", "rectangle", "heart", "pentagon", "hexagon")
+LONG = ("oval", "rectangle", "bar", "line")  # told from their neighbors by their proportions
+MORE = (
+    "oval",
+    "rectangle",
+    "heart",
+    "pentagon",
+    "hexagon",
+    "octagon",
+    "arrow",
+    "crescent",
+    "trapezoid",
+    "semicircle",
+    "line",
+)
+SHAPES = (*pictures.SHAPES, *pictures.SHAPES, *MORE)
 COUNTED = facts.NUMBERS
 Colour = tuple[int, int, int]
 
 
-@cache
-def alpha(shape: str, side: int) -> NDArray[np.float32]:
-    """How much of each pixel a shape covers: its edges are soft."""
-    fine = _mask(shape, side * 4)
-    return fine.reshape(side, 4, side, 4).mean((1, 3)).astype(np.float32)
+@lru_cache(20_000)
+def alpha(shape: str, side: int, height: int = 0, width: int = 0, line: int = 0, turn: int = 0) -> NDArray[np.float32]:
+    """How much of each pixel a shape covers: its edges are soft. `line` is an outline's width in 64ths, `turn` in degrees."""
+    height, width, size = height or side, width or side, side * 4
+    fine = _turned(_mask(shape, size), turn) if turn else _mask(shape, size)
+    if line:
+        fine = fine & ~_eroded(fine, max(2, size * line // 64))
+    rows, columns = (np.arange(n * 4) * side // n for n in (height, width))
+    return fine[rows][:, columns].reshape(height, 4, width, 4).mean((1, 3)).astype(np.float32)
+
+
+def _turned(mask: NDArray[np.bool_], degrees: int) -> NDArray[np.bool_]:
+    x, y = pictures._grid(len(mask))
+    angle = np.deg2rad(degrees)
+    places = [np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x]
+    column, row = (((place + 1) / 2 * len(mask)).astype(int) for place in places)
+    inside = (column >= 0) & (column < len(mask)) & (row >= 0) & (row < len(mask))
+    return np.where(inside, mask[row.clip(0, len(mask) - 1), column.clip(0, len(mask) - 1)], False)
+
+
+def _eroded(mask: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
+    padded = np.pad(mask, by)
+    size, slant = len(mask), round(by * 0.7)
+    moves = ((by, 0), (-by, 0), (0, by), (0, -by), (slant, slant), (slant, -slant), (-slant, slant), (-slant, -slant))
+    return np.logical_and.reduce([padded[by + dy : by + dy + size, by + dx : by + dx + size] for dy, dx in moves])
 
 
 def _mask(shape: str, size: int) -> NDArray[np.bool_]:
@@ -51,18 +87,50 @@ def _mask(shape: str, size: int) -> NDArray[np.bool_]:
         return x * x + (y / 0.6) ** 2 <= 0.95
     if shape == "rectangle":
         return (abs(x) <= 0.95) & (abs(y) <= 0.58)
+    if shape == "line":
+        return (abs(x) <= 0.98) & (abs(y) <= 0.09)
     if shape == "heart":
         u, v = x * 1.15, -y * 1.15 + 0.1
         return (u * u + v * v - 0.8) ** 3 - u * u * v**3 * 1.3 <= 0
-    if shape in ("pentagon", "hexagon"):
-        part = 2 * np.pi / (5 if shape == "pentagon" else 6)
+    if shape == "arrow":
+        return ((x <= 0.25) & (x >= -0.95) & (abs(y) <= 0.26)) | ((x > 0.1) & (abs(y) <= (0.97 - x) * 0.85))
+    if shape == "crescent":
+        return (x * x + y * y <= 0.95) & ((x - 0.45) ** 2 + y * y > 0.62)
+    if shape == "trapezoid":
+        return (abs(y) <= 0.65) & (abs(x) <= 0.7 + y * 0.38)
+    if shape == "semicircle":
+        return (x * x + (y - 0.5) ** 2 <= 0.95) & (y <= 0.5)
+    if shape in ("pentagon", "hexagon", "octagon"):
+        part = 2 * np.pi / {"pentagon": 5, "hexagon": 6, "octagon": 8}[shape]
         angle = np.arctan2(x, -y)
         return np.hypot(x, y) * np.cos((angle + part / 2) % part - part / 2) <= np.cos(part / 2) * 0.97
     return pictures.mask(shape, size)
 
 
+def cover(shape: str, side: int, squeezed: tuple[float, float], rng: Random) -> NDArray[np.float32]:
+    """The shape as somebody drew it: filled mostly, or an outline; upright, or turned a little."""
+    line = 0
+    if shape not in ("ring", "bar", "line", "crescent") and side > 15 and rng.random() < 0.22:
+        line = rng.choice((3, 4, 6, 8, 11))
+    turn = 0
+    if shape in ("triangle", "star", "arrow", "heart", "crescent", "semicircle") and rng.random() < 0.3:
+        turn = rng.choice((90, 180, 270, -15, 15, -10, 10))
+    elif shape in LONG and rng.random() < 0.4:
+        turn = 90
+    elif shape in ("square", "cross", "pentagon", "hexagon") and rng.random() < 0.15:
+        turn = rng.choice((-8, -5, 5, 8))
+    height, width = (side, side) if shape in LONG else (max(6, round(side * by)) for by in squeezed)
+    return alpha(shape, side, height, width, line, turn)
+
+
+def squeezed(rng: Random) -> tuple[float, float]:
+    """What is left of height and width: a picture of up to three by two is brought to a square."""
+    narrow = 1.0 if rng.random() < 0.6 else rng.choice((0.67, 0.75, 0.75, 0.8, 0.9))
+    return (narrow, 1.0) if rng.random() < 0.3 else (1.0, narrow)
+
+
 def _tone(colour: str, rng: Random) -> Colour:
-    by = rng.choice((0, 6, 12))
+    by = rng.choice((0, 6, 12, 20))
     red, green, blue = (min(255, max(0, part + rng.randint(-by, by))) for part in rng.choice(TONES[colour]))
     return red, green, blue
 
@@ -124,8 +192,9 @@ def scene(things: list[tuple[str, str]], rng: Random) -> tuple[Picture, list[tup
             break
         most = max(least, most - 1)
     picture = blank(_ground(list(tones.values()), rng))
+    by = squeezed(rng)
     for (shape, colour), side, (top, left) in zip(things, sides, corners, strict=True):
-        put(picture, alpha(shape, side), tones[colour], top, left)
+        put(picture, cover(shape, side, by, rng), tones[colour], top, left)
     return picture, [(top, left, side) for side, (top, left) in zip(sides, corners, strict=True)]
 
 
@@ -135,7 +204,10 @@ WHAT = lines("""what is in the picture|what do you see|describe the picture|what
 what you see|what is shown here|what can be seen|what's in this image|what is depicted|give me a caption|caption this|look at the image and
 describe it|what is drawn|explain the picture|what am I looking at|summarize the image|what's that|what does this look like|what objects are
 there|what appears in the picture|say what the picture contains|picture?|what is visible here|what have I drawn|can you tell what this is|
-please look at this|what is on display|identify what is in the photo|what do you notice""")
+please look at this|what is on display|identify what is in the photo|what do you notice|write an alt text|alt text please|I need an alt text for this image|describe it
+for a blind person|describe this in a few words|one line about this picture|what would you call this|name what is shown|label this image|a title for this picture|how would you describe
+this|what did I just send you|your description, please|what is it|so what is it|what does my drawing show|put the picture into words|what's here|a short description please|say
+what it is|what might this be|tell a friend what the picture shows|image description|what kind of thing is this|any idea what this is|what can you make out""")
 COUNT = lines("""how many {w} are there|how many {w} do you see|count the {w}|number of {w}|how many {w} are in the picture|what is the number of
 {w}|how many {w} can you find|tell me how many {w} there are|give the count of {w}|how many {w}|how many {w} does the image contain|I need the
 number of {w}|what's the total of {w}|can you count the {w}|how many {w} appear here|how many {w} have I drawn|in this image, how many {w} are
@@ -143,11 +215,14 @@ shown|please count how many {w} are visible""")
 COLOUR = lines("""what color is the {s}|which color is the {s}|what colour is the {s}|what is the color of the {s}|the {s} is what color|tell me
 the color of the {s}|name the color of the {s}|which color does the {s} have|color of the {s}|in what color is the {s} drawn|how is the {s}
 colored|what hue is the {s}|say the {s}'s color|what color do you see on the {s}|the color of the {s}, please|what is the {s}'s color|what color was
-used for the {s}""")
+used for the {s}|colour of the {s}|what colour did they paint the {s}|which colour do you see|what color|in which colour is the {s}|give me the color of the {s}|what paint did I
+use for the {s}|is the {s} red, blue or what|what color would you call the {s}|what tone has the {s}|which crayon was used for the {s}|describe the color of the {s}""")
 SHAPE = lines("""what shape is it|which shape is this|what shape do you see|name the shape|what is the shape called|which figure is shown|what kind
 of shape is that|what form is it|tell me the shape|what geometric figure is this|is it a circle or something else|the shape is a|identify the
 shape|what sort of shape is drawn|which geometric shape is in the picture|what is the {c} thing|what is the {c} shape|what shape is {c}|what shape
-does the {c} thing have|which shape is drawn in {c}""")
+does the {c} thing have|which shape is drawn in {c}|what did I draw in {c}|what is {c} here|what is the {c} one|the {c} object is what|which figure is {c}""")
+JUST_SHAPE = lines("""what shape|which geometric form do you see|what figure did I draw|call the shape by its name|how many corners aside, what shape is it|shape of this thing|what is this shape|what's the shape|
+give me the name of the shape|what outline do you see|is it round or square or what|what is the form of the object|which shape did I pick|geometry quiz: what is this""")
 THERE = lines("""is there a {c} {s}|do you see a {c} {s}|is a {c} {s} in the picture|does the image contain a {c} {s}|can you see a {c} {s}|is
 this a {c} {s}|any {c} {s}|is there any {c} {s} here|a {c} {s}, yes or no|does it show a {c} {s}|would you say there is a {c} {s}|have I drawn a {c}
 {s}|true or false: there is a {c} {s}""")
@@ -173,7 +248,7 @@ def _ask(texts: list[str], rng: Random, **words: str) -> str:
         text += rng.choice(("?", "?", "?", "", ".", "??"))
     if rng.random() < 0.06:
         text += rng.choice((" Answer in one sentence.", " Be brief.", " Answer in a few words.", " Thanks."))
-    return typed(text, rng, tuple(words.values()))
+    return typed(text, rng, tuple(words.values())) if rng.random() < 0.6 else rushed(text, rng)
 
 
 def said(shape: str, colour: str, count: int) -> str:
@@ -192,7 +267,7 @@ def _chat(shown: Picture, asked: list[tuple[str, str]], rng: Random) -> Chat:
 
 
 def _colour(rng: Random) -> str:
-    return rng.choice(BASIC) if rng.random() < 0.88 else rng.choice(list(TONES))
+    return rng.choice(BASIC) if rng.random() < 0.72 else rng.choice(list(TONES))
 
 
 def one_group(rng: Random) -> Chat:
@@ -201,7 +276,7 @@ def one_group(rng: Random) -> Chat:
     verb, named = ("is" if count == 1 else "are"), _named(shape, count)
     asked = []
     for _ in range(rng.choice((1, 2, 3))):
-        form = rng.choice(("what", "what", "count", "colour", "colour", "shape", "shape", "there"))
+        form = rng.choice(("what", "what", "what", "count", "colour", "colour", "shape", "shape", "there"))
         if form == "what":
             asked.append((_ask(WHAT, rng), capital(said(shape, colour, count)) + "."))
         elif form == "count":
@@ -212,7 +287,10 @@ def one_group(rng: Random) -> Chat:
             asked.append((_ask(COLOUR, rng, s=words), f"The {named} {verb} {colour}."))
         elif form == "shape":
             asked.append(
-                (_ask(SHAPE, rng, c=colour), f"It is {facts.an(shape)}." if count == 1 else f"They are {named}.")
+                (
+                    _ask(SHAPE if rng.random() < 0.6 else JUST_SHAPE, rng, c=colour),
+                    f"It is {facts.an(shape)}." if count == 1 else f"They are {named}.",
+                )
             )
         else:
             asked.append(_there([(shape, colour, count)], rng))
@@ -258,7 +336,7 @@ def several(rng: Random) -> Chat:
             asked.append((_ask(COUNT, rng, w=words), f"There are {COUNTED[len(things)]} shapes."))
         elif form == "shape" and colours.count(colour) == 1:
             answer = f"It is {facts.an(shape)}." if count == 1 else f"They are {named}."
-            asked.append((_ask(SHAPE[-5:], rng, c=colour), answer))
+            asked.append((_ask(SHAPE[-10:], rng, c=colour), answer))
         elif form == "larger" and len(things) == 2:
             sizes = {things[order[at]][0]: where[at][2] for at in range(2)}
             (a, b), most = shapes, max(shapes, key=lambda one: sizes[one])
@@ -275,12 +353,12 @@ def position(rng: Random) -> Chat:
     cells = rng.sample(range(9), len(kinds))
     colours = [_colour(rng) for _ in kinds]
     tones = [_tone(colour, rng) for colour in colours]
-    shown = blank(_ground(tones, rng))
+    shown, by = blank(_ground(tones, rng)), squeezed(rng)
     for shape, cell, tone in zip(kinds, cells, tones, strict=True):
         side = rng.randint(11, 20)
         middle = [round((part + 0.5) * SIZE / 3) + rng.randint(-4, 4) for part in divmod(cell, 3)]
         top, left = (min(SIZE - side, max(0, at - side // 2)) for at in middle)
-        put(shown, alpha(shape, side), tone, top, left)
+        put(shown, cover(shape, side, by, rng), tone, top, left)
     asked = []
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(kinds))
@@ -292,7 +370,7 @@ def position(rng: Random) -> Chat:
             form = rng.choice(
                 ("what is in the {}", "what do you see in the {}", "which shape is in the {}", "what's at the {}")
             )
-            asked.append((_ask([form.format(where)], rng), f"A {colours[at]} {kinds[at]}."))
+            asked.append((_ask([form.format(where)], rng), capital(facts.an(f"{colours[at]} {kinds[at]}")) + "."))
     return _chat(shown, asked, rng)
 
 

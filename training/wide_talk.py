@@ -15,6 +15,7 @@ from training.facts_questions import Exchange
 from training.rough import rough
 from training.sources import records
 from training.wide_facts import capital, typed
+from training.wide_words import MEANINGS
 
 UNKNOWN = "I do not know that."
 
@@ -216,12 +217,19 @@ def _meanings() -> list[tuple[str, str, str]]:
     return [tuple(one) for one in json.loads((records() / "meanings.json").read_text())]
 
 
+@cache
+def plain_words() -> frozenset[str]:
+    return frozenset(one.partition("=")[0] for one in MEANINGS.split("|"))
+
+
 def define(rng: Random) -> Exchange:
     if rng.random() < 0.75:
         word, part, meaning = rng.choice(_meanings())
     else:
         words = facts.definitions()
         word, part, meaning = words[int(len(words) * rng.random() ** 2)]
+    if word in plain_words():  # those are explained in plainer words
+        return define(rng)
     forms = DEFINE if part == "noun" else [form for form in DEFINE if "{a}" not in form]
     user = _said([rng.choice(forms).format(w=word, a=facts.an(word))], rng)
     return Exchange(user, f"'{word}' is {facts.an(part)} that means: {meaning}.", ())
