@@ -22,7 +22,8 @@ work() {
         $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.3}" --stage $STAGES --split train
         nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 72 --scale "${SCALE_B:-3.5}" \
             --stage $STAGES --split train --workers "${WORKERS_B:-14}"
-        nice $PYTHON -m training.data --source "$source" --out "$data" --seed 73 --stage $STAGES --split held --workers 4
+        [ -z "${HELD-held}" ] ||
+            nice $PYTHON -m training.data --source "$source" --out "$data" --seed 73 --stage $STAGES --split held --workers 4
         touch "$data/made"
     ) > "$WORK/data.log" 2>&1 &
     local maker=$!
