@@ -414,7 +414,7 @@ def read(rng: Random) -> Exchange:
 
 KINDS: dict[Callable[[Random], Exchange], float] = {
     greet: 3, greet_and_ask: 1.2, how: 1.2, who: 2.2, can: 2.2, thanks: 2.2, bye: 1, joke: 0.8, made: 0.7, good: 0.4, bad: 0.4, okay: 0.7,
-    noise: 0.3, three: 2.5, define: 5, story: 3, arithmetic: 8, unknown: 4, stated: 6, read: 0.8,
+    noise: 0.3, three: 3.5, define: 3, story: 0.7, arithmetic: 9, unknown: 3, stated: 6, read: 0.8,
 }  # fmt: skip
 
 
