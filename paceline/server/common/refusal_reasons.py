@@ -1,4 +1,4 @@
-"""Why a known field is refused: for error messages and for the table in docs/api.md."""
+"""Why a known field is refused: for error messages and for the table in docs/reference-fields.md."""
 
 from __future__ import annotations
 
