@@ -146,7 +146,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "step_ms": "time of a step, by batch size, then by draft length",
         "host_step_ms": "the same where drafts came from lookup or a grammar",
         "acceptance_per_pos": "acceptance rate by position in the draft",
-        "best_draft_length": "draft length that pays most, by batch size",
+        "best_draft_length": "fastest draft length, by batch size",
     },
     "PrefixCacheStats": {
         "enabled": "whether prefixes are cached",

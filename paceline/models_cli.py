@@ -102,7 +102,7 @@ def show(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, an id, or a name of the list.")],
     context: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Estimate the memory for so many tokens.", show_default=False),
+        typer.Option(min=1, metavar="N", help="Estimate the memory for this many tokens.", show_default=False),
     ] = None,
     models_dir: ModelsDir = None,
     as_json: AsJson = False,

@@ -56,7 +56,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "best_of": "Must be equal to `n`.",
     # -- engine
     "speculation": '`"off"`, `"auto"`, or a draft length. Default: the server\'s setting.',
-    "speculation_method": 'Who drafts: `"mtp"`, `"lookup"`, `"grammar"` or `"draft_model"`. Default: whoever pays.',
+    "speculation_method": 'Drafting method: `"mtp"`, `"lookup"`, `"grammar"` or `"draft_model"`. Default: the fastest.',
     "specprefill": "Prefill a long prompt sparsely, or (false) never. Default: the server's setting.",
     "specprefill_keep_pct": "Share of the prompt that sparse prefill keeps, 0.1 to 1. Default: the server's setting.",
     "cache": "false: this request neither uses nor stores cached prefixes.",
@@ -136,14 +136,14 @@ DESCRIPTIONS: Mapping[str, str] = {
     "context_management": "Edits that clear old content are accepted and not applied; others are refused.",
     # -- embeddings
     "encoding_format": "`float` or `base64` (float32, little-endian). Default: `float`.",
-    "dimensions": "Only the first so many numbers, normalized again.",
+    "dimensions": "Return only this many leading numbers, normalized again.",
     "text_1": "One text, or as many as in `text_2`.",
     "text_2": "The texts to compare with.",
     "query": "What the documents are compared with.",
     "documents": "The texts, or objects with a `text`.",
-    "top_n": "Only the so many most relevant documents. Default: all.",
+    "top_n": "Return only this many documents, the most relevant ones. Default: all.",
     "return_documents": "The results have the documents' texts. Default: false.",
-    "instruction": "What a reranker is told to look for. Default: what it was trained with.",
+    "instruction": "Instruction for a reranker. Default: the one that it was trained with.",
     # -- Ollama
     "options": "Sampling options, below.",
     "keep_alive": "Accepted. The model is always loaded.",
