@@ -60,7 +60,9 @@ def serve(
         int | None, option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
     ] = None,
     rate: Annotated[float | None, option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
-    requests: Annotated[int | None, option("Load", "N", "Stop after this many requests.", default=REQUESTS, min=1)] = None,
+    requests: Annotated[
+        int | None, option("Load", "N", "Stop after this many requests.", default=REQUESTS, min=1)
+    ] = None,
     duration: Annotated[float | None, option("Load", "SECONDS", "Instead, or too: start none after this.")] = None,
     ramp: Annotated[
         float, option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")

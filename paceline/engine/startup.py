@@ -364,7 +364,8 @@ class Startup:
         level = logging.WARNING if unable is not None and isinstance(setting, int) else logging.INFO
         log.log(level, "speculation %s: %s", "on" if on else "off", reason)
         for method, why in policy.missing.items() if on else ():
-            log.info("speculation without %s: %s", method, why)
+            if why != NO_DRAFT_MODEL:  # nobody asked for one
+                log.info("speculation without %s: %s", method, why)
 
     def _wire(self) -> None:
         """On Metal, keep the model's memory resident for the engine's life, as mlx-lm does for a generation."""

@@ -64,7 +64,10 @@ async def test_without_memory_for_dense_weights_a_quantized_model_is_served_as_i
     assert "stay quantized" in note and note in lines
 
 
-async def test_a_model_that_is_not_quantized_says_nothing_of_it(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_says_nothing_of_quantization_and_draft_models_where_there_are_none(
+    llama: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     model, lines, _ = await started(caplog, model=str(llama), dtype="float32")
+    assert "speculation on: by lookup, grammar" in lines and not any("draft_model" in line for line in lines)
     assert model.quantization is None
     assert not any("quantized" in line for line in lines)

@@ -208,9 +208,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("command", CURLS, ids=str)
-def test_requests_by_curl_are_answered(
-    command: Command, server: httpx.Client, request: pytest.FixtureRequest
-) -> None:
+def test_requests_by_curl_are_answered(command: Command, server: httpx.Client, request: pytest.FixtureRequest) -> None:
     method, url, headers, body = _request(command)
     if "lora_adapter" in url and request.node.callspec.params["server"] != "fake":
         pytest.skip("the page's adapter is not there: tests/integration/test_service_lora.py loads real ones")
