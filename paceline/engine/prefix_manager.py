@@ -361,6 +361,8 @@ class PrefixManager:
             snapshot = self.store.take(seq)
             if seq.prefix.key is not None and reason == "error":
                 self.cache.forget(seq.prefix.stored)
+            elif seq.prefix.key is not None and reason == "abort":
+                self._store_unfinished(seq)
             elif seq.prefix.key is not None and reason in ("stop", "length"):
                 snapshot = snapshot or self.store.snapshot(seq)
                 if snapshot is not None and snapshot.stop <= len(self.store.full_key(seq)):
@@ -369,6 +371,19 @@ class PrefixManager:
             self.cache.release(seq.prefix.pinned)
         seq.prefix.pinned = seq.prefix.key = None
         seq.prefix.stored, seq.prefix.checkpoint_positions, seq.prefix.waiting = [], [], False
+
+    def _store_unfinished(self, seq: Sequence) -> None:
+        """Clients that give up on a long prompt ask again: the next attempt continues where this one was cancelled."""
+        read, media = seq.computed.tokens, bool(seq.prompt.media)
+        if media or seq.sparse.kept is not None or not self._is_complete(seq) or self.runner.language.dynamic_rope:
+            return
+        stored = 0 if seq.prefix.pinned is None else seq.prefix.pinned.stop
+        if read < len(seq.prefix.key) - 1 and read - stored >= self.worth.apart:
+            try:
+                mx.eval(self.store_prefix(seq, read))  # nobody will notice later if this step fails
+            except Exception:
+                self.cache.forget(seq.prefix.stored)
+                raise
 
     def on_preempt(self, seq: Sequence, *, keep: bool) -> None:
         """Release what the sequence holds. `keep`: store what it has computed, if there is room; otherwise its results

@@ -289,6 +289,21 @@ async def test_a_request_that_is_cancelled_does_not_hold_up_the_one_that_waits_f
     await until_idle(service)
 
 
+async def test_a_prompt_that_is_cancelled_half_way_is_continued_by_the_next_attempt(client: Client) -> None:
+    service = client.service
+    chat = [says("system", words(service.tokenizer, 2500)), question(service, 0)]
+    name = RequestId(f"first {client.salt}")
+    first = asyncio.create_task(
+        service.chat(ChatRequest(chat, ANSWER, request_id=name, cache_salt=client.salt)), name=name
+    )
+    await until_async(lambda: any(each.prefilled_tokens >= 512 for each in service.stats().running_sequences))
+    service.abort(name)
+    await first
+    again = await service.chat(ChatRequest(chat, ANSWER, cache_salt=client.salt))
+    assert again.usage.cached_tokens >= 512
+    assert again.choices == await client.uncached(chat)
+
+
 async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_other_alone(client: Client) -> None:
     service = client.service
     chat = [says("system", words(service.tokenizer, 1500)), question(service, 0)]
