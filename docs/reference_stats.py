@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline import stats
-from paceline.host_memory import REQUEST_PARTS
+from paceline.cache.budget import REQUEST_PARTS
 from paceline.server.metric_aliases import VLLM
 from paceline.server.metrics import Metrics
 from paceline.types import MOST_DRAFTED, SPECULATION_METHODS
