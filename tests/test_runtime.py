@@ -114,7 +114,7 @@ async def test_a_request_that_no_thread_has_read_in_time_is_refused() -> None:
         settings = Settings(queue_timeout=0.001)
         runtime: Any = SimpleNamespace(media_pool=pool, prompt_pool=None, settings=settings)
         pool.submit(others.wait)
-        waiting = asyncio.create_task(Runtime.run_in_executor(runtime, list, heavy=True))
+        waiting: asyncio.Task[list[Any]] = asyncio.create_task(Runtime.run_in_executor(runtime, list, heavy=True))
         await until_async(lambda: pool._work_queue.qsize() == 1)
         await asyncio.sleep(0.002)  # twice as long as it may wait
         others.set()
