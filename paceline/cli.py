@@ -346,9 +346,7 @@ def chat(
 
     [cyan]paceline chat ~/models/qwen --system "Answer in one sentence." --temperature 0[/cyan]
     """
-    if "log_level" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"log_level": "warning"})  # answers and log share the screen
-    _start(settings, accepted)
+    _start(_quiet(settings), accepted)
 
     from paceline import terminal
     from paceline.progress import LoadProgress
@@ -382,9 +380,7 @@ def run(
     said = sys.stdin.read() if prompt in (None, "-") else prompt
     if not said or not said.strip():
         raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")
-    if "log_level" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"log_level": "warning"})
-    _start(settings, accepted)
+    _start(_quiet(settings), accepted)
 
     from paceline import terminal
     from paceline.progress import LoadProgress
@@ -426,6 +422,12 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell that it is
     [cyan]paceline completion fish > ~/.config/fish/completions/paceline.fish[/cyan]
     """
     print(script(shell, words(typer.main.get_command(app))), end="")
+
+
+def _quiet(settings: Settings) -> Settings:
+    """Answers and log share the screen: warnings only, unless lines were asked for."""
+    asked = "log_level" in settings.model_fields_set or settings.log_prompts
+    return settings if asked else settings.model_copy(update={"log_level": "warning"})
 
 
 def _log(settings: Settings, accepted: list[str], name: str = "") -> None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import time
+from contextvars import ContextVar
 from typing import Any
 
 from paceline.setting_values import LogFormat
 
 TEXT = "%%(asctime)s %%(levelname)-7s %%(name)s%s: %%(message)s"
 FIELDS = "fields"  # a record's attribute: what its line says, as data
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")  # of the HTTP request that is being answered
+prompts = logging.getLogger("paceline.prompts")
+
+
+def log_prompt(id: str, tokens: int, text: str) -> None:
+    """`id`: the engine's, which answers show. The text is a Python literal: what a client writes can neither begin a
+    line nor reach a terminal."""
+    fields = {"request_id": request_id.get(), "id": id, "prompt_tokens": tokens, "prompt": text}
+    prompts.info("%s %s prompt=%d %r", request_id.get() or "-", id, tokens, text, extra={FIELDS: fields})
 
 
 class JsonFormatter(logging.Formatter):

@@ -24,6 +24,8 @@ SHARED = frozenset(
         "metrics_alias",
         "log_level",
         "log_format",
+        "log_prompts",
+        "max_log_len",
         "otlp",
         "models_dir",
         "hf_cache",

@@ -127,6 +127,17 @@ class Runtime:
             )
         self.startup.admission.check(len(prompt.token_ids), [medium.cost for medium in prompt.media], field)
 
+    def prompt_text(self, prompt: Prompt) -> str:
+        """A prompt for the log, as the model reads it; a medium is one token of it."""
+        media, most = {medium.token_id for medium in prompt.media}, self.settings.max_log_len
+        ids = [
+            id
+            for id, before in zip(prompt.token_ids, (None, *prompt.token_ids), strict=False)
+            if id not in media or id != before
+        ]
+        text = self.prompts.tokenizer.decode(ids[: most + 1], skip_special_tokens=False)
+        return text[:most] + ("…" if len(text) > most or len(ids) > most + 1 else "")
+
     async def run_in_executor(self, work: Callable[..., T], *arguments: Any, heavy: bool = False) -> T:
         """Run slow work off the event loop. `heavy`: it may wait for memory, so it gets a pool of its own.
 

@@ -20,6 +20,7 @@ from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.conversation.parsing.formats import OutputFormat
 from paceline.engine.limits import validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
+from paceline.logs import log_prompt
 from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, GenerateRequest, collect, new_request_id
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
@@ -269,6 +270,9 @@ class Service:
             if request.grammar is not None:
                 grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
             runtime.check_prompt(prompt, field)
+            if self.settings.log_prompts:
+                text = await runtime.run_in_executor(runtime.prompt_text, prompt)
+                log_prompt(request_id, len(prompt.token_ids), text)
             indexed = await runtime.run_in_executor(runtime.index_prompt, prompt, request.sampling)
             tokens = SamplingTokens()
             if runtime.words.has_words(request.sampling):

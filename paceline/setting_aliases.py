@@ -163,6 +163,8 @@ ALIASES: Mapping[str, Alias] = {
     "allowed_media_domains": Alias("media_allowed_host", "vLLM", repeats=True),
     "lora_modules": Alias("lora", "vLLM", _lora_modules, repeats=True, note="also JSON with `name` and `path`"),
     "uvicorn_log_level": Alias("log_level", "vLLM"),
+    "enable_log_requests": Alias("log_prompts", "vLLM", switch=True, note="at the level info; vLLM's is debug"),
+    "disable_log_requests": Alias("log_prompts", "vLLM", _negated, switch=True, note="the opposite"),
     "prefill_step_size": Alias("prefill_chunk", "vllm-mlx, mlx-lm"),
     "chunked_prefill_tokens": Alias("prefill_chunk", "vllm-mlx", _or_auto, note="`0` is `auto`"),
     "enable_prefix_cache": Alias("prefix_cache", "vllm-mlx", switch=True),
@@ -195,7 +197,6 @@ UNNEEDED: Mapping[str, tuple[str, str]] = {
     "enable_metrics": ("vllm-mlx", "`/metrics` is always there"),
     "enable_auto_tool_choice": (BOTH, "tools are always taken"),
     "enable_chunked_prefill": ("vLLM", "prefill is always chunked"),
-    "disable_log_requests": ("vLLM", "no text of a request is ever logged"),
     "enable_lora": ("vLLM", "adapters are served where they are named"),
     "trust_remote_code": (BOTH, "a model's own code is never run"),
 }

@@ -96,6 +96,8 @@ class Settings(BaseModel):
     web: bool = setting("", True, "Show browsers a page at /: a chat, and the batch as it runs.")
     log_level: LogLevel = setting("LEVEL", "info", "The least important line that is logged.")
     log_format: LogFormat = setting("FORMAT", "text", "How lines are logged: as text, or as one JSON object a line.")
+    log_prompts: bool = setting("", False, "Log the text of every prompt; otherwise no text of a request is logged.")
+    max_log_len: Count = setting("N", 2000, "With --log-prompts, so many characters of each.")
     otlp: WebAddress = setting(
         "URL",
         None,
@@ -418,6 +420,10 @@ class Settings(BaseModel):
         for name in ("files_gb", "files_days"):
             if self.files_dir is None and name in self.model_fields_set:
                 raise SettingsError(f"{name} limits a folder: set files_dir too, or leave it out")
+        if "max_log_len" in self.model_fields_set and not self.log_prompts:
+            raise SettingsError("max_log_len limits prompts in the log: set log_prompts too, or leave it out")
+        if self.log_prompts and self.log_level not in ("debug", "info"):
+            raise SettingsError(f"log_prompts logs at the level info, and log_level is {self.log_level}")
         if self.draft_model is not None and "draft_model" not in self.draft_methods:
             raise SettingsError("draft_model is for drafting: name it in speculation_methods too, or leave it out")
         if self.specprefill_draft_model is None:

@@ -5,7 +5,9 @@ import logging
 import subprocess
 import sys
 
-from paceline.logs import FIELDS, JsonFormatter
+import pytest
+
+from paceline.logs import FIELDS, JsonFormatter, log_prompt
 
 
 def test_a_line_is_one_json_object_with_its_fields() -> None:
@@ -38,3 +40,12 @@ def test_the_whole_program_logs_in_the_format() -> None:
     }
     assert json.loads(lines["json"])["message"] == "b"
     assert lines["text"].endswith("INFO    a: b\n")
+
+
+def test_a_prompt_is_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
+    text = "one\ntwo\r\x1b[31m\x9b0m\u2028\u202e ' \""
+    with caplog.at_level("INFO", "paceline.prompts"):
+        log_prompt("chatcmpl-1", 3, text)
+    [record] = caplog.records
+    assert record.getMessage().isprintable() and record.getMessage().startswith("- chatcmpl-1 prompt=3 '")
+    assert json.loads(JsonFormatter().format(record))["prompt"] == text

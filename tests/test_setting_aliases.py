@@ -34,6 +34,8 @@ MEANINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "prefill_step_size": (256, {"prefill_chunk": 256}),
     "chunked_prefill_tokens": (0, {"prefill_chunk": None}),
     "enable_prefix_cache": (True, {"prefix_cache": True}),
+    "enable_log_requests": (True, {"log_prompts": True}),
+    "disable_log_requests": (True, {"log_prompts": False}),
     "disable_prefix_cache": (True, {"prefix_cache": False}),
     "cache_memory_mb": (1000, {"cache_memory_gb": 1.048576}),
     "ssd_cache_dir": ("/cache", {"cache_dir": "/cache"}),

@@ -67,6 +67,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "cache_memory_gb": 1.5,
         "cache_dir": "/cache",
         "files_dir": "/files",
+        "log_prompts": True,
         "otlp": "http://collector:4318",
         "api_key": ["a", "b"],
         "api_key_file": "/keys",
@@ -288,6 +289,13 @@ def test_a_limit_of_the_disk_needs_a_folder(tmp_path: Path) -> None:
 def test_the_folder_and_its_limit_may_come_from_two_sources() -> None:
     settings = Settings.load({"cache_disk_gb": "5"}, None, {"PACELINE_CACHE_DIR": "/cache"})
     assert (settings.cache_dir, settings.cache_disk_gb) == (Path("/cache"), 5.0)
+
+
+def test_prompts_are_logged_at_a_level_that_is_shown() -> None:
+    assert not Settings().log_prompts
+    assert "the level info" in complaint({"log_prompts": "true", "log_level": "warning"})
+    assert complaint({"max_log_len": "5"}).startswith("max_log_len limits prompts in the log: set log_prompts too")
+    assert Settings.load({"enable_log_requests": "true", "max_log_len": "5"}, None, {}).max_log_len == 5
 
 
 @pytest.mark.parametrize("field", ["files_gb", "files_days"])

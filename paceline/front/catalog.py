@@ -18,7 +18,17 @@ RESCAN_SECONDS = 5.0  # between two looks into the folders
 
 # Of these, what processes need too.
 KEPT = frozenset(
-    ("stream_keepalive_seconds", "log_level", "log_format", "otlp", "metrics_alias", "max_body_mb", "max_connections")
+    (
+        "stream_keepalive_seconds",
+        "log_level",
+        "log_format",
+        "log_prompts",
+        "max_log_len",
+        "otlp",
+        "metrics_alias",
+        "max_body_mb",
+        "max_connections",
+    )
 )
 
 

@@ -175,5 +175,5 @@ def test_a_vllm_command_line_serves_the_embedded_model_as_the_docs_show_it(tmp_p
         process.terminate()
         process.wait(60)
     said = log.read_text()
-    assert "--enable-auto-tool-choice, --disable-log-requests, --trust-remote-code: accepted" in said
+    assert "--enable-auto-tool-choice, --trust-remote-code: accepted" in said
     assert "sampling where a request is silent: temperature 0 (generation_config.json)" in said

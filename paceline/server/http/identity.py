@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
+from paceline.logs import request_id
 from paceline.server.http.request_log import Figures
 from paceline.types import RequestId
 
@@ -80,8 +81,9 @@ def current() -> RequestContext:
 
 @contextmanager
 def answering(context: RequestContext) -> Iterator[None]:
-    token = _context.set(context)
+    token, named = _context.set(context), request_id.set(context.id)
     try:
         yield
     finally:
+        request_id.reset(named)
         _context.reset(token)
