@@ -8,6 +8,11 @@ from typing import Any, Literal
 Shell = Literal["bash", "zsh", "fish"]
 Commands = Mapping[str, Sequence[str]]  # by name, as in "bench serve"; "" is the program itself: what may follow
 
+ZSH = (
+    "(( $+functions[compdef] )) || { autoload -U compinit && compinit -i -D }",
+    "autoload -U +X bashcompinit && bashcompinit",
+)
+
 
 def script(shell: Shell, commands: Commands) -> str:
     return _fish(commands) if shell == "fish" else _bash(commands, zsh=shell == "zsh")
@@ -19,10 +24,10 @@ def _bash(commands: Commands, *, zsh: bool) -> str:
     cases = [f'    "{name} "*) words="{" ".join(commands[name])}" ;;' for name in names]
     lines = [
         "# paceline completion " + ("zsh" if zsh else "bash"),
-        *(["autoload -U +X bashcompinit && bashcompinit"] if zsh else []),
+        *(ZSH if zsh else ()),
         "_paceline() {",
         '  local current="${COMP_WORDS[COMP_CWORD]}" words',
-        '  case "${COMP_WORDS[*]:1:COMP_CWORD-1} " in',
+        '  case "${COMP_WORDS[*]:1:$((COMP_CWORD-1))} " in',
         *cases,
         f'    *) words="{" ".join(commands[""])}" ;;',
         "  esac",
@@ -34,12 +39,20 @@ def _bash(commands: Commands, *, zsh: bool) -> str:
 
 
 def _fish(commands: Commands) -> str:
-    lines = ["# paceline completion fish", "complete -c paceline -e"]
+    lines = [
+        "# paceline completion fish",
+        "complete -c paceline -e",
+        "complete -c paceline -n __fish_use_subcommand -f",
+    ]
     for name, words in commands.items():
-        seen = " and ".join(f"__fish_seen_subcommand_from {part}" for part in name.split())
-        when = f'-n "{seen.replace(" and ", "; and ")}"' if name else "-n __fish_use_subcommand"
+        parts = name.split()
+        # `serve` is a command, and one of `bench` too.
+        outer = {other.split()[0] for other in commands if name and other.endswith(f" {name}")}
+        seen = [f"__fish_seen_subcommand_from {part}" for part in parts]
+        seen += [f"not __fish_seen_subcommand_from {part}" for part in sorted(outer)]
+        when = f'"{"; and ".join(seen)}"' if name else "__fish_use_subcommand"
         lines += [
-            f"complete -c paceline {when} " + (f"-l {word[2:]}" if word.startswith("--") else f"-a {word}")
+            f"complete -c paceline -n {when} " + (f"-l {word[2:]}" if word.startswith("--") else f"-f -a {word}")
             for word in words
             if not word.startswith("-") or word.startswith("--")
         ]

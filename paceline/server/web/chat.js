@@ -9,7 +9,7 @@ import * as store from "./store.js";
 
 let conversations = [];
 let current = null;
-let running = null; // {controller, node}
+let running = null; // {controller, node, ended}: `ended` resolves when it has stopped
 let defaults = {};
 let attachments;
 
@@ -133,7 +133,7 @@ function notice(text) {
 
 function showThread() {
   const nodes = store.path(current);
-  const hello = h("div", { class: "hello" }, h("h1", {}, "What shall we talk about?"), h("p", {}, "Open Live in a second window to see your request join the batch."));
+  const hello = h("div", { class: "hello" }, h("h2", {}, "What shall we talk about?"), h("p", {}, "Open Live in a second window to see your request join the batch."));
   byId("thread").replaceChildren(...(nodes.length ? nodes.map(messageElement) : [hello]));
   const last = nodes.at(-1);
   if (last?.role === "assistant" && last.calls?.length && !running) byId("thread").append(toolResults(last));
@@ -158,7 +158,8 @@ function branches(node) {
   const all = store.siblings(current, node);
   if (all.length < 2) return null;
   const at = all.indexOf(node);
-  const go = (step) => {
+  const go = async (step) => {
+    await stop();
     store.choose(current, all[at + step]);
     persist();
     showThread();
@@ -172,7 +173,8 @@ function branches(node) {
 function edit(node, article) {
   const area = h("textarea", { rows: 4, "aria-label": "Edit the message" });
   area.value = node.text;
-  const save = () => {
+  const save = async () => {
+    await stop();
     const parent = store.parentOf(current, node);
     store.add(current, parent, { role: "user", text: area.value, attachments: node.attachments });
     answer();
@@ -208,8 +210,8 @@ function send() {
   answer();
 }
 
-function regenerate(node) {
-  if (running) return;
+async function regenerate(node) {
+  await stop();
   const parent = store.parentOf(current, node);
   delete current.chosen[parent.id];
   answer();
@@ -227,7 +229,8 @@ async function answer() {
   const conversation = current;
   const node = store.add(conversation, store.path(conversation).at(-1), { role: "assistant", text: "", settings: { ...conversation.settings } });
   const controller = new AbortController();
-  running = { controller, node };
+  let end;
+  running = { controller, node, ended: new Promise((resolve) => (end = resolve)) };
   persist();
   showList();
   showThread();
@@ -251,10 +254,14 @@ async function answer() {
     showThread();
     announce(node.error ?? `Answer: ${node.text.slice(0, 300)}`);
   }
+  end();
 }
 
-export function stop() {
-  running?.controller.abort();
+/** Ends the answer that is being written, if there is one, and waits until it has ended. */
+async function stop() {
+  const stopping = running;
+  stopping?.controller.abort();
+  await stopping?.ended;
 }
 
 function busy(is) {

@@ -81,13 +81,14 @@ async function read(mine) {
     parts.running.clear();
     parts.waiting.clear();
     health.check();
+    if (error.status === 401) return; // asked once: the Key button, or another look at this view, asks again
     const pause = AGAIN_MS[Math.min(failures++, AGAIN_MS.length - 1)];
     setTimeout(() => {
       if (connection === mine) {
         connection = null;
         follow();
       }
-    }, error.status === 401 ? 30_000 : pause);
+    }, pause);
   }
 }
 

@@ -26,7 +26,7 @@ function theme(name) {
   const root = document.documentElement;
   if (name === "system") delete root.dataset.theme;
   else root.dataset.theme = name;
-  setText(byId("theme"), `Theme: ${name}`);
+  setText(byId("theme-name"), name);
 }
 
 function startTheme() {
