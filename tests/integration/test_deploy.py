@@ -18,8 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from paceline.service import Service
 from paceline.settings import Settings
+from tests.server.child import free_port
 from tests.server.harness import post_chat, serve
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana/dashboards/paceline.json").read_text())
@@ -60,6 +61,53 @@ def test_every_query_names_metrics_and_labels_that_a_server_exposes(exposed: dic
         assert grouped | selected <= known, title
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="there is no Prometheus here")
+def test_prometheus_answers_every_query_from_a_running_server(hybrid: Path, tmp_path: Path) -> None:
+    """The whole way: our configuration, a scrape, the panels' queries and the alerts. Every query has a result."""
+    shutil.copytree(DEPLOY / "prometheus", tmp_path, dirs_exist_ok=True)
+    settings = Settings(model=str(hybrid), max_num_seqs=4)
+    with serve(Service(settings), settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
+        config = tmp_path / "prometheus.yml"
+        target = address.removeprefix("http://")
+        text = config.read_text().replace("paceline:8000", target).replace("interval: 10s", "interval: 1s")
+        config.write_text(text.replace("rule_files:", "  evaluation_interval: 1s\nrule_files:"))
+        port = free_port()
+        command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"]
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stderr=log)
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=WAIT) as prometheus:
+                until(lambda: _asked(prometheus, f'up{{instance="{target}"}} == 1'))
+                assert post_chat(http, max_tokens=8, speculation=1, ignore_eos=True).status_code == 200
+                until(lambda: _asked(prometheus, "increase(paceline_generation_tokens_total[1m]) > 0"))
+                for panel in DASHBOARD["panels"]:
+                    for query in panel["targets"]:
+                        until(lambda query=query: _asked(prometheus, query["expr"]))  # a rate needs two scrapes
+                until(lambda: all(rule["health"] == "ok" for rule in _rules(prometheus)))
+                assert {rule["name"] for rule in _rules(prometheus)} == {rule["alert"] for rule in ALERTS}
+                assert {rule["state"] for rule in _rules(prometheus)} == {"inactive"}
+        finally:
+            process.terminate()
+            process.wait(WAIT)
+
+
+def _asked(prometheus: httpx.Client, query: str) -> list[Any]:
+    """The result of a query, as Grafana sends it."""
+    try:
+        answer = prometheus.get(
+            "query", params={"query": query.replace("$__rate_interval", "1m").replace("$model", ".*")}
+        )
+    except httpx.TransportError:
+        return []  # it is starting
+    assert answer.status_code in (200, 503), answer.text
+    return answer.json()["data"]["result"] if answer.status_code == 200 else []
+
+
+def _rules(prometheus: httpx.Client) -> list[dict[str, Any]]:
+    return [rule for group in prometheus.get("rules").json()["data"]["groups"] for rule in group["rules"]]
+
+
 def test_panels_have_queries_and_their_own_place() -> None:
     panels = DASHBOARD["panels"]
     assert all(target["expr"] for panel in panels for target in panel["targets"])
@@ -88,6 +136,7 @@ def test_compose_starts_the_three_with_files_that_exist() -> None:
         for volume in service["volumes"]:
             source = volume.partition(":")[0]
             assert not source.startswith(".") or (DEPLOY / source).exists(), source
+    assert compose["services"]["paceline"]["tmpfs"] == ["/tmp:exec"]  # MLX loads the kernels that it compiles there
     assert (DEPLOY.parent / compose["services"]["paceline"]["build"]["dockerfile"]).exists()
     scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())
     assert scraped["scrape_configs"][0]["static_configs"][0]["targets"] == ["paceline:8000"]
@@ -97,7 +146,7 @@ def test_the_image_runs_without_root_checks_its_health_and_copies_what_exists() 
     text = (DEPLOY / "Dockerfile").read_text()
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
     assert [stage.split()[2] for stage in stages] == ["base", "cuda", "cpu"]
-    assert "HEALTHCHECK" in stages[0] and all("USER paceline" in stage for stage in stages[1:])
+    assert "HEALTHCHECK" in stages[0] and all("USER 10001" in stage for stage in stages[1:])
     for sources in re.findall(r"^COPY (.*) \S+$", text, flags=re.MULTILINE):
         assert all((DEPLOY.parent / source).exists() for source in sources.split())
 

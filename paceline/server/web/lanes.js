@@ -3,6 +3,7 @@
 import { button, h, number, setText } from "./dom.js";
 
 const LEAVING_MS = 1200;
+const MANY = 32; // lanes whose bars do not glide: each frame of a glide lays out all of them
 const STATES = {
   prefill: "reading",
   decode: "writing",
@@ -39,6 +40,7 @@ export class Lanes {
       this.lanes.delete(place);
       lane.leave();
     }
+    this.element.classList.toggle("many", this.lanes.size > MANY);
   }
 
   clear() {

@@ -25,6 +25,7 @@ export function start() {
   const tile = (name, label) => (parts[name] = new Tile(label)).element;
   const panel = (name, title, tag, properties = {}) => h("section", { class: `panel ${name}` }, h("h2", {}, title), (parts[name] = h(tag, properties)));
   parts.problem = h("p", { class: "error", role: "alert", hidden: true });
+  parts.refusal = h("p", { class: "error", role: "alert", hidden: true });
   parts.summary = h("p", { class: "live-summary" }, "Waiting for the first figures.");
   parts.demo = button("Load demo", toggleDemo, { class: "primary", title: "Eight small streams and a long prompt, on this server" });
   parts.progress = h("span", { class: "hint", role: "status" });
@@ -33,6 +34,7 @@ export function start() {
   byId("view-live").append(
     h("div", { class: "live-head" }, parts.summary, parts.progress, parts.demo),
     parts.problem,
+    parts.refusal,
     h("div", { class: "tiles" }, tile("rate", "Tokens per second"), tile("first", "First token"), tile("inter", "Between tokens"), tile("hits", "Prefix cache hits"), tile("drafts", "Drafts accepted")),
     h("div", { class: "panels" }, batch,
       h("div", { class: "stack" }, panel("queue", "Queue", "ul", { class: "lane-list", "aria-label": "Waiting sequences" }), panel("memory", "Memory", "div"), panel("prefixes", "Largest prefixes", "div"), panel("faults", "Faults and refusals", "dl"))));
@@ -92,10 +94,13 @@ async function read(mine) {
   }
 }
 
-function problem(text) {
-  parts.problem.hidden = !text;
-  setText(parts.problem, text);
+function tell(place, text) {
+  place.hidden = !text;
+  setText(place, text);
 }
+
+const problem = (text) => tell(parts.problem, text); // of the connection: gone with the next figures
+const refusal = (text) => tell(parts.refusal, text); // of what the user did: stays until the next time
 
 const keep = (slot) => slots.set(slot.time, slot);
 
@@ -178,11 +183,12 @@ function faults(status) {
 // -- what changes the server
 
 async function act(path, options, done) {
+  refusal("");
   try {
     const response = await request(path, options);
     announce(done(await response.json()));
   } catch (error) {
-    problem(error.message);
+    refusal(error instanceof TypeError ? "The server cannot be reached." : error.message);
   }
 }
 

@@ -44,7 +44,8 @@ function startKey() {
   let asking = null;
   const ask = (reason) => {
     asking ??= new Promise((resolve) => {
-      setText(byId("key-reason"), reason || usual);
+      const said = reason.split(/(?<=\.)\s/)[0]; // the rest of the server's words is for those who write requests
+      setText(byId("key-reason"), `${said} ${usual}`.trim());
       byId("key-value").value = "";
       let given = null;
       byId("key-form").onsubmit = (event) => {
