@@ -40,6 +40,23 @@ def test_a_key_is_asked_for_once_and_kept_for_the_tab(page: Any) -> None:
         page.goto("about:blank")
 
 
+def test_who_gives_no_key_is_not_asked_again_and_again(page: Any) -> None:
+    settings = Settings.load({"api_key": "sk-right"}, None, {})
+    with serve(FakeService(settings), settings) as address:
+        page.clock.install()
+        page.goto(f"{address}/#live")
+        page.wait_for_selector("#key-dialog[open]")
+        page.click("#key-cancel")
+        page.wait_for_selector(".live > .error >> text=needs an API key")
+        page.clock.fast_forward(600_000)
+        assert not page.is_visible("#key-dialog")
+        page.click("#key")
+        page.fill("#key-value", "sk-right")
+        page.click("#key-form >> text=Use")
+        page.wait_for_selector("text=0 running")
+        page.goto("about:blank")
+
+
 def test_without_a_key_the_page_says_what_the_server_said(page: Any) -> None:
     settings = Settings.load({"api_key": "sk-right"}, None, {})
     with serve(FakeService(settings), settings) as address:

@@ -72,6 +72,17 @@ def test_an_answer_streams_and_shows_its_figures_and_its_curl(opened: Any) -> No
     assert command.startswith("curl http://127.0.0.1:") and '"content":"hi"' in command
 
 
+def test_an_edited_message_ends_the_answer_that_is_being_written(opened: Any, service: FakeService) -> None:
+    send(opened, "!hang 3")
+    until(service.hanging.is_set)
+    opened.click(".message.user >> text=Edit")
+    opened.fill(".edit textarea", "hi")
+    opened.click("text=Send as a branch")
+    opened.wait_for_selector(".message.user >> text=2/2")
+    ended(opened)
+    assert REPLY in opened.inner_text(".answer .text") and opened.is_hidden("#stop")
+
+
 def test_stop_ends_the_request_on_the_server(opened: Any, service: FakeService) -> None:
     send(opened, "!hang 3")
     opened.wait_for_function("() => document.querySelector('.answer .text').textContent.includes('Hel')")
