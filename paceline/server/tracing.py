@@ -26,7 +26,9 @@ MOST_WAITING = 4096  # spans
 MOST_SENT = 256  # in one request
 PAUSE_SECONDS = 1.0  # between two requests: spans are collected meanwhile
 TIMEOUT_SECONDS = 10.0
-PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+PARENT = re.compile(  # a version after 00 may have more at its end
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})((?<!^00.{53})-.*)?"
+)
 SERVER_KIND = 2
 ERROR_STATUS = 2
 
@@ -136,7 +138,10 @@ def span(record: RequestRecord, model_name: str) -> dict[str, Any] | None:
         "attributes": _attributes(attributes),
         "status": {"code": ERROR_STATUS} if record.status >= 500 else {},
     }
-    return {**made, "parentSpanId": parent[2]} if parent else made
+    if parent is None:
+        return made
+    state = {"traceState": record.tracestate} if record.tracestate else {}
+    return {**made, "parentSpanId": parent[2], **state}
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -131,7 +131,7 @@ def test_two_hundred_rows_do_not_make_the_page_lag(live: Any, service: Growing) 
             found.append({**seen, "ms_per_frame": 1000 * (cpu_seconds() - before) / seen["frames"]})
         quiet, busy = found
         pairs.append((quiet, busy))
-        return (
+        return bool(
             busy["updates"] >= 4
             and busy["long_tasks"] <= quiet["long_tasks"]
             and busy["frames"] >= 0.9 * quiet["frames"]

@@ -81,9 +81,8 @@ def test_prometheus_answers_every_query_from_a_running_server(hybrid: Path, tmp_
                 until(lambda: _asked(prometheus, f'up{{instance="{target}"}} == 1'))
                 assert post_chat(http, max_tokens=8, speculation=1, ignore_eos=True).status_code == 200
                 until(lambda: _asked(prometheus, "increase(paceline_generation_tokens_total[1m]) > 0"))
-                for panel in DASHBOARD["panels"]:
-                    for query in panel["targets"]:
-                        until(lambda query=query: _asked(prometheus, query["expr"]))  # a rate needs two scrapes
+                panels = [query["expr"] for panel in DASHBOARD["panels"] for query in panel["targets"]]
+                until(lambda: all(_asked(prometheus, query) for query in panels))  # a rate needs two scrapes
                 until(lambda: all(rule["health"] == "ok" for rule in _rules(prometheus)))
                 assert {rule["name"] for rule in _rules(prometheus)} == {rule["alert"] for rule in ALERTS}
                 assert {rule["state"] for rule in _rules(prometheus)} == {"inactive"}

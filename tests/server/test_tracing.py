@@ -70,7 +70,7 @@ def test_a_request_is_one_span_in_the_clients_trace() -> None:
     with receiving() as (url, receiver):
         settings = Settings.load({"otlp": url, "served_model_name": "tiny"}, None, {})
         with serve(FakeService(settings), settings) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
-            http.headers["traceparent"] = f"00-{TRACE}-{PARENT}-01"
+            http.headers.update({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=1"})
             answer = post_chat(http, max_tokens=5, speculation=2)
             http.get("/v1/models")
         [(path, _, body)] = receiver.requests
@@ -79,6 +79,7 @@ def test_a_request_is_one_span_in_the_clients_trace() -> None:
     resource = attributes(body["resourceSpans"][0]["resource"])
     assert resource["service.name"] == "paceline"
     assert (seen["traceId"], seen["parentSpanId"], seen["kind"]) == (TRACE, PARENT, 2)
+    assert seen["traceState"] == "vendor=1"
     assert re.fullmatch(r"[0-9a-f]{16}", seen["spanId"]) and seen["name"] == "POST /v1/chat/completions"
     assert int(seen["endTimeUnixNano"]) > int(seen["startTimeUnixNano"])
     said = attributes(seen)
@@ -102,6 +103,17 @@ def test_without_the_setting_there_is_no_thread() -> None:
 def test_without_a_valid_context_a_trace_begins(given: str | None) -> None:
     seen = span(replaced(traceparent=given), "m")
     assert seen is not None and "parentSpanId" not in seen and re.fullmatch(r"[0-9a-f]{32}", seen["traceId"])
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("01-{}", True), ("cc-{}-what-comes", True), ("00-{}-what-comes", False), ("01-{}more", False), ("ff-{}", False)],
+)
+def test_later_versions_of_the_context_are_read_as_far_as_they_are_known(given: str, taken: bool) -> None:
+    seen = span(replaced(traceparent=given.format(f"{TRACE}-{PARENT}-01"), tracestate="a=1"), "m")
+    assert seen is not None
+    assert (seen["traceId"] == TRACE, seen.get("parentSpanId") == PARENT) == (taken, taken)
+    assert seen.get("traceState") == ("a=1" if taken else None)
 
 
 def test_a_trace_that_the_client_does_not_sample_gets_no_span() -> None:

@@ -61,7 +61,8 @@ class RequestRecord:
     request_id: str
     user: str | None  # the key's place among the keys
     figures: Figures
-    traceparent: str | None = None  # W3C's, as the client sent it
+    traceparent: str | None = None  # W3C's, as the client sent it; and the next one
+    tracestate: str | None = None
 
 
 Sink = Callable[[RequestRecord], None]
@@ -106,6 +107,7 @@ class RequestLog:
                 user=state.get("user"),
                 figures=Figures() if context is None else context.figures,
                 traceparent=_header(scope, b"traceparent"),
+                tracestate=_header(scope, b"tracestate"),
             )
             for sink in self.sinks:
                 sink(record)
