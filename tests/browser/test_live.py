@@ -109,7 +109,7 @@ FRAMES = """(milliseconds) => new Promise((resolve) => {
 
 def test_two_hundred_rows_do_not_make_the_page_lag(live: Any, service: Growing) -> None:
     """Beside the same page without rows: as many frames, no task that blocks it for longer, and a few times the CPU
-    time for a frame (3 to 4 times; 17 to 27 when the bars of all rows glide). Other processes take frames from both,
+    time for a frame (it prints how much). Other processes take frames from both,
     so it is measured by turns until a pair was left alone."""
     pairs: list[tuple[dict[str, float], dict[str, float]]] = []
     devtools = live.context.new_cdp_session(live)
