@@ -79,6 +79,7 @@ class OutputParser:
         source, writer = self._source, self._writer
         think = self._format.think_format
         tools = self._format.tool_format if self._calls else None
+        thought = False  # has reasoning just ended?
         while True:
             source.checkpoint()
             if think and thinking:
@@ -87,12 +88,14 @@ class OutputParser:
                     return
                 yield from source.literal(think.close)
                 writer.marker()
-                thinking = False
+                thinking, thought = False, True
                 continue
             always = tools.opens if tools else ()
             if writer.empty:  # the markers that count only before other text
                 writer.content((yield from source.space()))
                 first = (*(tools.first if tools else ()), *((think.open,) if think and not writer.begun else ()))
+                first = (*first, *((think.close,) if think and thought else ()))
+                thought = False
                 source.checkpoint()
                 marker = yield from source.one_of((*always, *first))
                 if marker is None:
@@ -107,7 +110,10 @@ class OutputParser:
                 if marker is None:
                     return
                 source.checkpoint()
-            if think and marker == think.open:
+            if think and marker == think.close:  # once more, after an end that was forced
+                yield from source.literal(marker)
+                writer.marker()
+            elif think and marker == think.open:
                 yield from source.literal(marker)
                 thinking = True
             elif tools and self._calls:

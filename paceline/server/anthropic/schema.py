@@ -39,6 +39,14 @@ UNSUPPORTED_IN_MESSAGES: Mapping[str, tuple[Any, ...]] = {
     "thread": (None,),
 }
 
+# What a tool may have. The last two say how it is called, and every call is direct and streamed.
+TOOL_OPTIONS = frozenset(
+    {
+        *("name", "description", "input_schema", "type", "strict", "cache_control", "input_examples", "defer_loading"),
+        *("allowed_callers", "eager_input_streaming"),
+    }
+)
+
 # Both only leave out what is old, to save tokens. Nothing is left out here: that would undo the prefix cache.
 CLEARING_EDITS = ("clear_tool_uses_20250919", "clear_thinking_20251015")
 
@@ -54,6 +62,7 @@ class CountBody(RequestBody):
         "thinking": frozenset({"type", "budget_tokens", "display"}),
         "output_config": frozenset({"format", "effort", "task_budget"}),
         "context_management": frozenset({"edits"}),
+        "tools": TOOL_OPTIONS,
     }
     messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None

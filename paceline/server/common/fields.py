@@ -6,7 +6,7 @@ Ranges are not checked here but by the service, for every caller alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -31,7 +31,9 @@ class Lenient(BaseModel):
 
 
 class RequestBody(Lenient):
-    options_of: ClassVar[Mapping[str, frozenset[str]]] = {}  # what fields that are plain objects may hold
+    # What objects inside the body may hold, by their path; a list on it stands for its members. "tools function": only
+    # those of this type.
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {}
     model: str | None = None
 
 
@@ -79,6 +81,13 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "vllm_xargs": (None, {}),
     "logprob_token_ids": (None, []),
     "prompt_embeds": (None,),
+    "media_io_kwargs": (None, {}),
+    "ec_transfer_params": (None, {}),
+    "repetition_detection": (None,),
+    "return_token_offsets": NOTHING,
+    "return_prompt_text": NOTHING,
+    "return_assistant_tokens_mask": NOTHING,
+    "routed_experts_prompt_start": (None, 0),
     # llama.cpp's
     "grammar": (None, ""),
     "json_schema": (None,),
@@ -94,12 +103,35 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "dynatemp_range": (None, 0),
     "samplers": (None, []),
     "n_probs": (None, 0),
+    "post_sampling_probs": NOTHING,
+    "min_keep": (None, 0, 1),
+    "adaptive_target": (None, -1),
+    "n_cmpl": (None, 1),
+    "n_indent": (None, 0),
+    "lora": (None, []),
+    "return_tokens": NOTHING,
+    "response_fields": (None, []),
+    "parse_tool_calls": (None, True),
+    "thinking_budget_tokens": (None, -1),
+    "reasoning_budget_tokens": (None, -1),
+    "reasoning_budget_message": (None, ""),
     "t_max_predict_ms": (None, 0),
     "top_a": (None, 0),
     "tfs": (None, 1),
     "tfs_z": (None, 1),
     "smoothing_factor": (None, 0),
     "reasoning_format": (None, "auto", "deepseek", "parsed"),
+    # SGLang's and mlx-lm's
+    "regex": (None,),
+    "ebnf": (None,),
+    "stop_regex": (None, []),
+    "no_stop_trim": NOTHING,
+    "separate_reasoning": (None, True),
+    "custom_logit_processor": (None,),
+    "lora_path": (None,),
+    "return_hidden_states": NOTHING,
+    "adapters": (None,),
+    "repetition_context_size": (None,),
 }
 
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
@@ -132,18 +164,33 @@ def _inner_fields(model: type[RequestBody], fields: Mapping[str, Any]) -> tuple[
     """What the body's objects of options hold, and what they may, as in `stream_options.include_usage`."""
     found: dict[str, Any] = {}
     known: set[str] = set()
-    for name, info in model.model_fields.items():
-        given = fields.get(name)
-        if not isinstance(given, dict):
-            continue
-        if name in model.options_of:
-            found |= {f"{name}.{inner}": value for inner, value in given.items()}
-            known |= {f"{name}.{inner}" for inner in model.options_of[name]}
-        for kind in (info.annotation, *get_args(info.annotation)):
-            if isinstance(kind, type) and issubclass(kind, Lenient) and kind.model_config["extra"] == "ignore":
-                found |= {f"{name}.{inner}": value for inner, value in given.items()}
-                known |= {f"{name}.{inner}" for inner in kind.model_fields}
+    for where, options in {**_declared(model), **model.options_of}.items():
+        path, _, kind = where.partition(" ")
+        for given in _objects(fields, path.split(".")):
+            if kind in ("", given.get("type")):
+                found |= {f"{path}.{inner}": value for inner, value in given.items()}
+                known |= {f"{path}.{inner}" for inner in options}
     return found, known
+
+
+def _declared(model: type[RequestBody]) -> dict[str, Collection[str]]:
+    """Options that have a schema of their own."""
+    return {
+        name: kind.model_fields
+        for name, info in model.model_fields.items()
+        for kind in (info.annotation, *get_args(info.annotation))
+        if isinstance(kind, type) and issubclass(kind, Lenient) and kind.model_config["extra"] == "ignore"
+    }
+
+
+def _objects(value: Any, path: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _objects(each, path)
+    elif isinstance(value, dict) and path:
+        yield from _objects(value.get(path[0]), path[1:])
+    elif isinstance(value, dict):
+        yield value
 
 
 def refuse_unsupported(

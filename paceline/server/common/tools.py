@@ -16,6 +16,7 @@ from paceline.server.http.response import encode_json
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 MOST_TOOLS = 512
+FUNCTION_OPTIONS = frozenset({"name", "description", "parameters", "strict"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ HARMLESS = frozenset(
         *("prompt_cache_options", "user", "extra_headers", "extra_query", "cache_control", "betas"),
         *("request_id", "spaces_between_special_tokens", "detokenize", "output_kind"),
         *("guided_decoding_backend", "id_slot", "slot_id", "n_keep", "n_discard", "timings_per_token"),
-        *("return_progress", "mirostat_tau", "mirostat_eta", "dynatemp_exponent", "min_keep", "rid", "keep_alive"),
+        *("return_progress", "mirostat_tau", "mirostat_eta", "dynatemp_exponent", "rid", "keep_alive"),
+        *("adaptive_decay", "session_id", "stream_interval", "sse_ping_interval", "n_cache_reuse", "backend_sampling"),
         "stream_options.include_obfuscation",
     }
 )

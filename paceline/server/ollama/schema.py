@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -21,6 +21,7 @@ from paceline.server.common.fields import (
 )
 from paceline.server.common.refusal_reasons import not_supported
 from paceline.server.common.unknown_fields import note_unknown
+from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of
 from paceline.server.state import AppState
 from paceline.types import Sampling
@@ -104,6 +105,7 @@ class AnswerBody(OllamaBody):
 
 
 class ChatBody(AnswerBody):
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {"tools.function": FUNCTION_OPTIONS}
     messages: Annotated[list[Any] | None, WithJsonSchema(list_of(object_of({"role": TEXT}, content=TEXT)))] = None
     tools: list[Any] | None = None
 

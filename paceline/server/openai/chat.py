@@ -25,7 +25,7 @@ from paceline.server.openai.sampling import (
     chat_sampling,
     choices,
     excludes_reasoning,
-    reasoning_aliases,
+    reasoning_asked,
     response_grammar,
     toolbox,
     verbosity_options,
@@ -64,9 +64,7 @@ class Chat:
         self.state = state
         self.body = body
         self.envelope = Envelope("chatcmpl", state.answers_as(body.model))
-        effort, enabled = reasoning_aliases(fields)
-        effort = effort if body.reasoning_effort is None else body.reasoning_effort
-        enabled = enabled if body.enable_thinking is None else body.enable_thinking
+        effort, enabled = reasoning_asked(body, fields)
         options = thinking_options(state, effort, enabled)
         self.shows_reasoning = not excludes_reasoning(fields)
         options |= prompt_options(state, body)

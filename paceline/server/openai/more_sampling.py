@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from paceline.engine.limits import MOST_TOKENS
@@ -14,7 +15,9 @@ T = TypeVar("T")
 
 def more_sampling(body: SamplingFields) -> dict[str, Any]:
     """By the engine's names; None where nothing is asked for."""
-    budget = agreed(thinking_token_budget=body.thinking_token_budget, thinking_budget=body.thinking_budget)
+    budget = agreed(
+        {"thinking_token_budget": body.thinking_token_budget, "thinking_budget": body.thinking_budget}
+    )
     if body.thinking_budget is not None and body.thinking_budget > MOST_TOKENS:
         raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MOST_TOKENS}.")
     sigma = body.top_n_sigma
@@ -40,7 +43,7 @@ def more_sampling(body: SamplingFields) -> dict[str, Any]:
     }
 
 
-def agreed(**names: T | None) -> T | None:
+def agreed(names: Mapping[str, T | None]) -> T | None:
     """The value of a field that has several names. Raises InvalidRequest where two of them disagree."""
     given = [(name, value) for name, value in names.items() if value is not None]
     for name, value in given[1:]:
@@ -50,12 +53,12 @@ def agreed(**names: T | None) -> T | None:
 
 
 def uses_cache(body: SamplingFields) -> bool:
-    return agreed(cache=body.cache, cache_prompt=body.cache_prompt) is not False
+    return agreed({"cache": body.cache, "cache_prompt": body.cache_prompt}) is not False
 
 
 def repetition_penalty(body: SamplingFields) -> float | None:
     """Ours looks back over prompt and answer; llama.cpp's window is taken where it says the same."""
-    penalty = agreed(repetition_penalty=body.repetition_penalty, repeat_penalty=body.repeat_penalty)
+    penalty = agreed({"repetition_penalty": body.repetition_penalty, "repeat_penalty": body.repeat_penalty})
     check_repeat_penalty(body.repeat_penalty, "repeat_penalty")
     if body.repeat_last_n not in (None, -1) and penalty not in (None, 1):
         raise InvalidRequest.at("repeat_last_n", "must be -1: the penalty is over all of the prompt and the answer.")

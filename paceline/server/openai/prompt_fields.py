@@ -15,6 +15,7 @@ from paceline.types import PromptInfo, TokenLogprob
 def prompt_options(state: AppState, body: ChatBody) -> dict[str, Any]:
     """Options of the prompt beside those of the template."""
     options: dict[str, Any] = {}
+    _refuse_prefixes(body.messages)
     if body.continue_final_message:
         if body.add_generation_prompt:
             raise InvalidRequest.at("continue_final_message", "and add_generation_prompt cannot both be true.")
@@ -28,6 +29,14 @@ def prompt_options(state: AppState, body: ChatBody) -> dict[str, Any]:
             )
         options["chat_template"] = body.chat_template
     return options
+
+
+def _refuse_prefixes(messages: Sequence[Any]) -> None:
+    """Others' ways to ask that a message be continued: a new answer would not be what was asked for."""
+    for index, message in enumerate(messages):
+        for name in ("prefix", "partial"):
+            if isinstance(message, Mapping) and message.get(name):
+                raise Unsupported.at(f"messages[{index}].{name}", "is not read here: use continue_final_message.")
 
 
 def echoed(messages: Sequence[Any]) -> str:

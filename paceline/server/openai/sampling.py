@@ -13,7 +13,7 @@ from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.refusal_reasons import not_supported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
-from paceline.server.openai.more_sampling import more_sampling, token_limit
+from paceline.server.openai.more_sampling import agreed, more_sampling, token_limit
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields
 from paceline.server.state import AppState
 from paceline.types import Sampling
@@ -130,6 +130,10 @@ def format_grammar(given: Any, field: str, inside: str = "") -> GrammarSpec | No
     if given is None:
         return None
     kind = given.get("type") if isinstance(given, Mapping) else None
+    if kind in ("text", "json_object"):
+        for name in {"json_schema", "schema"} if kind == "text" else {"json_schema"}:
+            if given.get(name) is not None:
+                raise InvalidRequest(f"{field}.{name} does not go with the type {kind}.", field=field)
     match kind:
         case "text":
             return None
@@ -251,36 +255,40 @@ def excludes_reasoning(fields: Mapping[str, Any]) -> bool:
 
 def with_budget(sampling: Sampling, fields: Mapping[str, Any]) -> Sampling:
     """OpenRouter's `reasoning.max_tokens`, and `thinking.budget_tokens` as Anthropic's clients write it."""
+    budgets = {"thinking_token_budget": sampling.thinking_token_budget}
     for name, inside in (("reasoning", "max_tokens"), ("thinking", "budget_tokens")):
         given = fields.get(name)
         budget = given.get(inside) if isinstance(given, Mapping) else None
-        if budget is None:
-            continue
-        if type(budget) is not int or budget < 0:
+        if budget is not None and (type(budget) is not int or budget < 0):
             raise InvalidRequest.at(f"{name}.{inside}", "must be a number of tokens.")
-        if sampling.thinking_token_budget is None:
-            sampling = replace(sampling, thinking_token_budget=budget)
-    return sampling
+        budgets[f"{name}.{inside}"] = budget
+    return replace(sampling, thinking_token_budget=agreed(budgets))
 
 
-def reasoning_aliases(fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
-    """Effort and thinking as chat clients of other servers say them: `reasoning` (OpenRouter), `thinking` (GLM)."""
-    reasoning, thinking = fields.get("reasoning"), fields.get("thinking")
-    effort = enabled = None
-    if reasoning is not None:
-        if not isinstance(reasoning, Mapping):
-            raise InvalidRequest.at("reasoning", "must be an object.")
-        for name in reasoning:
-            if name not in ("effort", "enabled", "exclude", "max_tokens", "summary"):
-                raise Unsupported.at(f"reasoning.{name}", "is not supported by this server yet; leave it out.")
-        effort, enabled = reasoning.get("effort"), reasoning.get("enabled")
-        if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):
-            raise InvalidRequest.at("reasoning", ": effort must be text, and enabled true or false.")
-    if thinking is not None:
-        kind = thinking.get("type") if isinstance(thinking, Mapping) else None
-        if not isinstance(kind, str) or kind not in SWITCHES:
-            raise InvalidRequest(
-                f"thinking.type is {kind!r}; it must be one of {', '.join(SWITCHES)}.", field="thinking"
-            )
-        enabled = SWITCHES[kind] if enabled is None else enabled
+def reasoning_asked(body: ChatBody, fields: Mapping[str, Any]) -> tuple[str | None, bool | None]:
+    """Effort and thinking, also as chat clients of other servers say them: `reasoning` (OpenRouter), `thinking` (GLM).
+    Raises InvalidRequest where two of them disagree."""
+    reasoning, thinking = body.reasoning, body.thinking
+    if reasoning is not None and not isinstance(reasoning, Mapping):
+        raise InvalidRequest.at("reasoning", "must be an object.")
+    for name in reasoning or {}:
+        if name not in ("effort", "enabled", "exclude", "max_tokens", "summary"):
+            raise Unsupported.at(f"reasoning.{name}", "is not supported by this server yet; leave it out.")
+    effort, enabled = (reasoning or {}).get("effort"), (reasoning or {}).get("enabled")
+    if not isinstance(effort, str | None) or not isinstance(enabled, bool | None):
+        raise InvalidRequest.at("reasoning", ": effort must be text, and enabled true or false.")
+    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    if thinking is not None and (not isinstance(kind, str) or kind not in SWITCHES):
+        raise InvalidRequest(f"thinking.type is {kind!r}; it must be one of {', '.join(SWITCHES)}.", field="thinking")
+    effort = agreed({"reasoning_effort": body.reasoning_effort, "reasoning.effort": effort})
+    enabled = agreed(
+        {
+            "enable_thinking": body.enable_thinking,
+            "reasoning.enabled": enabled,
+            "thinking.type": None if kind is None else SWITCHES[kind],
+            "chat_template_kwargs.enable_thinking": (body.chat_template_kwargs or {}).get("enable_thinking"),
+        }
+    )
+    if effort == "none" and enabled:
+        raise InvalidRequest.at("reasoning_effort", "is none, and thinking is asked for too; give one.")
     return effort, enabled

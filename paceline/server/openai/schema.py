@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.errors import InvalidRequest
 from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority, RequestBody
+from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.types import MOST_DRAFTED, Speculation
 
@@ -75,9 +76,16 @@ class Prediction(Lenient):
     content: Any
 
 
+FORMAT_OPTIONS = frozenset({"type", "name", "schema", "strict", "description"})
+
+
 class SamplingFields(RequestBody):
     """What /v1/chat/completions and /v1/completions have in common."""
 
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {
+        "response_format": FORMAT_OPTIONS | {"json_schema"},
+        "response_format.json_schema": FORMAT_OPTIONS,
+    }
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None  # -1 and 0: off
@@ -133,6 +141,11 @@ class SamplingFields(RequestBody):
 
 
 class ChatBody(SamplingFields):
+    options_of = {
+        **SamplingFields.options_of,
+        "tools.function": FUNCTION_OPTIONS,
+        "thinking": frozenset({"type", "budget_tokens"}),
+    }
     messages: Annotated[list[Any], WithJsonSchema(MESSAGES)]
     max_completion_tokens: int | None = None
     logprobs: bool | None = None

@@ -142,6 +142,14 @@ def test_an_answer_may_start_inside_reasoning() -> None:
     )
 
 
+@pytest.mark.parametrize("second", ["</think>", "\n</think>", "\n\n</think>"])
+def test_an_end_of_the_reasoning_that_is_written_twice_is_no_text(second: str) -> None:
+    """A thinking budget forces the end mark; the model may then write its own."""
+    said = merge(stream(f"<think>\nI see</think>{second}\n\nYes.", QWEN))
+    assert (said.reasoning, said.content) == ("I see", "Yes.")
+    assert read(f"<think>a</think>Yes.{second}", QWEN).content == f"Yes.{second}"
+
+
 def test_reasoning_that_never_ends_is_reasoning() -> None:
     assert merge(stream("<think>\nHm, </thin", QWEN)).reasoning == "Hm, </thin"
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,3 +25,27 @@ def test_every_harmless_value_is_accepted() -> None:
         for name, values in table.items():
             for value in values:
                 refuse_unsupported({name: value}, table)
+
+
+# What vLLM, llama.cpp, SGLang and mlx-lm take in chat requests and this server does not: each changes the answer, or
+# adds to it.
+OTHERS = {
+    "media_io_kwargs": {"video": {"num_frames": 4}},
+    "repetition_detection": {"max_pattern_size": 3},
+    "return_prompt_text": True,
+    "min_keep": 3,
+    "adaptive_target": 0.5,
+    "lora": [{"id": 0, "scale": 1}],
+    "parse_tool_calls": False,
+    "reasoning_budget_tokens": 5,
+    "regex": "a+",
+    "ebnf": 'root ::= "a"',
+    "separate_reasoning": False,
+    "repetition_context_size": 20,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_field_of_another_server_that_would_change_the_answer_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=name):
+        refuse_unsupported({name: OTHERS[name]}, UNSUPPORTED_IN_CHAT)

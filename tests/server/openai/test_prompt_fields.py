@@ -33,6 +33,15 @@ def test_the_end_of_the_prompt_is_the_requests_to_say(http: httpx.Client, servic
     assert options(service) == {}
 
 
+@pytest.mark.parametrize("name", ["prefix", "partial"])
+def test_other_ways_to_continue_a_message_are_refused_by_name(http: httpx.Client, name: str) -> None:
+    for asked, status in ((True, 400), (False, 200)):
+        messages = [*user("hi"), {"role": "assistant", "content": "I am", name: asked}]
+        answer = http.post("/v1/chat/completions", json={"messages": messages})
+        assert answer.status_code == status
+    refused(http.post("/v1/chat/completions", json={"messages": [{**BEGUN[0], name: 1}]}), 400, f"messages[0].{name}")
+
+
 def test_an_echo_is_what_the_answer_continues(http: httpx.Client) -> None:
     fields = {"continue_final_message": True, "echo": True}
     whole = chat(http, **fields).json()["choices"][0]["message"]["content"]

@@ -19,9 +19,10 @@ from paceline.server.common.fields import (
     thinking_options,
     with_effort,
 )
+from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
-from paceline.server.openai.schema import ROLE, ChatBody, SamplingFields, TemplateOptions
+from paceline.server.openai.schema import FORMAT_OPTIONS, ROLE, ChatBody, SamplingFields, TemplateOptions
 from paceline.server.state import AppState
 from paceline.types import Sampling
 
@@ -58,6 +59,7 @@ class TextField(Lenient):
 
 
 class ResponsesBody(SamplingFields):
+    options_of = {"text.format": FORMAT_OPTIONS, "tools function": FUNCTION_OPTIONS | {"type", "defer_loading"}}
     input: Annotated[Any, WithJsonSchema(ITEMS)] = None
     instructions: str | None = None
     previous_response_id: str | None = None
@@ -102,6 +104,7 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
     "return_tokens_as_token_ids": NOTHING,
     "return_token_ids": NOTHING,
     "best_of": (None, 1),
+    "previous_input_messages": (None, []),
 }
 
 
