@@ -69,6 +69,17 @@ def test_longcats_calls_are_read_with_the_types_of_their_schema() -> None:
     assert answer.content == "So: "
 
 
+@pytest.mark.parametrize(
+    "inside",
+    ['{"name": "get_weather", "arguments": {"city": "7"}}', '{"name":"get_weather","arguments":{"city":"7"}}\n'],
+)
+def test_longcats_calls_may_be_json(inside: str) -> None:
+    text = f"<longcat_tool_call>\n{inside}</longcat_tool_call>"
+    assert named(read(text, OutputFormat("longcat"))) == [("get_weather", {"city": "7"})]
+    wrong = text.replace("get_weather", "rm")
+    assert read(wrong, OutputFormat("longcat")).content == wrong
+
+
 def test_python_values_become_json() -> None:
     text = "[get_weather(city='a', days=[1, {'b': None}], on=True, off=false), get_time()]"
     answer = read(text, OutputFormat("llama3_pythonic"))

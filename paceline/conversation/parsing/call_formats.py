@@ -318,8 +318,8 @@ LIBRARY_FORMATS = {
     "longcat": LibraryFormat(
         "<longcat_tool_call>",
         "</longcat_tool_call>",
-        ("",),
-        ("<longcat_arg_key>", "\n"),
+        ("", '{"name": "', '{"name":"'),  # older ones write JSON
+        ("<longcat_arg_key>", "\n", '"'),
         ("<longcat_arg_key>", "</longcat_arg_key>", "<longcat_arg_value>", "</longcat_arg_value>"),
     ),
     "function_gemma": LibraryFormat("<start_function_call>", "<end_function_call>", ("call:",), ("{",), ("<escape>",)),

@@ -15,9 +15,7 @@ T = TypeVar("T")
 
 def more_sampling(body: SamplingFields) -> dict[str, Any]:
     """By the engine's names; None where nothing is asked for."""
-    budget = agreed(
-        {"thinking_token_budget": body.thinking_token_budget, "thinking_budget": body.thinking_budget}
-    )
+    budget = agreed({"thinking_token_budget": body.thinking_token_budget, "thinking_budget": body.thinking_budget})
     if body.thinking_budget is not None and body.thinking_budget > MOST_TOKENS:
         raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MOST_TOKENS}.")
     sigma = body.top_n_sigma
