@@ -20,8 +20,8 @@ from paceline.server.common.fields import (
     thinking_options,
 )
 from paceline.server.common.refusal_reasons import not_supported
-from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.common.tools import FUNCTION_OPTIONS
+from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of
 from paceline.server.state import AppState
 from paceline.types import Sampling
