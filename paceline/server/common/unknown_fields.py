@@ -57,8 +57,11 @@ def _shown(name: str) -> str:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7) if NAME.fullmatch(name) else []
-    return f"{_shown(name)} (did you mean {near[0]}?)" if near else _shown(name)
+    """With the nearest name beside it: of options, among those of the same object."""
+    inside, _, last = name.rpartition(".")
+    beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == inside}
+    near = difflib.get_close_matches(last.lower(), beside, n=1, cutoff=0.7) if NAME.fullmatch(name) else []
+    return f"{_shown(name)} (did you mean {beside[near[0]]}?)" if near else _shown(name)
 
 
 class Occasionally:

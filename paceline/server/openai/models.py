@@ -16,8 +16,9 @@ from paceline.server.common.fields import Many, RequestBody, read_request
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long
+from paceline.server.openai.prompt_fields import prompt_options
 from paceline.server.openai.sampling import toolbox
-from paceline.server.openai.schema import TemplateOptions
+from paceline.server.openai.schema import ChatBody, TemplateOptions
 from paceline.server.state import AppState
 
 
@@ -45,6 +46,8 @@ class TokenizeBody(RequestBody):
     tool_choice: Any = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: str | None = None
     return_token_strs: bool | None = None
     chat_template_kwargs: TemplateOptions = None
 
@@ -127,7 +130,9 @@ def _tokens_of(state: AppState, body: TokenizeBody, fields: dict[str, Any]) -> l
         if box.tools:
             raise InvalidRequest.at("tools", "are a part of conversations: give messages, or leave the tools out.")
         return state.backend.tokenize(body.prompt, body.add_special_tokens is not False)
-    options = dict(body.chat_template_kwargs or {})
-    if body.add_generation_prompt is not None:
-        options["add_generation_prompt"] = body.add_generation_prompt
+    if body.add_special_tokens and state.backend.tokenize("", True):
+        raise InvalidRequest.at("add_special_tokens", "is for prompts: in a conversation the template writes them.")
+    ends = ("continue_final_message", "add_generation_prompt", "chat_template")
+    chat = ChatBody.model_construct(messages=fields["messages"], **{name: getattr(body, name) for name in ends})
+    options = {**prompt_options(state, chat), **(body.chat_template_kwargs or {})}
     return state.backend.render(fields["messages"], box.offered, **options)

@@ -54,6 +54,12 @@ def test_the_nearest_known_name_is_suggested(http: httpx.Client) -> None:
     assert "max_tokens" in post_completion(http, max_token=5, stream=True).headers[HEADER]
 
 
+def test_an_options_nearest_name_is_one_of_its_own_object(http: httpx.Client) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "odd": 1}}]
+    assert post_chat(http, tools=tools).headers[HEADER] == "tools.function.odd"
+    assert post_chat(http, prediction={"type": "content", "content": "a", "odd": 1}).headers[HEADER] == "prediction.odd"
+
+
 def test_a_name_that_no_header_can_have_is_not_repeated(http: httpx.Client) -> None:
     fields = {"a\r\nb": 1, "ü" * 90: 1, **{f"invented_{place}": 1 for place in range(20)}}
     told = post_chat(http, **fields).headers[HEADER]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import openai
 import pytest
@@ -72,6 +74,20 @@ def test_messages_are_tokenized_as_the_template_renders_them(http: httpx.Client)
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+def test_the_end_of_a_tokenized_conversation_is_the_requests_to_say(
+    http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(service, "render", lambda messages, tools, **options: told.append(options) or [])
+    messages = [*user("hi"), {"role": "assistant", "content": "I am"}]
+    for ends in ({"continue_final_message": True}, {"add_generation_prompt": False}, {"add_generation_prompt": True}):
+        assert http.post("/tokenize", json={"messages": messages, **ends}).status_code == 200
+    both = {"continue_final_message": True, "add_generation_prompt": False}
+    assert told == [both, {"add_generation_prompt": False}, {}]
+    refused(http.post("/tokenize", json={"messages": messages, "chat_template": "x"}), 400, "chat_template")
+    refused(http.post("/tokenize", json={"messages": messages, "add_special_tokens": True}), 400, "add_special_tokens")
 
 
 def test_tools_are_tokenized_as_chat_offers_them(http: httpx.Client) -> None:
