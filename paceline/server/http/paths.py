@@ -1,4 +1,5 @@
-"""Paths as clients write them: with a base address that ends in /v1, in nothing, or in one /v1 too many; and HEAD."""
+"""Paths as clients write them, with a base address that ends in /v1, in nothing, or in one /v1 or slash too many; and
+HEAD."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ VERSION = "/v1"
 
 
 class Versioned:
-    """ASGI middleware: `/chat/completions` and `/v1/v1/chat/completions` are `/v1/chat/completions`, for everything
-    behind it. `names`: the first parts of the paths below /v1."""
+    """ASGI middleware: `/chat/completions`, `/v1/v1/chat/completions`, `//v1/chat/completions` and
+    `/v1//chat/completions` are `/v1/chat/completions`, for everything behind it. `names`: the first parts of the paths
+    below /v1."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self.app = app
@@ -25,8 +27,10 @@ class Versioned:
         await self.app(scope, receive, send)
 
     def _path(self, path: str) -> str:
-        while path.startswith(f"{VERSION}{VERSION}/"):
-            path = path.removeprefix(VERSION)
+        path = f"/{path.lstrip('/')}"
+        while path.startswith((f"{VERSION}//", f"{VERSION}{VERSION}/")):
+            extra = "/" if path.startswith(f"{VERSION}//") else VERSION
+            path = VERSION + path.removeprefix(VERSION).removeprefix(extra)
         first = path[1:].partition("/")[0]
         return f"{VERSION}{path}" if first in self.names else path
 

@@ -27,7 +27,7 @@ POSTS = {
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("before", ["", "/v1/v1"])
+@pytest.mark.parametrize("before", ["", "/v1/v1", "//v1", "/v1/", "//v1//v1/"])
 @pytest.mark.parametrize("behind", ["", "/"])
 def test_a_base_address_may_lack_its_version_or_have_it_twice(
     http: httpx.Client, path: str, before: str, behind: str

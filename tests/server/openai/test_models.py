@@ -80,7 +80,12 @@ def test_the_end_of_a_tokenized_conversation_is_the_requests_to_say(
     http: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []
-    monkeypatch.setattr(service, "render", lambda messages, tools, **options: told.append(options) or [])
+
+    def render(messages: Any, tools: Any, **options: Any) -> list[int]:
+        told.append(options)
+        return []
+
+    monkeypatch.setattr(service, "render", render)
     messages = [*user("hi"), {"role": "assistant", "content": "I am"}]
     for ends in ({"continue_final_message": True}, {"add_generation_prompt": False}, {"add_generation_prompt": True}):
         assert http.post("/tokenize", json={"messages": messages, **ends}).status_code == 200
