@@ -209,9 +209,10 @@ class EngineCore:
         for cache in (self.prefix, self.sparse):
             if cache is not None:
                 faults.attempt(cache.enforce_budget)
-        pending = in_flight is not None and in_flight.result_pending
-        if in_flight is not None and pending and not runner.can_follow(in_flight, decode, plan.draft_length):
-            in_flight = self._read(in_flight)
+        unread = in_flight if in_flight is not None and in_flight.result_pending else None
+        follows = unread is None or runner.can_follow(unread, decode, plan.draft_length)
+        if unread is not None and not follows and self._read(unread) is None:
+            return None  # the plan's sequences are recomputed: they have no caches to decode from
         following, trouble = self._launch(plan, decode)
         faults.check_tolerated()
         if trouble is not None and in_flight is not None and faults.is_ambiguous(trouble):

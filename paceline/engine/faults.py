@@ -132,8 +132,9 @@ class Faults:
         if not out_of_memory:
             self._count(cause)
         if lost:
-            core.preempt([seq for seq in runner.seqs if seq in scheduler.running], "fault", keep=False)
-            runner.reset()
+            members = runner.seqs
+            runner.reset()  # first: what was lost has no lengths, so that no single row can leave
+            core.preempt([seq for seq in members if seq in scheduler.running], "fault", keep=False)
             unsettled = [seq for seq in seqs if seq in scheduler.running]  # those that had not joined yet
             core.preempt(unsettled, "fault", keep=False)
         else:

@@ -275,6 +275,7 @@ def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
             model.no_rollback = "speculative steps do not give what plain decoding gives on this machine"
             if with_kernels:  # in plain steps they were right
                 language.use_kernels(True)
+            log.warning("nothing is drafted for this model: %s", model.no_rollback)
     if model.no_rollback is not None and not isinstance(model.head, str):
         model.head = model.no_rollback
     if not isinstance(model.head, str):

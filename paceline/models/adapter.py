@@ -1,8 +1,9 @@
 """What is wrapped in a language model at load, and the cache plan of each of its layers.
 
 The module stays mlx-lm's own, used through its cache protocol. Wrapped, per family, with a contract test each:
-RoPE (explicit position ids), GatedDeltaNet (chunked prefill, steps that can be rolled back), the attention call (rows
-in several buffers), and linear layers on CUDA (few rows).
+RoPE (explicit position ids), GatedDeltaNet (chunked prefill, steps that can be rolled back), other recurrent layers
+(steps that can be rolled back, padding), the attention call (rows in several buffers), and linear layers on CUDA (few
+rows).
 
 mlx-lm's models call `scaled_dot_product_attention` by a name in their own module. `install_attention` puts
 `batched_attention` under that name; calls with any other cache go on to the library unchanged.
@@ -34,6 +35,7 @@ from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
+from paceline.models.recurrent import ROW_CLASSES, RowState
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
 INTERLEAVED = ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe")  # families that mix the axes of M-RoPE
@@ -112,7 +114,7 @@ class Adapted:
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
     plans = tuple(plan_of(cache, config["model_type"]) for cache in make_prompt_cache(module))
     dynamic = wrap_layers(module, config)
-    plans = tuple(_foldable(plan, layer) for plan, layer in zip(plans, module.layers, strict=False))
+    plans = _with_rollback(plans, module)
     install_attention()
     adapted = Adapted(module, plans, dynamic, _vocab_size(config))
     adapted.use_kernels(True)
@@ -120,8 +122,8 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
 
 
 def buckets_for(language: Adapted) -> ShapeBuckets:
-    """The sizes to pad to. Attention and our GatedDeltaNet skip padding in prompts; other recurrent layers would take
-    it for tokens."""
+    """The sizes to pad to. Attention and our recurrent layers skip padding in prompts; others would take it for
+    tokens."""
     skips = all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(language.plans))
     return GPU if skips else replace(GPU, widths=(), prompts=())
 
@@ -154,6 +156,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.__class__ = RowGatedDelta
         elif type(part) is Qwen3NextGatedDeltaNet:
             part.__class__ = RowGatedDeltaNext
+        elif type(part) in ROW_CLASSES:
+            part.__class__ = ROW_CLASSES[type(part)]
         elif type(part) is nn.Linear and linear_cuda.fits(part):
             part.__class__ = RowLinear
         rope = part.get("rope") if isinstance(part, dict) else None
@@ -220,12 +224,23 @@ def plan_of(cache: Any, family: str) -> LayerPlan:
     )
 
 
-def _foldable(plan: LayerPlan, layer: nn.Module) -> LayerPlan:
-    """The plan of a state that can accept some of a step's tokens and reject others, and be recorded after any."""
-    part = layer.get("linear_attn") if isinstance(layer, dict) else None
-    if not isinstance(part, RowDelta):
-        return plan
-    return replace(plan, apply_accepted=part.apply_accepted, records=part.records)
+def _with_rollback(plans: tuple[LayerPlan, ...], module: nn.Module) -> tuple[LayerPlan, ...]:
+    """The plans, with states that can accept some of a step's tokens and reject others. A layer without a state may
+    have no plan, so states are matched in order; where one has no layer of ours, none has."""
+    parts = [part for layer in module.layers for _, part in layer.named_modules() if isinstance(part, RowState)]
+    if len(parts) != sum(plan.kind == "state" for plan in flat_plans(plans)):
+        return plans
+    following = iter(parts)
+
+    def matched(plan: LayerPlan) -> LayerPlan:
+        if plan.kind == "list":
+            return replace(plan, parts=tuple(matched(part) for part in plan.parts))
+        if plan.kind != "state":
+            return plan
+        part = next(following)
+        return replace(plan, apply_accepted=part.apply_accepted, records=part.records)
+
+    return tuple(matched(plan) for plan in plans)
 
 
 def _vocab_size(config: dict[str, Any]) -> int:

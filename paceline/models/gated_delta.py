@@ -21,11 +21,12 @@ from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 
 from paceline.cache.layers import StateCache
 from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda
+from paceline.models.recurrent import RowState, ended, windowed
 
 CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
 
 
-class RowDelta(nn.Module):  # type: ignore[misc]
+class RowDelta(RowState):
     """Adopted by mlx-lm's module at load (same parameters): prefill in chunks, decoding as upstream, or by kernels.
 
     A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
@@ -48,7 +49,7 @@ class RowDelta(nn.Module):  # type: ignore[misc]
             return super().__call__(inputs, mask, cache)
         rows = inputs.shape[0]
         mixed, gates, a, b = self._projected(inputs)
-        window = self._window(mixed, cache)
+        window = windowed(cache[0], mixed, self.conv_kernel_size)
         queries, keys, values = self._heads(nn.silu(self.conv1d(window)))
         state = self._state(cache, rows)
         if tentative and inputs.dtype == mx.float32:
@@ -137,16 +138,9 @@ class RowDelta(nn.Module):  # type: ignore[misc]
 
     def _ended(self, window: mx.array, count: mx.array | None) -> mx.array:
         """The window after the first `count[i]` tokens of row i, after all by default."""
-        taken = self.conv_kernel_size - 1
         if count is None:
-            return mx.contiguous(window[:, -taken:])
-        return mx.take_along_axis(window, (count[:, None] + mx.arange(taken))[..., None], axis=1)
-
-    def _window(self, mixed: mx.array, cache: Any) -> mx.array:
-        past = cache[0]
-        if past is None:
-            past = mx.zeros((mixed.shape[0], self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
-        return mx.concatenate([past, mixed], axis=1)
+            return mx.contiguous(window[:, 1 - self.conv_kernel_size :])
+        return ended(window, self.conv_kernel_size, count)
 
     def _state(self, cache: Any, rows: int) -> mx.array:
         state: mx.array | None = cache[1]

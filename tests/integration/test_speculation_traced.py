@@ -199,6 +199,24 @@ def test_a_speculative_step_that_fails_is_run_again(small: Path, part: str, afte
         assert [each.tokens for each in heard] == [greedy_text(small, prompt(length), TOKENS) for length in (9, 33)]
 
 
+@pytest.mark.thin(6)
+@pytest.mark.parametrize("turn", range(4, 12))
+def test_a_step_that_is_lost_when_the_next_is_planned_is_made_up_for(small: Path, turn: int) -> None:
+    """A traced step is read after the next was planned, where that one does not repeat it: here somebody joins, or
+    leaves. The plan's sequences have lost their caches then."""
+    stepper = Watched(small, "padded", chunk=16, traces=True, speculation=3)
+    lengths = {2: TOKENS, 9: 6, 33: TOKENS}
+    heard = []
+    for length, tokens in lengths.items():
+        heard.append(stepper.greedy(str(length), prompt(length), tokens))
+        stepper.step(2)
+    stepper.step(turn - 4)
+    stepper.runner.lose = True
+    stepper.finish()
+    assert not stepper.runner.lose
+    assert [each.tokens for each in heard] == [greedy_text(small, prompt(n), tokens) for n, tokens in lengths.items()]
+
+
 def test_a_speculative_step_that_is_lost_is_made_up_for_and_nobody_notices(small: Path) -> None:
     stepper = Watched(small, "padded", chunk=8, speculation=3)
     lost = [stepper.greedy(str(length), prompt(length), TOKENS) for length in (1, 2)]
