@@ -88,7 +88,8 @@ class Runtime:
         self.format_tokens = frozenset(special[text] for text in self.answer_format.special)
         self.words = SamplingVocabulary(tokenizer, self.answer_format)
         self.limits = replace(self.limits, no_thinking_budget=self.words.no_thinking_budget)
-        self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids)
+        drafts = "grammar" in self.startup.speculation_policy.available
+        self.grammars = Grammars(tokenizer, self.startup.vocab_size, tokenizer.eos_ids, drafts=drafts)
         # At start, before anybody waits for a token: with a large vocabulary it blocks all threads for a second or two.
         threading.Thread(target=self.grammars.prepare, name="paceline-grammar", daemon=True).start()
         self.prompts = PromptBuilder(

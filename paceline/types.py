@@ -103,10 +103,10 @@ class Grammar(Protocol):
 
 @runtime_checkable
 class ForcingGrammar(Grammar, Protocol):
-    """A grammar that also says what it forces, and gives its masks as bits."""
+    """A grammar that also says what it forces, or nearly so, and gives its masks as bits."""
 
     def forced(self) -> Sequence[int]:
-        """The tokens that must follow, as a tokenizer would write them; others may spell the same text."""
+        """The tokens that must follow, or that follow where the text is written as usual; others may be allowed."""
         ...
 
     def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:

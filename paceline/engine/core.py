@@ -39,6 +39,7 @@ TIDY_STEPS = 256  # decode steps between two clearings of MLX's buffer cache
 RECOVERY_STEPS = 32  # decode steps between two relaxations of limits
 LOOKUP_SECONDS = 1.0  # between two prefix lookups of a waiting sequence
 DEADLINE_SECONDS = 0.05  # between two checks of deadlines
+Launched = tuple[InFlightStep | None, Exception | None]  # and what went wrong
 
 
 class EngineCore:
@@ -213,7 +214,7 @@ class EngineCore:
         follows = unread is None or runner.can_follow(unread, decode, plan.draft_length)
         if unread is not None and not follows and self._read(unread) is None:
             return None  # the plan's sequences are recomputed: they have no caches to decode from
-        following, trouble = self._launch(plan, decode)
+        following, trouble = self._launch(plan, decode, in_flight)
         faults.check_tolerated()
         if trouble is not None and in_flight is not None and faults.is_ambiguous(trouble):
             raise AmbiguousFault from trouble
@@ -231,8 +232,7 @@ class EngineCore:
     def _must_release_finished(self) -> bool:
         """Would sequences be admitted while finished ones still hold too much memory? They leave with the next step."""
         admission = self.scheduler.admission if self.scheduler.waiting else None
-        finished = [seq for seq in self.runner.seqs if seq.finished is not None]
-        return admission is not None and admission.must_release(finished)
+        return admission is not None and admission.must_release([seq for seq in self.runner.seqs if seq.finished])
 
     def _carry_out(self, plan: StepPlan) -> None:
         """Do what the plan demands before the next step. Sequences may have ended since it was made."""
@@ -286,14 +286,17 @@ class EngineCore:
 
     # -- execute
 
-    def _launch(self, plan: StepPlan, decode: Collection[Sequence]) -> tuple[InFlightStep | None, Exception | None]:
-        """Submit a step. Decoding comes first: no token waits for another sequence's prefill."""
+    def _launch(self, plan: StepPlan, decode: Collection[Sequence], before: InFlightStep | None) -> Launched:
+        """Submit a step after the one `before`. Decoding comes first: no token waits for another sequence's prefill."""
         runner, faults = self.runner, self.faults
         trouble = None
         try:
-            launched = runner.decode(decode, plan.draft_length)
+            deliver = None if before is None else partial(self.complete, before)
+            launched = runner.decode(decode, plan.draft_length, deliver)
             if faults.serial:
                 runner.await_step(launched)
+        except AmbiguousFault:
+            raise
         except Exception as error:  # noqa: BLE001
             launched, trouble = InFlightStep(), error
         if plan.empty:
@@ -308,7 +311,7 @@ class EngineCore:
             begun = time.perf_counter()
             faults.run_for_one(seq, partial(self._prefill, seq, tokens, launched))
             if seq.sparse.kept is not None:
-                self._count_sparse_work(launched, time.perf_counter() - begun)
+                launched.count_sparse_work(time.perf_counter() - begun, self.scheduler.sparse_budget)
         if plan.encode is not None and (seq := self.seqs.get(plan.encode)) is not None:
             faults.run_for_one(seq, partial(runner.encode, seq))
         if plan.score is not None and (seq := self.seqs.get(plan.score)) is not None:
@@ -358,20 +361,17 @@ class EngineCore:
             if self.faults.serial:
                 self.sparse.wait(work.arrays)
             launched.scored.append(work)
-        self._count_sparse_work(launched, time.perf_counter() - begun)
-
-    def _count_sparse_work(self, launched: InFlightStep, seconds: float) -> None:
-        """A chunk of sparse prefill is in flight beside streams; `seconds` of it are over."""
-        if launched.seqs:
-            if launched.sparse_seconds is None:
-                launched.sparse_seconds = 0.0
-                self.scheduler.sparse_budget.started()
-            launched.sparse_seconds += seconds
+        launched.count_sparse_work(time.perf_counter() - begun, self.scheduler.sparse_budget)
 
     # -- deliver
 
     def complete(self, in_flight: InFlightStep) -> bool:
-        """Read and deliver a step. False: it was lost, and its sequences are recomputed."""
+        """Read and deliver a step, if that was not done yet. False: it was lost, and its sequences are recomputed."""
+        if in_flight.delivered is None:
+            in_flight.delivered = self._complete(in_flight)
+        return in_flight.delivered
+
+    def _complete(self, in_flight: InFlightStep) -> bool:
         if in_flight.result_pending and self._read(in_flight) is None:
             return False
         try:

@@ -1,6 +1,7 @@
 """The grammar as a proposer: tokens that it forces (keys, quotes, braces) are drafted. No MLX.
 
-What a grammar forces is text; the model may write it in other tokens, so a forced token is verified like any other.
+What a grammar forces is text, and of JSON text in its usual style; the model may write other tokens or other blanks, so
+a forced token is verified like any other.
 """
 
 from __future__ import annotations
@@ -29,17 +30,23 @@ class GrammarProposer(HostProposer):
 
     def offer(self, seq: sequence.Sequence) -> Offer | None:
         self._compare(seq)
-        if not isinstance(seq.grammar, ForcingGrammar) or seq.failure is not None:
-            return None
-        tokens = tuple(seq.grammar.forced()[: self.longest])
+        tokens = self._forced(seq)
         if not tokens:
             return None
         seq.forced = (len(seq.generated), tokens)
         return Offer(self.method, tokens, (self.rate,) * len(tokens))
 
     def peek(self, seq: sequence.Sequence) -> Offer | None:
-        """Steps with a grammar are read before the next anyway."""
-        return None
+        """If the step in flight writes the first forced token, the others follow."""
+        tokens = self._forced(seq)[1:]
+        if not tokens:
+            return None
+        return Offer(self.method, tokens, (self.rate * self.rate, *(self.rate,) * (len(tokens) - 1)))
+
+    def _forced(self, seq: sequence.Sequence) -> tuple[int, ...]:
+        if not isinstance(seq.grammar, ForcingGrammar) or seq.failure is not None:
+            return ()
+        return tuple(seq.grammar.forced()[: self.longest])
 
     def _compare(self, seq: sequence.Sequence) -> None:
         """What was forced the last time, with what the model wrote."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
+from paceline.engine.prefill_budget import SparseBudget
 from paceline.engine.sampler import Sampled
 from paceline.engine.sequence import Sequence
 from paceline.types import SpeculationMethod, TokenLogprob
@@ -53,6 +54,7 @@ class InFlightStep:
     pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
     sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
     scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
+    delivered: bool | None = None  # False: it was lost; None: neither yet
 
     @property
     def seqs(self) -> list[Sequence]:
@@ -80,11 +82,24 @@ class InFlightStep:
             if seq is not None:
                 yield seq, draft_length, method, kept
 
+    def count_sparse_work(self, seconds: float, budget: SparseBudget) -> None:
+        """A chunk of sparse prefill is in flight beside streams; `seconds` of it are over."""
+        if self.seqs:
+            if self.sparse_seconds is None:
+                self.sparse_seconds = 0.0
+                budget.started()
+            self.sparse_seconds += seconds
+
     @property
     def needs_sync(self) -> bool:
-        """Must its tokens be known before the next decode step? Grammars depend on them, and a draft model reads them:
-        all but the last, which is the step's input."""
-        return any(seq.grammar or (self.draft_length and seq.uses_draft_model) for seq in self.seqs)
+        """Must its tokens be known before the next decode step is planned? A draft model reads them, all but the last,
+        which is the step's input. Grammars need them for masks, which can be made while the next pass runs; but where
+        at least half of the sequences have one, what the grammars force is worth more than that."""
+        seqs = self.seqs
+        ruled = sum(seq.grammar is not None for seq in seqs)
+        if self.draft_length:
+            return ruled > 0 or any(seq.uses_draft_model for seq in seqs)
+        return ruled > 0 and 2 * ruled >= len(seqs)
 
     @property
     def result_pending(self) -> bool:

@@ -85,9 +85,14 @@ class Runner(PromptRunner):
 
     # -- decoding
 
-    def decode(self, seqs: Collection[Sequence], draft_length: int = 0) -> InFlightStep:
+    def decode(
+        self, seqs: Collection[Sequence], draft_length: int = 0, deliver: Callable[[], bool] | None = None
+    ) -> InFlightStep:
         """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
         More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`.
+
+        `deliver`: delivers the step before this one, if it was not yet; False: it is lost. Called once the forward pass
+        is submitted, if grammars must know its tokens.
 
         If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
@@ -102,8 +107,8 @@ class Runner(PromptRunner):
         if self.proposer is not None:
             self.proposer.begin_step(seqs)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
-            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length))
-        return self._plain_step(self.batch)
+            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), deliver)
+        return self._plain_step(self.batch, deliver)
 
     def read_drafts(self, chunks: Iterable[tuple[Sequence | None, int]]) -> None:
         """The draft model reads the next tokens of sequences that decode, if they still do."""
@@ -111,14 +116,14 @@ class Runner(PromptRunner):
             if self.draft_model is not None and seq is not None and seq in self.seqs:
                 self.draft_model.read(seq, tokens)
 
-    def _plain_step(self, batch: Batch) -> InFlightStep:
+    def _plain_step(self, batch: Batch, deliver: Callable[[], bool] | None) -> InFlightStep:
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         slots = slots_of(self.rows)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions, slots=slots)
-        sampled = self.sampler(logits[:, -1], self._allowed([]))
+        sampled = self.sampler(logits[:, -1], self._allowed([], logits, deliver))
         step = InFlightStep(list(self.rows), sampled, steady=self.forward.steady)
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             close()
@@ -131,15 +136,16 @@ class Runner(PromptRunner):
             mx.async_eval(self._unevaluated(step))
         return step
 
-    def _speculative_step(self, batch: Batch, draft_length: int) -> InFlightStep:
+    def _speculative_step(self, batch: Batch, draft_length: int, deliver: Callable[[], bool] | None) -> InFlightStep:
         """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
         draft_tokens = self._draft(draft_length)
         if not draft_tokens:
-            return self._plain_step(batch)
+            return self._plain_step(batch, deliver)
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
         slots = slots_of(self.rows)
         (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True, slots=slots)
-        sampled = self.sampler.verify(logits, self.tokens, draft_tokens, self._allowed(draft_tokens))
+        allowed = self._allowed(draft_tokens, logits, deliver)
+        sampled = self.sampler.verify(logits, self.tokens, draft_tokens, allowed)
         assert sampled.kept is not None and sampled.last is not None
         steady = self.forward.steady and (self.proposer is None or self.proposer.forward.steady)
         step = InFlightStep(
@@ -192,12 +198,18 @@ class Runner(PromptRunner):
                 longest = max(longest, seq.draft.length)
         return longest
 
-    def _allowed(self, draft_tokens: list[mx.array]) -> PackedMasks | None:
+    def _allowed(
+        self, draft_tokens: list[mx.array], logits: mx.array, deliver: Callable[[], bool] | None
+    ) -> PackedMasks | None:
         """Allowed tokens by the sequences' grammars, now and after each draft token. Those that are drafted on the
-        device must be read for it."""
+        device must be read for it. The device computes `logits` meanwhile."""
         ruled = {row: seq for row, seq in enumerate(self.rows) if seq is not None and seq.grammar is not None}
         if not ruled:
             return None
+        if deliver is not None:
+            mx.async_eval(logits)
+            if not deliver():
+                raise StepLost(InFlightStep())
         read: Any = [() if seq is None else seq.draft.tokens for seq in self.rows]
         if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled.values()):
             read = mx.stack(list(draft_tokens), axis=1).tolist()

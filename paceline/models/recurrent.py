@@ -122,9 +122,7 @@ class RowMamba2(RowRecurrent):
     ) -> tuple[mx.array, mx.array]:
         """Outputs (rows, tokens, heads, dim), and the state after the first `count[i]` tokens, after all by default."""
         size = self.n_groups * self.ssm_state_size
-        parts = mx.split(
-            nn.silu(self.conv1d(window)), [self.intermediate_size, self.intermediate_size + size], axis=-1
-        )
+        parts = mx.split(nn.silu(self.conv1d(window)), [self.intermediate_size, self.intermediate_size + size], axis=-1)
         values, keys, queries = (
             part.reshape(*part.shape[:2], -1, dim)
             for part, dim in zip(parts, (self.head_dim, self.ssm_state_size, self.ssm_state_size), strict=True)

@@ -66,3 +66,12 @@ def test_a_model_that_writes_other_tokens_is_believed() -> None:
         proposer.offer(row)
         row.generated += [5, 6, 7]
     assert proposer.rate > PRIOR
+
+
+def test_a_step_in_flight_is_worth_waiting_for_where_more_than_its_token_is_forced() -> None:
+    proposer = GrammarProposer()
+    offer = proposer.peek(seq(Forcing([5, 6, 7])))
+    assert offer is not None and offer.tokens == (6, 7)
+    assert offer.rates[0] < offer.rates[1] == proposer.rate
+    assert proposer.peek(seq(Forcing([5]))) is None
+    assert proposer.peek(seq(None)) is None

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from paceline.engine.forward import Forward
+from paceline.engine.in_flight import InFlightStep, Token
 from paceline.engine.runner import Runner
 from paceline.types import INHERITS, Sampling, Speculation
-from tests.engine.stepper import Stepper
+from tests.engine.stepper import Instead, Stepper
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -142,3 +143,70 @@ def test_a_fault_between_two_speculative_steps_changes_nobodys_text(tiny: Tiny) 
     assert calls[0] > 95
     assert first.tokens == greedy_text(folder, PROMPT, 120)
     assert second.tokens == greedy_text(folder, PROMPT[:9], 60)
+
+
+# -- one grammar among others
+
+
+class Ordered(Runner):
+    """Remembers the order of passes and reads."""
+
+    def __init__(self, stepper: Stepper) -> None:
+        super().__init__(stepper.model, stepper.grouping)
+        self.events: list[str] = []
+        self.lose = 0  # reads until one fails
+        forward = self.forward
+
+        def counted(batch: Any, width: int, inputs: Any, **options: Any) -> Any:
+            self.events.append("pass")
+            return forward(batch, width, inputs, **options)
+
+        self.forward = Instead(forward, counted)  # type: ignore[assignment]
+
+    def collect(self, step: InFlightStep) -> list[Token]:
+        if step.sampled is not None:
+            self.events.append("read")
+            self.lose -= 1
+            if self.lose == 0:
+                raise RuntimeError("the tokens are lost")
+        return super().collect(step)
+
+
+def among(folder: Path, free: int, lose: int = 0, cache: int | None = None) -> tuple[Ordered, InTurns]:
+    stepper = Stepper(folder, "similar", cache=cache)
+    runner = stepper.runner = Ordered(stepper)
+    runner.lose = lose
+    grammar = InTurns(stepper.model.language.vocab_size)
+    ruled = stepper.submit("ruled", PROMPT, Sampling(temperature=0, max_tokens=12, ignore_eos=True), grammar)
+    others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20 - 3 * place) for place in range(free)]
+    stepper.finish()
+    assert ruled.tokens == told(folder, "off")[0][:12] == grammar.accepted
+    for place, other in enumerate(others):
+        assert other.tokens == greedy_text(folder, PROMPT[: 5 + place], 20 - 3 * place)
+    return runner, grammar
+
+
+def ahead(events: Sequence[str]) -> list[int]:
+    """At each read, how many passes were submitted after the one that is read."""
+    reads = [place for place, event in enumerate(events) if event == "read"]
+    return [events[:place].count("pass") - 1 - events[:place].count("read") for place in reads]
+
+
+@pytest.mark.thin(3, first=2)
+@pytest.mark.parametrize("family", ["llama", "window", "hybrid"])
+def test_one_grammar_among_others_is_no_reason_to_wait_for_the_host(tiny: Tiny, family: str) -> None:
+    """The next pass is under way before a step is read."""
+    runner, _ = among(tiny(family), 3)
+    assert ahead(runner.events)[:10] == [1] * 10
+
+
+def test_where_grammars_are_at_least_half_each_step_is_read_first(tiny: Tiny) -> None:
+    runner, _ = among(tiny("llama"), 1)
+    assert ahead(runner.events)[2:10] == [0] * 8
+
+
+@pytest.mark.thin(5)
+@pytest.mark.parametrize("lose", range(1, 9))
+def test_a_step_that_is_lost_while_the_next_waits_for_masks_is_made_up_for(tiny: Tiny, lose: int) -> None:
+    runner, _ = among(tiny("hybrid"), 3, lose, cache=1 << 30)
+    assert runner.lose < 0

@@ -12,9 +12,11 @@ import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, tool_call_spec
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.types import Sampling, Speculation
+from paceline.engine.forced_tokens import GrammarProposer
+from paceline.types import Sampling, Speculation, SpeculationMethod
 from tests.conversation.grammar.schemas import Schema, complaint, gathered
 from tests.engine.stepper import Heard, Stepper, loaded
+from tests.engine.watched import Told, usage
 from tests.lengths import turns
 
 Tiny = Callable[..., Path]
@@ -91,6 +93,30 @@ def test_random_schemas_among_free_sequences(folder: Path, speculation: Speculat
         expected = ask_freely(alone, place)
         alone.finish()
         assert heard.tokens == expected.tokens
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_what_a_schema_forces_in_the_usual_style_is_drafted_and_changes_no_token(folder: Path, count: int) -> None:
+    """Alone, and beside others: with one grammar among several sequences its masks are made late."""
+    tokenizer = tokenizer_of(folder)
+    drafting = Grammars(tokenizer, loaded(folder).language.vocab_size, tokenizer.eos_ids, drafts=True)
+    city = {"type": "object", "properties": {"city": {"enum": ["Bern", "Basel"]}}, "required": ["city"]}
+    schema = {"type": "object", "properties": {"where": city, "days": {"enum": [1, 2]}}, "required": ["where", "days"]}
+    spec = GrammarSpec.json_schema({**schema, "additionalProperties": False})
+
+    def told(methods: tuple[SpeculationMethod, ...]) -> tuple[list[list[int]], int]:
+        stepper = Stepper(folder, "padded", methods=methods, speculation="auto", proposers=[GrammarProposer()])
+        stepper.engine.scheduler.draft_lengths = Told().knowing()
+        sampling = Sampling(temperature=0, max_tokens=60, logit_bias=dict.fromkeys(tokenizer.encode(" \n"), -100.0))
+        heard = [stepper.submit("ruled", range(5, 12), sampling, drafting.compile(spec).matcher())]
+        heard += [ask_freely(stepper, place) for place in range(count - 1)]
+        stepper.finish()
+        accepted = usage(heard[0]).accepted_tokens
+        return [each.tokens for each in heard], accepted
+
+    plain, _ = told(())
+    drafted, accepted = told(("grammar",))
+    assert drafted == plain and accepted > 4
 
 
 def answers(folder: Path, spec: GrammarSpec, speculation: Speculation, count: int = 12) -> list[str]:

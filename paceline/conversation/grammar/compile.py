@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
 from paceline.conversation.grammar.spec import GrammarSpec, explained, loosened, triggers, write
+from paceline.conversation.grammar.styles import StyleFollower, styled
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.models.files import one_line
 from paceline.types import INHERITS
@@ -40,6 +41,16 @@ LIMITS = LLParserLimits(
     max_lexer_states=30_000,
     verbose_errors=False,
 )
+STYLED_BYTES = 8 * 1024  # a larger grammar is compiled once, and not in every style
+# Of a style: it only proposes, so it gives up early.
+STYLE_LIMITS = LLParserLimits(
+    initial_lexer_fuel=100_000,
+    max_grammar_size=50_000,
+    step_lexer_fuel=10_000,
+    step_max_items=5_000,
+    max_lexer_states=3_000,
+    verbose_errors=False,
+)
 # The decoder of SentencePiece vocabularies, for tokenizers whose own decoder llguidance does not know.
 PIECES = {
     "type": "Sequence",
@@ -61,18 +72,29 @@ class Compiled:
         ends: frozenset[int],
         size: int,
         triggers: frozenset[int] = frozenset(),
+        vocabulary: LLTokenizer | None = None,
+        styles: Sequence[LLMatcher] = (),
     ) -> None:
+        """`styles`: the same grammar, with JSON as it is usually written (grammar/styles)."""
+        self._vocabulary = vocabulary
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
         self._triggers = triggers
+        self._styles = styles
         self._lock = threading.Lock()
         self.size = size  # bytes, estimated
 
     def matcher(self, field: str | None = None) -> Matcher:
         """`field` is the request's field that asked for it."""
+        style = None
+        if self._vocabulary is not None and self._styles:
+            style = StyleFollower(self._vocabulary, [partial(self._copied, each) for each in self._styles])
+        return Matcher(self._copied(self._matcher), self._vocab_size, self._ends, field, self._triggers, style)
+
+    def _copied(self, matcher: LLMatcher) -> LLMatcher:
         with self._lock:
-            return Matcher(self._matcher.deep_copy(), self._vocab_size, self._ends, field, self._triggers)
+            return matcher.deep_copy()
 
 
 class Grammars:
@@ -86,7 +108,10 @@ class Grammars:
         *,
         cache_bytes: int = CACHE_BYTES,
         seconds: float = SECONDS,
+        drafts: bool = False,
     ) -> None:
+        """`drafts`: what grammars force is drafted, so JSON is followed in its usual styles too."""
+        self._drafts = drafts
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._ends = frozenset(token for token in eos_ids if 0 <= token < vocab_size)
@@ -174,7 +199,8 @@ class Grammars:
     def _made(self, spec: GrammarSpec) -> Compiled | InvalidRequest:
         vocabulary, markers = self._vocabulary
         try:
-            matcher = LLMatcher(vocabulary, write(spec, markers), log_level=0, limits=LIMITS)
+            written = write(spec, markers)
+            matcher = LLMatcher(vocabulary, written, log_level=0, limits=LIMITS)
         except InvalidRequest as error:
             return InvalidRequest(str(error), field=error.field)
         except RecursionError:
@@ -185,8 +211,15 @@ class Grammars:
             return self._made(looser)
         if matcher.is_error():
             return InvalidRequest(explained(matcher.get_error()))
-        size = BASE_BYTES + BYTES_PER_BYTE * spec.size
-        return Compiled(matcher, self._vocab_size, self._ends, size, triggers(spec, markers))
+        styles = [] if not self._drafts or spec.size > STYLED_BYTES else self._styles(vocabulary, written)
+        size = (BASE_BYTES + BYTES_PER_BYTE * spec.size) * (1 + len(styles))
+        return Compiled(matcher, self._vocab_size, self._ends, size, triggers(spec, markers), vocabulary, styles)
+
+    def _styles(self, vocabulary: LLTokenizer, grammar: str) -> list[LLMatcher]:
+        made = [LLMatcher(vocabulary, text, log_level=0, limits=STYLE_LIMITS) for text in styled(grammar)]
+        for matcher in made:
+            matcher.compute_ff_tokens()  # as with the first mask: what can be built before a step is built here
+        return [matcher for matcher in made if not matcher.is_error()]
 
     @cached_property
     def _vocabulary(self) -> tuple[LLTokenizer, dict[str, int]]:
@@ -234,12 +267,15 @@ class Matcher:
         ends: frozenset[int],
         field: str | None = None,
         triggers: frozenset[int] = frozenset(),
+        style: StyleFollower | None = None,
     ) -> None:
         self._matcher = matcher
         self._vocab_size = vocab_size
         self._ends = ends
         self._field = field  # of the request, for error messages
         self._triggers = list(triggers)  # tokens that begin a call where text may stand instead
+        self._style = style
+        self._accepted: list[int] = []
         self._over = False  # an end token was accepted
 
     def allowed(self, guesses: Sequence[int]) -> NDArray[np.bool_] | NDArray[np.uint8]:
@@ -292,11 +328,12 @@ class Matcher:
             bits[:] = known[: len(bits)]
 
     def forced(self) -> list[int]:
-        """The tokens that must follow, up to an end."""
+        """The tokens that must follow, up to an end; of JSON those that must follow in its usual style."""
         if self._over or self._matcher.is_error():
             return []
+        usual = None if self._style is None else self._style.forced(self._accepted)
         found: list[int] = []
-        for token in self._matcher.compute_ff_tokens():
+        for token in usual or self._matcher.compute_ff_tokens():
             if token in self._ends or not 0 <= token < self._vocab_size:
                 break
             found.append(token)
@@ -311,6 +348,7 @@ class Matcher:
             self._over = True
         elif self._over or not 0 <= token < self._vocab_size or not self._matcher.consume_token(token):
             raise self._failed()
+        self._accepted.append(token)
 
     def _follows(self, guess: int) -> bool:
         if self._over or guess in self._ends or not 0 <= guess < self._vocab_size or self._matcher.is_error():
