@@ -31,6 +31,7 @@ WITHOUT = {
     "server/common/tools": "server/openai/test_sampling.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
     "synthetic/mtp_families": "models/test_mtp_recipes.py",
+    "synthetic/recurrent_families": "models/test_recurrent.py, integration/test_recurrent_speculation.py",
     "synthetic/vision": "models/test_families.py",
     "synthetic/vision_families": "models/test_families.py",
     "synthetic/vision_parts": "models/test_families.py",

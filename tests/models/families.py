@@ -22,7 +22,7 @@ from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.slot_plan import NAMES, PADDED, ROWS, SIMILAR, Grouping
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import Adapted, adapt
+from paceline.models.adapter import Adapted, adapt, flat_plans
 
 Config = dict[str, Any]
 VOCABULARY = 256
@@ -306,13 +306,15 @@ class Verdict:
     caches: str
     error: float  # the largest difference of the long run, as a share of the largest logit
     line: str  # why it was refused
+    drafts: bool = False  # whether its steps roll back
 
     @property
     def row(self) -> str:
         if not self.layout:
-            return f"refused | {self.caches} | {self.line}"
+            return f"refused | {self.caches} | | {self.line}"
         exact = "bitwise" if self.error == 0 else f"within {self.error:.0e}"
-        return f"{self.layout} | {self.caches} | {exact if self.error < 1e-4 else f'**WRONG** by {self.error:.0e}'}"
+        result = exact if self.error < 1e-4 else f"**WRONG** by {self.error:.0e}"
+        return f"{self.layout} | {self.caches} | {'yes' if self.drafts else 'no'} | {result}"
 
 
 def build(config: Config, seed: int = 0) -> Any:
@@ -341,7 +343,9 @@ def judge(config: Config) -> Verdict:
         return Verdict("", ", ".join(caches), 0.0, str(refusal))
     forms = (PADDED,) if layout is PADDED else (ROWS, PADDED)  # "similar" can look like either
     worst = max(long_run(model, reference, form) for form in forms)
-    return Verdict(NAMES[layout.skew], ", ".join(caches), worst, "")
+    able = all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(model.plans))
+    drafts = able and check.rolls_back(model, layout, check.plain_step(model))
+    return Verdict(NAMES[layout.skew], ", ".join(caches), worst, "", drafts)
 
 
 def long_run(model: Adapted, reference: Any, layout: Grouping) -> float:
@@ -407,12 +411,12 @@ def _kind(cache: Any) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    print("| family | layout | caches | long run |\n|---|---|---|---|")
+    print("| family | layout | caches | drafts | long run |\n|---|---|---|---|---|")
     for name in names or FAMILIES:
         try:
             row = judge(FAMILIES[name]).row
         except Exception as error:  # a family that cannot even be built here must not hide the others
-            row = f"? | | {type(error).__name__}: {error}"
+            row = f"? | | | {type(error).__name__}: {error}"
         print(f"| {name} | {row} |", flush=True)
 
 

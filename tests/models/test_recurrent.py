@@ -3,12 +3,14 @@ has after the others."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
 from mlx_lm.models.cache import ArraysCache
+from mlx_lm.models.ssm import ssm_attn
 
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.slot_plan import PADDED
@@ -108,6 +110,41 @@ def started(name: str, past: int) -> tuple[Ours, Library]:
         out = ours.read(token)
         assert far(out[:, 0], mx.concatenate(library.read(token, [1] * ROWS))) < 1e-5
     return ours, library
+
+
+# -- what we rely on in mlx-lm
+
+
+@pytest.mark.parametrize("upstream", ROW_CLASSES, ids=lambda upstream: upstream.__name__)
+def test_the_librarys_layers_are_called_with_these_arguments(upstream: type) -> None:
+    found = list(inspect.signature(upstream.__call__).parameters)  # type: ignore[operator]
+    assert found == ["self", *ROW_CLASSES[upstream]._arguments]
+
+
+def test_the_scan_takes_a_mask_and_lengths() -> None:
+    found = list(inspect.signature(ssm_attn).parameters)
+    assert found[:7] == ["x", "A_log", "B", "C", "D", "dt", "dt_bias"]
+    assert found[7:11] == ["state", "time_step_limit", "mask", "lengths"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parts_of_a_layer_that_ours_use(name: str) -> None:
+    part = layer(name)
+    if name.startswith("lfm2"):
+        assert part.conv.weight.shape == (HIDDEN, part.L_cache, 1)
+        return
+    assert part.conv1d.weight.shape[1] == part.conv_kernel_size and part.out_proj.weight.shape[0] == HIDDEN
+    if name == "jamba":
+        sizes = part.time_step_rank + 2 * part.ssm_state_size
+        assert part.x_proj.weight.shape == (sizes, part.intermediate_size)
+        assert part.A_log.shape == (part.intermediate_size, part.ssm_state_size)
+        out, state = part.ssm_step(mx.zeros((2, 3, part.intermediate_size)), -mx.exp(part.A_log), None)
+        assert out.shape == (2, 3, part.intermediate_size) and state.shape == (2, *part.A_log.shape)
+        return
+    assert part.conv_dim == part.intermediate_size + 2 * part.n_groups * part.ssm_state_size
+    assert part.intermediate_size == part.num_heads * part.head_dim and len(part.time_step_limit) == 2
+    assert part.in_proj.weight.shape[0] == part.intermediate_size + part.conv_dim + part.num_heads
+    assert part.A_log.shape == part.D.shape == part.dt_bias.shape == (part.num_heads,)
 
 
 @pytest.mark.parametrize("name", NAMES)
