@@ -54,7 +54,7 @@ class RowRecurrent(RowState):
                 cache[index] = array
         return out
 
-    _arguments = ("x", "mask", "cache")  # of mlx-lm's call
+    _arguments: tuple[str, ...] = ("x", "mask", "cache")  # of mlx-lm's call
 
     def _outputs(self, inputs: mx.array, current: Sequence[mx.array | None]) -> tuple[mx.array, list[mx.array]]:
         """Outputs of all tokens, and what `apply_accepted` needs."""
@@ -128,7 +128,7 @@ class RowMamba2(RowRecurrent):
             for part, dim in zip(parts, (self.head_dim, self.ssm_state_size, self.ssm_state_size), strict=True)
         )
         mask = None if count is None else mx.arange(steps.shape[1]) < count[:, None]
-        return ssm_attn(  # type: ignore[no-any-return]
+        return ssm_attn(
             values,
             self.A_log,
             keys,
