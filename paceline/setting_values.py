@@ -36,6 +36,11 @@ def _none_if_none(value: object) -> object:
     return None if value == "none" else value
 
 
+def _number_or_none(value: object) -> object:
+    """A number, also where its source has texts only; "none" is None."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else _none_if_none(value)
+
+
 def _check_speculation(value: object, check: ValidatorFunctionWrapHandler) -> object:
     """One message for the union: pydantic's first would name "off" and "auto" only."""
     try:
@@ -143,6 +148,8 @@ AutoSeconds = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | Non
 AutoMilliseconds = AutoSeconds
 AutoWindow = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_none_if_auto)]
 Count = Annotated[int, Field(ge=1)]
+KVBits = Annotated[Literal[8, 4] | None, BeforeValidator(_number_or_none)]
+KVGroupSize = Annotated[Literal[32, 64, 128], BeforeValidator(_number_or_none)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
 ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]

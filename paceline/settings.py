@@ -36,6 +36,8 @@ from paceline.setting_values import (
     Folder,
     GenerationConfig,
     Hosts,
+    KVBits,
+    KVGroupSize,
     KVLayout,
     LogFormat,
     LogLevel,
@@ -158,6 +160,13 @@ class Settings(BaseModel):
     kv_layout: KVLayout = setting(
         "LAYOUT", "auto", "How the sequences' keys and values lie in memory; auto: what is faster on this device."
     )
+    kv_bits: KVBits = setting(
+        "8|4|none",
+        None,
+        "Quantize keys and values to so many bits: about twice or four times the sequences or context in the same "
+        "memory, for a small error and some speed. none: they keep the type that the model computes in.",
+    )
+    kv_group_size: KVGroupSize = setting("32|64|128", 64, "Numbers that share a scale in quantized keys and values.")
     shape_buckets: ShapeBucketing = setting(
         "MODE",
         "auto",
@@ -386,6 +395,11 @@ class Settings(BaseModel):
         return get_args(Method) if self.speculation_methods is None else self.speculation_methods
 
     @property
+    def kv_quantization(self) -> tuple[int, int] | None:
+        """Bits and group size."""
+        return None if self.kv_bits is None else (self.kv_bits, self.kv_group_size)
+
+    @property
     def loras(self) -> dict[str, Path]:
         """Folders of the adapters by name."""
         pairs = (given.partition("=") for given in self.lora)
@@ -415,6 +429,8 @@ class Settings(BaseModel):
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
             )
+        if self.kv_bits is None and "kv_group_size" in self.model_fields_set:
+            raise SettingsError("kv_group_size is for quantized keys and values: set kv_bits too, or leave it out")
         if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
         for name in ("files_gb", "files_days"):

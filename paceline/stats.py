@@ -34,6 +34,7 @@ class ModelInfo:
     embedding_size: int | None  # None: the model gives no embeddings
     mtp_head: bool
     audio: bool = False
+    kv_bits: int | None = None  # None: keys and values are not quantized
     notes: tuple[str, ...] = ()
     sampling_defaults: Mapping[str, float | None] = field(default_factory=dict)  # where a request is silent
     sampling_defaults_from: Mapping[str, str] = field(default_factory=dict)  # which of them were set, and where

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
+from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.layers import (
     ApplyAccepted,
     AttentionCache,
@@ -69,9 +70,18 @@ class _Step:
 class Batch:
     """Rows of one model that step together. `rows` counts them; `lengths` are the committed tokens of each."""
 
-    def __init__(self, plans: Sequence[LayerPlan], grouping: Grouping, rows: int = 1, *, ragged: bool = False) -> None:
+    def __init__(
+        self,
+        plans: Sequence[LayerPlan],
+        grouping: Grouping,
+        rows: int = 1,
+        *,
+        ragged: bool = False,
+        kv: KVQuantization | None = None,
+    ) -> None:
         self.plans = plans
         self.grouping = grouping
+        self.kv = kv  # how keys and values are quantized; None: they are not
         self.lengths = [0] * rows
         self.deltas = [0] * rows
         self.active = [True] * rows  # False: padding
@@ -103,7 +113,7 @@ class Batch:
             size = 1 if self.grouping.skew == 0 else rows
             groups = [Group(first, size, 0, [0] * size) for first in range(0, rows, size)]
             slot_plan = self.slot_plans[plan.window] = SlotPlan(plan.window, groups, self.grouping.buckets)
-        return AttentionCache(self, slot_plan)
+        return AttentionCache(self, slot_plan, self.kv)
 
     @property
     def rows(self) -> int:

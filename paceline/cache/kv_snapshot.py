@@ -76,7 +76,7 @@ def cut_segment(batch: Batch, row: int, start: int, stop: int) -> tuple[mx.array
     """Copies of tokens [start, stop) of a row, of all layers without a window."""
     arrays = []
     for cache in batch.flat:
-        if isinstance(cache, AttentionCache) and cache.slot_plan.window is None and cache.keys:
+        if isinstance(cache, AttentionCache) and cache.slot_plan.window is None and cache.filled:
             arrays += _cut(cache, row, start, stop)
     return tuple(arrays)
 
@@ -90,7 +90,7 @@ def cut_checkpoint(batch: Batch, row: int, stop: int) -> tuple[tuple[mx.array, .
             if inside is None and stop < batch.lengths[row]:
                 raise UnsupportedUse("no state was recorded at this token")
             layers.append(tuple(own(array) for array in cache.of_row(row)) if inside is None else tuple(inside))
-        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None and cache.keys:
+        elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None and cache.filled:
             layers.append(tuple(_cut(cache, row, max(stop - cache.slot_plan.window + 1, 0), stop)))
         else:
             layers.append(None)
@@ -103,10 +103,10 @@ def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
     for cache in batch.flat:
         if isinstance(cache, StateCache):
             total += 0 if bare else sum(array.nbytes for array in cache.current if array is not None) // batch.rows
-        elif isinstance(cache, AttentionCache) and cache.keys:
+        elif isinstance(cache, AttentionCache) and cache.filled:
             window = cache.slot_plan.window
             count = tokens if window is None else 0 if bare else window
-            parts = (cache.keys[0], cache.values[0])
+            parts = [store[0] for store in cache.stores]
             total += sum(part.nbytes // (part.shape[0] * part.shape[2]) * count for part in parts)
     return total
 
@@ -125,14 +125,13 @@ def fill(
         elif isinstance(cache, AttentionCache) and cache.slot_plan.window is not None:
             if isinstance(layer, tuple):
                 have = layer[0].shape[2]
-                cache.keys, cache.values = (
-                    [_grown([part], _lay(cache.slot_plan, length, have, room))] for part in layer
-                )
+                capacity = _lay(cache.slot_plan, length, have, room)
+                cache.stores = [[_grown([part], capacity)] for part in layer]
         elif isinstance(cache, AttentionCache) and segments and taken < len(segments[0]):
             capacity = _lay(cache.slot_plan, length, length, room)
-            for store, place in ((cache.keys, taken), (cache.values, taken + 1)):
+            for place, store in enumerate(cache.stores, taken):
                 store.append(_grown([segment[place] for segment in segments], capacity))
-            taken += 2
+            taken += len(cache.stores)
     batch.lengths = [length]
 
 
@@ -159,7 +158,7 @@ def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.arra
             low, high = start - group.starts[local], stop - group.starts[local]
             if low < 0 or high > group.capacity:
                 raise UnsupportedUse("these tokens are not in the buffer")
-            slices = [store[index][local : local + 1, :, low:high] for store in (cache.keys, cache.values)]
+            slices = [store[index][local : local + 1, :, low:high] for store in cache.stores]
             apart = high - low < group.capacity  # then slices of several heads are not contiguous, and copied in one go
             return [mx.contiguous(part) if apart and part.shape[1] > 1 else own(part) for part in slices]
     raise IndexError(row)

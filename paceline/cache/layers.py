@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
+from paceline.cache.kv_quantization import KVQuantization, Quantized, views
 from paceline.cache.slot_plan import Change, Group, Placement, SlotPlan
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
+
+
+KeysOrValues = mx.array | Quantized
 
 
 class ApplyAccepted(Protocol):
@@ -35,10 +39,18 @@ class ApplyAccepted(Protocol):
 
 
 class Attention(Protocol):
-    """`mx.fast.scaled_dot_product_attention`, or one that takes a `RaggedMask` as well."""
+    """As `mx.fast.scaled_dot_product_attention`, with quantized keys and values and a `RaggedMask` as well."""
 
     def __call__(
-        self, queries: mx.array, keys: mx.array, values: mx.array, /, *, scale: float, mask: Any, sinks: mx.array | None
+        self,
+        queries: mx.array,
+        keys: KeysOrValues,
+        values: KeysOrValues,
+        /,
+        *,
+        scale: float,
+        mask: Any,
+        sinks: mx.array | None,
     ) -> mx.array: ...
 
 
@@ -78,13 +90,30 @@ class LayerCache:
 
 
 class AttentionCache(LayerCache):
-    """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length."""
+    """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length.
 
-    def __init__(self, batch: Batch, slot_plan: SlotPlan) -> None:
+    `stores` are keys and values, or, if they are quantized, the parts of keys and those of values. Each is a list of
+    buffers (rows, heads, slots, size), by group.
+    """
+
+    def __init__(self, batch: Batch, slot_plan: SlotPlan, kv: KVQuantization | None = None) -> None:
         super().__init__(batch)
         self.slot_plan = slot_plan
-        self.keys: list[mx.array] = []
-        self.values: list[mx.array] = []
+        self.kv = kv
+        self.stores: list[list[mx.array]] = [[] for _ in range(2 if kv is None else 6)]
+
+    @property
+    def filled(self) -> bool:
+        """Has any row a token?"""
+        return bool(self.stores[0])
+
+    @property
+    def dense_bytes(self) -> int:
+        """Of a slot's keys and values while attention has them dequantized; 0: they are not quantized."""
+        if self.kv is None or not self.filled:
+            return 0
+        scales = (self.stores[1][0], self.stores[4][0])
+        return sum(part.shape[1] * part.shape[3] * self.kv.group_size * part.itemsize for part in scales)
 
     # -- the step
 
@@ -102,20 +131,20 @@ class AttentionCache(LayerCache):
             return mask.array()
         return array_mask(self.slot_plan, self.slot_plan.groups[0], self.batch.lengths, count)
 
-    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+    def keys_and_values(self) -> tuple[KeysOrValues, KeysOrValues]:
         """For layers that attend to what another layer has stored."""
         if len(self.slot_plan.groups) > 1:
             raise UnsupportedUse("a layer attends to another layer's keys")
         return self._view(0)
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        if not self.keys:
-            self._allocate(keys, values)
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[KeysOrValues, KeysOrValues]:
+        new = (keys, values) if self.kv is None else (*self.kv.quantize(keys), *self.kv.quantize(values))
+        if not self.filled:
+            self._allocate(new)
         single = len(self.slot_plan.groups) == 1
         for index, group in enumerate(self.slot_plan.groups):
-            new_keys, new_values = (keys, values) if single else (keys[group.rows], values[group.rows])
-            self.keys[index] = self._write(self.keys[index], index, new_keys)
-            self.values[index] = self._write(self.values[index], index, new_values)
+            for store, part in zip(self.stores, new, strict=True):
+                store[index] = self._write(store[index], index, part if single else part[group.rows])
         if single:
             return self._view(0)
         return keys, values
@@ -129,10 +158,10 @@ class AttentionCache(LayerCache):
             outputs.append(attention(queries[group.rows], keys, values, scale=scale, mask=mask, sinks=sinks))
         return mx.concatenate(outputs)
 
-    def _allocate(self, keys: mx.array, values: mx.array) -> None:
+    def _allocate(self, parts: Sequence[mx.array]) -> None:
         """Empty buffers for all groups, like these."""
         for group in self.slot_plan.groups:
-            for store, like in ((self.keys, keys), (self.values, values)):
+            for store, like in zip(self.stores, parts, strict=True):
                 store.append(mx.zeros((group.count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
 
     def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
@@ -142,19 +171,19 @@ class AttentionCache(LayerCache):
             return buffer
         return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
 
-    def _view(self, index: int) -> tuple[mx.array, mx.array]:
+    def _view(self, index: int) -> tuple[KeysOrValues, KeysOrValues]:
         low, high = self.batch.view(self.slot_plan, index)
-        keys, values = self.keys[index], self.values[index]
-        if low == 0 and high == keys.shape[2]:
-            return keys, values
-        return keys[:, :, low:high], values[:, :, low:high]
+        parts = [store[index] for store in self.stores]
+        if low != 0 or high != parts[0].shape[2]:
+            parts = [part[:, :, low:high] for part in parts]
+        return views(parts, self.kv)
 
     # -- between steps
 
     def change(self, change: Change) -> None:
-        if not self.keys:
+        if not self.filled:
             return
-        for store in (self.keys, self.values):
+        for store in self.stores:
             buffer = store[change.group]
             if change.drop is not None:
                 buffer = _shift(buffer, change.drop)
@@ -163,14 +192,14 @@ class AttentionCache(LayerCache):
     def join(self, other: AttentionCache, at: Placement) -> None:
         """`Batch` has placed `other`'s row already; here it is copied into the buffers."""
         place = self.batch.placement(self.slot_plan)
-        if not self.keys and not other.keys:  # no row has a token yet: the first step allocates
+        if not self.filled and not other.filled:  # no row has a token yet: the first step allocates
             return
-        if not other.keys:
-            other._allocate(self.keys[0], self.values[0])
-        if not self.keys:  # with the new row's place among them
-            self._allocate(other.keys[0], other.values[0])
+        if not other.filled:
+            other._allocate([store[0] for store in self.stores])
+        if not self.filled:  # with the new row's place among them
+            self._allocate([store[0] for store in other.stores])
             place = replace(place, added=0)
-        for store, theirs in ((self.keys, other.keys), (self.values, other.values)):
+        for store, theirs in zip(self.stores, other.stores, strict=True):
             if place.is_new:
                 store.insert(place.group, theirs[0])
             elif place.added:
@@ -182,27 +211,27 @@ class AttentionCache(LayerCache):
 
     def keep_groups(self, kept: list[tuple[int, mx.array | None, int]]) -> None:
         """`kept`: (old group, rows of it to keep or None for all, its new capacity), in order."""
-        if not self.keys:  # no row has a token yet
+        if not self.filled:  # no row has a token yet
             return
-        self.keys, self.values = (
+        self.stores = [
             [
                 resize(store[old], capacity) if rows is None else store[old][:, :, :capacity][rows]
                 for old, rows, capacity in kept
             ]
-            for store in (self.keys, self.values)
-        )
+            for store in self.stores
+        ]
 
     def arrays(self) -> Iterator[mx.array]:
-        yield from self.keys
-        yield from self.values
+        for store in self.stores:
+            yield from store
 
     def put(self, arrays: Sequence[mx.array]) -> None:
         """The inverse of `arrays`."""
-        half = len(self.keys)
-        self.keys, self.values = list(arrays[:half]), list(arrays[half:])
+        groups = len(self.stores[0])
+        self.stores = [list(arrays[index * groups : (index + 1) * groups]) for index in range(len(self.stores))]
 
     def clear(self) -> None:
-        self.keys, self.values = [], []
+        self.stores = [[] for _ in self.stores]
 
 
 class StateCache(LayerCache):

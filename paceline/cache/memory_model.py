@@ -20,6 +20,7 @@ class AttentionCost:
     window: int | None
     token: int
     layers: int = 0  # the number of layers; 0: copies are not counted
+    dense: int = 0  # bytes of a slot of the largest layer while its quantized keys and values are dequantized
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,12 @@ class MemoryModel:
         costs: dict[int | None, AttentionCost] = {}
         for layer in (*self.attention, *other.attention):
             known = costs.get(layer.window, AttentionCost(layer.window, 0))
-            costs[layer.window] = AttentionCost(layer.window, known.token + layer.token, known.layers + layer.layers)
+            costs[layer.window] = AttentionCost(
+                layer.window,
+                known.token + layer.token,
+                known.layers + layer.layers,
+                max(known.dense, layer.dense),
+            )
         return replace(
             self,
             attention=tuple(costs.values()),
@@ -79,22 +85,23 @@ class MemoryModel:
         self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
     ) -> int:
         """Additional bytes while the largest group's buffers grow, or a row joins it: old and new buffers are in memory
-        together, of one layer at a time or, `at_once`, of all layers."""
+        together, of one layer at a time or, `at_once`, of all layers. Quantized keys and values of one layer are in
+        memory dequantized, too."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
-        most = total = 0
+        most = total = dense = 0
         for layer in self.attention:
             if not layer.layers:
                 continue
-            largest = 0
+            slots = 0
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
                     longest = min(longest, _window_tokens(layer.window))
                 rows = self.grouping.buckets.row_count(len(group))
-                largest = max(largest, rows * self._capacity(layer.window, longest) * layer.token)
-            most = max(most, largest // layer.layers)
-            total += largest
-        return total if at_once else most
+                slots = max(slots, rows * self._capacity(layer.window, longest))
+            largest = slots * layer.token
+            most, total, dense = max(most, largest // layer.layers), total + largest, max(dense, slots * layer.dense)
+        return (total if at_once else most) + dense
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
         """Which rows share a buffer, by their index in `rows`. Rows of the batch stay in their group, whatever their
@@ -124,7 +131,8 @@ class MemoryModel:
 
     def chunk(self, tokens: int, before: int) -> int:
         """Activations of a prefill chunk of a row that has `before` tokens."""
-        return int(tokens * (self.chunk_token + self.chunk_pair * (before + tokens)))
+        dense = max((layer.dense for layer in self.attention if layer.window is None), default=0)
+        return int(tokens * (self.chunk_token + self.chunk_pair * (before + tokens)) + dense * (before + tokens))
 
     def step(self, rows: int, width: int) -> int:
         """Activations of a decode step."""

@@ -18,7 +18,7 @@ Shapes = list[list[tuple[tuple[int, ...], mx.Dtype]]]
 def stack(batches: Sequence[Batch], rows: int) -> Batch:
     """One batch with the row of each of these, and padding up to `rows`. They stay as they are."""
     first, blanks = batches[0], rows - len(batches)
-    both = Batch(first.plans, replace(first.grouping, skew=float("inf")), rows, ragged=first.ragged)
+    both = Batch(first.plans, replace(first.grouping, skew=float("inf")), rows, ragged=first.ragged, kv=first.kv)
     both.low_memory = first.low_memory
     both.lengths = [batch.lengths[0] for batch in batches] + [0] * blanks
     both.deltas = [batch.deltas[0] for batch in batches] + [0] * blanks
@@ -31,9 +31,8 @@ def stack(batches: Sequence[Batch], rows: int) -> Batch:
         parts = [batch.flat[index] for batch in batches]
         if isinstance(cache, AttentionCache):
             capacity = cache.slot_plan.groups[0].capacity
-            buffers = [(part.keys, part.values) for part in parts if isinstance(part, AttentionCache)]
-            cache.keys = _stacked([keys for keys, _ in buffers], blanks, capacity)
-            cache.values = _stacked([values for _, values in buffers], blanks, capacity)
+            buffers = [part.stores for part in parts if isinstance(part, AttentionCache)]
+            cache.stores = [_stacked(list(column), blanks, capacity) for column in zip(*buffers, strict=True)]
         elif isinstance(cache, StateCache):
             states = [part.current for part in parts if isinstance(part, StateCache)]
             cache.current = [_joined(list(column), blanks) for column in zip(*states, strict=True)]
@@ -51,8 +50,7 @@ def unstack(both: Batch, batches: Sequence[Batch]) -> None:
             if isinstance(mine, StateCache) and isinstance(cache, StateCache):
                 mine.current = [None if value is None else value[row : row + 1] for value in cache.current]
             elif isinstance(mine, AttentionCache) and isinstance(cache, AttentionCache):
-                mine.keys = [buffer[row : row + 1] for buffer in cache.keys]
-                mine.values = [buffer[row : row + 1] for buffer in cache.values]
+                mine.stores = [[buffer[row : row + 1] for buffer in store] for store in cache.stores]
 
 
 def restore_point(batches: Sequence[Batch]) -> Callable[[], None]:
@@ -64,8 +62,7 @@ def restore_point(batches: Sequence[Batch]) -> Callable[[], None]:
             restores.append(partial(setattr, slot_plan, "groups", [replace(group) for group in slot_plan.groups]))
         for cache in batch.flat:
             if isinstance(cache, AttentionCache):
-                restores.append(partial(setattr, cache, "keys", list(cache.keys)))
-                restores.append(partial(setattr, cache, "values", list(cache.values)))
+                restores.append(partial(setattr, cache, "stores", [list(store) for store in cache.stores]))
             elif isinstance(cache, StateCache):
                 restores.append(partial(setattr, cache, "current", list(cache.current)))
 
@@ -81,7 +78,7 @@ def shapes(batch: Batch) -> Shapes:
     found: Shapes = []
     for cache in batch.flat:
         if isinstance(cache, AttentionCache):
-            buffers = (cache.keys[0], cache.values[0])
+            buffers = [store[0] for store in cache.stores]
             found.append([((buffer.shape[1], buffer.shape[3]), buffer.dtype) for buffer in buffers])
         elif isinstance(cache, StateCache):
             found.append([(state.shape[1:], state.dtype) for state in cache.current if state is not None])
@@ -91,8 +88,8 @@ def shapes(batch: Batch) -> Shapes:
 def allocate(batch: Batch, like: Shapes) -> None:
     """Give a batch without tokens the arrays that its first step would make: zeros."""
     for cache, parts in zip(batch.flat, like, strict=True):
-        if isinstance(cache, AttentionCache) and not cache.keys:
-            for store, ((heads, size), dtype) in zip((cache.keys, cache.values), parts, strict=True):
+        if isinstance(cache, AttentionCache) and not cache.filled:
+            for store, ((heads, size), dtype) in zip(cache.stores, parts, strict=True):
                 store += [
                     mx.zeros((group.count, heads, group.capacity, size), dtype) for group in cache.slot_plan.groups
                 ]

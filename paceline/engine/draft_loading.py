@@ -44,6 +44,7 @@ def checked(source: str, model: LoadedModel) -> LoadedModel:
 def build(source: str, model: LoadedModel, target: LoadedModel, settings: Settings) -> LoadedDraft:
     """After the target was checked, which corrects the size of its vocabulary."""
     grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
+    layout.quantize_kv(model, grouping, target.language.kv)
     traces = check_steps(model, grouping)
     memory_model = profile_memory(Runner(model, grouping), head=False)
     return LoadedDraft(

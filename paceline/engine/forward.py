@@ -225,7 +225,7 @@ def _shape(batch: Batch) -> tuple[Any, ...]:
 def _filled(batch: Batch) -> bool:
     """Does every cache have its arrays? The very first step allocates them."""
     for cache in batch.flat:
-        if isinstance(cache, AttentionCache) and not cache.keys:
+        if isinstance(cache, AttentionCache) and not cache.filled:
             return False
         if isinstance(cache, StateCache) and any(value is None for value in cache.current):
             return False

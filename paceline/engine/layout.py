@@ -1,4 +1,5 @@
-"""How a model's batches are laid out on this device: groups, and buckets of shapes. Checked before it is used."""
+"""How a model's batches are laid out on this device: groups, buckets of shapes, quantized keys and values. Checked
+before it is used."""
 
 from __future__ import annotations
 
@@ -6,17 +7,24 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import mlx.core as mx
+
 from paceline import platform
-from paceline.cache.slot_plan import AUTO, LAYOUTS, Grouping
+from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization
+from paceline.cache.layers import AttentionCache
+from paceline.cache.slot_plan import AUTO, LAYOUTS, ROWS, Grouping
 from paceline.engine.forward import DEVICES
+from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import buckets_for
+from paceline.models.adapter import Adapted, buckets_for
+from paceline.models.files import one_line
 from paceline.models.loader import LoadedModel
 
 if TYPE_CHECKING:
     from paceline.setting_values import ShapeBucketing
 
 log = logging.getLogger("paceline")
+LARGEST_ERROR = 0.5  # of the largest logit: what no quantization explains
 
 
 def choose(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing = "auto") -> Grouping:
@@ -38,3 +46,41 @@ def choose(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing =
         log.warning("shapes are exact: with padding this model's logits differ by %.2g of the largest", worst)
         return grouping
     return bucketed
+
+
+def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization | None) -> None:
+    """From here on, keys and values of this model's batches are quantized. Raises LoadError if they cannot be."""
+    if kv is None:
+        return
+    language, family = model.language, model.config["model_type"]
+    refused = f"--kv-bits {kv.bits} cannot be used with {family}"
+    sizes = _head_sizes(language)
+    if not sizes:
+        raise LoadError(f"{refused}: it has no attention layers, and so no keys and values.")
+    if wrong := sorted(size for size in sizes if size % kv.group_size):
+        others = [size for size in GROUP_SIZES if not any(each % size for each in sizes)]
+        instead = f"Use --kv-group-size {others[-1]}." if others else "Leave it out."
+        raise LoadError(
+            f"{refused}: its heads have {', '.join(map(str, wrong))} numbers, which groups of {kv.group_size} do not "
+            f"divide. {instead}"
+        )
+    language.kv = kv
+    try:
+        apart = [check.company_error(language, form) for form in check.forms(grouping)]
+        error = max(check.batched_error(language, form) or 0.0 for form in check.forms(grouping))
+    except Exception as problem:
+        raise LoadError(
+            f"{refused}: its attention does not take quantized keys ({one_line(problem)}). Leave it out."
+        ) from problem
+    if any(apart) or error > LARGEST_ERROR:
+        worst = max(error, *(each or 0.0 for each in apart))
+        raise LoadError(f"{refused}: logits differ by {worst:.2g} of the largest. Leave it out.")
+    log.info("keys and values of %s have %s: logits differ by %.2g of the largest", family, kv, error)
+
+
+def _head_sizes(language: Adapted) -> set[int]:
+    """How many numbers keys and values of a token and head have, over all attention layers."""
+    row = language.batch(ROWS)
+    row.begin(1)
+    language.module(mx.array([[0]]), cache=row.layers)
+    return {part.shape[3] for cache in row.flat if isinstance(cache, AttentionCache) for part in cache.arrays()}

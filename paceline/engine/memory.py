@@ -142,7 +142,8 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
     head = "head" if runner.drafter is not None else "no head"
     quantization = runner.model.quantization
     dense = ("dequantized",) if quantization is not None and quantization.dense is not None else ()
-    mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head, *dense)
+    kv = () if runner.language.kv is None else (f"keys and values of {runner.language.kv}",)
+    mine = fingerprint(runner.model.folder, "prefixes 1", dtype, head, *dense, *kv)
     limit = int(gigabytes * 1e9)
     others = [other for other in summaries(folder) if other.fingerprint != mine] if folder.is_dir() else []
     others.sort(key=lambda other: other.last_used)
@@ -179,10 +180,13 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
         peaks.append((before, _peak(lambda: mx.eval(runner.prefill(seq, CHUNK)))))
     assert seq.computed.batch is not None
     held = [seq.computed.batch] if seq.draft.batch is None else [seq.computed.batch, seq.draft.batch]
+    attention = _attention(held)
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
+    dense = max((layer.dense for layer in attention if layer.window is None), default=0)
+    pair = max(pair - dense / CHUNK, 0.0)  # the memory model counts it apart
     media_byte, encode_byte, encode_pair = _profile_media(runner)
     return MemoryModel(
-        attention=_attention(held),
+        attention=attention,
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
         chunk_token=token,
         chunk_pair=pair,
@@ -197,12 +201,14 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
 def _attention(batches: Collection[Batch]) -> tuple[AttentionCost, ...]:
     tokens: dict[int | None, int] = defaultdict(int)
     layers: dict[int | None, int] = defaultdict(int)
+    dense: dict[int | None, int] = defaultdict(int)
     for batch in batches:
         for cache in batch.flat:
-            if isinstance(cache, AttentionCache) and cache.keys:
+            if isinstance(cache, AttentionCache) and cache.filled:
                 tokens[cache.slot_plan.window] += _bytes(cache) // cache.slot_plan.groups[0].capacity
                 layers[cache.slot_plan.window] += 1
-    return tuple(AttentionCost(window, token, layers[window]) for window, token in tokens.items())
+                dense[cache.slot_plan.window] = max(dense[cache.slot_plan.window], cache.dense_bytes)
+    return tuple(AttentionCost(window, token, layers[window], dense[window]) for window, token in tokens.items())
 
 
 def _bytes(cache: AttentionCache | StateCache) -> int:

@@ -12,6 +12,7 @@ import mlx.core as mx
 from paceline import generation_config, platform, preflight
 from paceline.cache.budget import Budget
 from paceline.cache.features import Features
+from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.slot_plan import NAMES
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
 from paceline.engine import draft_loading, layout
@@ -173,6 +174,8 @@ class Startup:
         self.vocab_size = model.language.vocab_size
         check_media(model, grouping)
         self.vision = model.vision
+        kv = None if settings.kv_quantization is None else KVQuantization(*settings.kv_quantization)
+        layout.quantize_kv(model, grouping, kv)
         self.embedding_size = check.hidden_size(model.language)
         chunk = settings.prefill_chunk or prefill_chunk(
             model.language, grouping, most=min(largest(), model.context_length)
@@ -199,6 +202,7 @@ class Startup:
             images=model.vision is not None,
             videos=model.vision is not None and model.vision.video_processor is not None,
             audio=model.vision is not None and model.vision.audio_processor is not None,
+            kv_bits=settings.kv_bits,
             embedding_size=self.embedding_size,
             mtp_head=no_head is None,
             notes=tuple(model.notes),

@@ -25,7 +25,8 @@ from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
 from paceline.cache.batch import Batch, LayerPlan
-from paceline.cache.layers import AttentionCache, RaggedMask
+from paceline.cache.kv_quantization import KVQuantization, Quantized, dense
+from paceline.cache.layers import AttentionCache, KeysOrValues, RaggedMask
 from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
@@ -40,6 +41,7 @@ from paceline.models.recurrent import ROW_CLASSES, RowState
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
 INTERLEAVED = ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe")  # families that mix the axes of M-RoPE
 NEARBY_BLOCK = 2  # times a draft's window: the block of `nearby_attention`
+FEW = 8  # queries of a head of quantized keys that are multiplied as they are: for more, dequantizing is faster
 ATTENTION = "scaled_dot_product_attention"
 library_attention = base.scaled_dot_product_attention
 
@@ -53,6 +55,7 @@ class Adapted:
     dynamic_rope: bool  # position ids must be explicit, with the reach of every token
     vocab_size: int
     ragged: bool = False  # whether attention runs by our kernel
+    kv: KVQuantization | None = None  # how keys and values are quantized
     inlets: Inlets = field(default_factory=Inlets)
     loras: Loras = field(init=False)
 
@@ -69,7 +72,7 @@ class Adapted:
         return self.ragged or any(getattr(part, "fused", False) for _, part in self.module.named_modules())
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
-        return Batch(self.plans, grouping, rows, ragged=self.ragged)
+        return Batch(self.plans, grouping, rows, ragged=self.ragged, kv=self.kv)
 
     @property
     def inner(self) -> Any:
@@ -253,8 +256,8 @@ def _vocab_size(config: dict[str, Any]) -> int:
 
 def batched_attention(
     queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
+    keys: KeysOrValues,
+    values: KeysOrValues,
     cache: Any,
     scale: float,
     mask: Any,
@@ -262,21 +265,39 @@ def batched_attention(
 ) -> mx.array:
     if isinstance(cache, AttentionCache):
         if cache.batch.watch is not None and cache.slot_plan.window is None:
-            cache.batch.watch(queries, keys, scale)
+            cache.batch.watch(queries, dense(keys), scale)
         if len(cache.slot_plan.groups) > 1:
             return cache.attend(queries, scale, sinks, attention)
-        if isinstance(mask, RaggedMask):
-            return attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
         near = cache.batch.near
-        if near is not None and queries.shape[2] > 1 and keys.shape[2] > NEARBY_BLOCK * near:
-            return nearby_attention(queries, keys, values, near, scale, sinks)
+        if near is not None and queries.shape[2] > 1:
+            keys, values = dense(keys), dense(values)
+            if keys.shape[2] > NEARBY_BLOCK * near:
+                return nearby_attention(queries, keys, values, near, scale, sinks)
+        if isinstance(mask, RaggedMask) or isinstance(keys, Quantized):
+            return attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
     return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
 
 
 def attention(
-    queries: mx.array, keys: mx.array, values: mx.array, /, *, scale: float, mask: Any, sinks: mx.array | None = None
+    queries: mx.array,
+    keys: KeysOrValues,
+    values: KeysOrValues,
+    /,
+    *,
+    scale: float,
+    mask: Any,
+    sinks: mx.array | None = None,
 ) -> mx.array:
-    """By our kernel, where the mask says how long rows are; else by MLX's."""
+    """By mlx-lm's products of quantized arrays, where they are and queries are few; by our kernel, where the mask says
+    how long rows are; else by MLX's."""
+    if isinstance(keys, Quantized) and isinstance(values, Quantized):
+        if sinks is None and queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1]:
+            mask = mask.array() if isinstance(mask, RaggedMask) else mask
+            form = keys.form
+            return base.quantized_scaled_dot_product_attention(
+                queries, keys.parts, values.parts, scale, mask, group_size=form.group_size, bits=form.bits
+            )
+        keys, values = keys.dense(), values.dense()
     if isinstance(mask, RaggedMask):
         if attention_cuda.fits(queries.dtype, queries.shape[-1], values.shape[-1]):
             return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)

@@ -89,18 +89,7 @@ def two_rows(model: Adapted, grouping: Grouping, lengths: Sequence[int] = PROMPT
     """A batch of two rows of different lengths, each prefilled in chunks up to its last token."""
     batch: Batch | None = None
     for prompt in _prompts(model, lengths):
-        row = model.batch(grouping)
-        body = prompt[:-1]
-        for start in range(0, len(body), piece):
-            part = body[start : start + piece]
-            positions = None
-            if model.dynamic_rope:
-                reach = dynamic_reach(start, start + len(part), len(prompt))
-                positions = Positions(mx.arange(start, start + len(part))[None], mx.array(reach)[None])
-            width = grouping.buckets.width(len(part)) if positions is None else len(part)
-            row.begin(width, positions, valid=[len(part)])
-            model.module(mx.array([part + [0] * (width - len(part))]), cache=row.layers)
-            row.commit()
+        row = _row(model, grouping, prompt, piece)
         if batch is None:
             batch = row
         elif batch.join(row).row != batch.rows - 1:
@@ -108,6 +97,38 @@ def two_rows(model: Adapted, grouping: Grouping, lengths: Sequence[int] = PROMPT
     assert batch is not None
     mx.eval(batch.arrays())
     return batch
+
+
+def _row(model: Adapted, grouping: Grouping, prompt: Sequence[int], piece: int) -> Batch:
+    """A row that is prefilled in chunks up to its last token."""
+    row = model.batch(grouping)
+    body = list(prompt[:-1])
+    for start in range(0, len(body), piece):
+        part = body[start : start + piece]
+        positions = None
+        if model.dynamic_rope:
+            reach = dynamic_reach(start, start + len(part), len(prompt))
+            positions = Positions(mx.arange(start, start + len(part))[None], mx.array(reach)[None])
+        width = grouping.buckets.width(len(part)) if positions is None else len(part)
+        row.begin(width, positions, valid=[len(part)])
+        model.module(mx.array([part + [0] * (width - len(part))]), cache=row.layers)
+        row.commit()
+    return row
+
+
+def company_error(model: Adapted, grouping: Grouping) -> float | None:
+    """Two rows in a batch, compared with each alone in the same form of keys and values. None: they agree."""
+    prompts = _prompts(model)
+    alone = [_row(model, ROWS, prompt, len(prompt)) for prompt in prompts]
+    batch = two_rows(model, grouping)
+    tokens = mx.array([prompt[-1] for prompt in prompts])
+    worst = 0.0
+    for _ in range(STEPS):
+        logits = decode(model, batch, tokens)
+        expected = mx.concatenate([decode(model, row, tokens[place : place + 1]) for place, row in enumerate(alone)])
+        worst = max(worst, *(difference(logits[place], expected[place]) for place in range(len(alone))))
+        tokens = mx.argmax(expected, axis=-1)
+    return None if worst <= tolerance(expected) else worst
 
 
 def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:

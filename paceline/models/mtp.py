@@ -80,7 +80,7 @@ class MTPHead:
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         plans = (self.plan,) * len(self.module.layers)
-        return Batch(plans, grouping, rows, ragged=self.language.ragged)
+        return Batch(plans, grouping, rows, ragged=self.language.ragged, kv=self.language.kv)
 
     def hidden(self, embeddings: mx.array, hidden: mx.array, batch: Batch) -> mx.array:
         return self.module(embeddings, hidden, batch.layers)

@@ -233,10 +233,10 @@ def test_a_row_that_leaves_does_not_move_its_neighbours() -> None:
     for length in (5, 30, 2):
         world.join([length])
     cache = world.attention()[0]
-    keys, values = list(cache.keys), list(cache.values)
+    keys, values = list(cache.stores[0]), list(cache.stores[1])
     world.keep([0, 2, 3])
-    assert all(now is before for now, before in zip(cache.keys, [keys[0], *keys[2:]], strict=True))
-    assert all(now is before for now, before in zip(cache.values, [values[0], *values[2:]], strict=True))
+    assert all(now is before for now, before in zip(cache.stores[0], [keys[0], *keys[2:]], strict=True))
+    assert all(now is before for now, before in zip(cache.stores[1], [values[0], *values[2:]], strict=True))
 
 
 def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
@@ -246,9 +246,9 @@ def test_a_row_that_leaves_one_group_does_not_touch_another() -> None:
         world.join([length])
     cache = world.attention()[0]
     assert [group.count for group in cache.slot_plan.groups] == [3, 2]
-    long = cache.keys[1]
+    long = cache.stores[0][1]
     world.keep([0, 2, 3, 4])
-    assert cache.keys[1] is long
+    assert cache.stores[0][1] is long
     world.step(1)
 
 
@@ -322,13 +322,13 @@ def test_a_row_that_leaves_becomes_padding_until_its_group_fits_a_smaller_bucket
     for length in (5, 6, 7):
         world.join([length])
     cache = world.attention()[0]
-    keys = cache.keys[0]
+    keys = cache.stores[0][0]
     world.keep([0, 2, 3])
-    assert cache.keys[0] is keys and world.batch.active == [True, False, True, True]
+    assert cache.stores[0][0] is keys and world.batch.active == [True, False, True, True]
     world.step(1)
     assert world.join([3]) == Placement(1, 0, 0)
     world.keep([1, 2])
-    assert (world.batch.active, cache.keys[0].shape[0]) == ([True, True], 2)
+    assert (world.batch.active, cache.stores[0][0].shape[0]) == ([True, True], 2)
     world.step(1)
 
 

@@ -182,5 +182,5 @@ def test_a_batch_never_holds_more_than_it_pays_for(
 def cache_arrays(cache: Any) -> list[Any]:
     """Of a decoding batch: pending tokens are activations."""
     if isinstance(cache, AttentionCache):
-        return [*cache.keys, *cache.values]
+        return list(cache.arrays())
     return [state for state in cache.current if state is not None] if isinstance(cache, StateCache) else []

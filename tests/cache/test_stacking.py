@@ -122,7 +122,7 @@ def test_an_allocated_batch_is_one_whose_first_step_comes(model: str) -> None:
     stacking.allocate(fresh.batch, shapes)
     for cache in fresh.batch.flat:
         if isinstance(cache, AttentionCache):
-            assert [keys.shape[0] for keys in cache.keys] == [3]
+            assert [keys.shape[0] for keys in cache.stores[0]] == [3]
         elif isinstance(cache, StateCache):
             assert all(state is not None and state.shape == (3, 3) for state in cache.current)
     assert stacking.shapes(fresh.batch) == shapes

@@ -193,10 +193,10 @@ class World:
     def keep(self, rows: Sequence[int]) -> None:
         before = []  # groups that nobody leaves: one of their rows, its place in the group, and their buffers
         for cache in self.attention():
-            for index, group in enumerate(cache.slot_plan.groups if cache.keys else []):
+            for index, group in enumerate(cache.slot_plan.groups if cache.stores[0] else []):
                 inside = [row for row in range(self.batch.rows)[group.rows] if self.people[row].active]
                 if all(row in rows for row in inside):
-                    before.append((cache, inside[0], inside[0] - group.first, cache.keys[index], cache.values[index]))
+                    before.append((cache, inside[0], inside[0] - group.first, cache.stores[0][index], cache.stores[1][index]))
         order = self.batch.keep(rows)
         assert [row for row in order if row is not None] == [row for row in rows if self.people[row].active]
         self.people = [Person(active=False) if row is None else self.people[row] for row in order]
@@ -204,7 +204,7 @@ class World:
             first = order.index(row) - local
             index = next(i for i, group in enumerate(cache.slot_plan.groups) if group.first == first)
             if cache.slot_plan.groups[index].capacity == keys.shape[2]:
-                assert cache.keys[index] is keys and cache.values[index] is values
+                assert cache.stores[0][index] is keys and cache.stores[1][index] is values
         self.check_rest()
 
     # -- looks
@@ -277,7 +277,7 @@ class World:
             if self.grouping.skew == 0:
                 assert all(group.count == 1 for group in slot_plan.groups)
         for cache in self.attention():
-            for buffers in (cache.keys, cache.values):
+            for buffers in cache.stores:
                 shapes = [(group.count, HEADS, group.capacity, SIZE) for group in cache.slot_plan.groups]
                 assert not buffers or [buffer.shape for buffer in buffers] == shapes
         deferred = [cache for cache in batch.flat if isinstance(cache, StateCache) and cache.pending]
