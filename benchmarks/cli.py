@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from benchmarks import specprefill_cli, tiny, traffic_cli
+from benchmarks import kv_cli, specprefill_cli, tiny, traffic_cli
 from paceline.bench.cli import Progress, run_offline
 from paceline.bench.options import (
     Counts,
@@ -474,6 +474,7 @@ def lora(
     write_json(output, {"model": model, "rows": rows, "cases": [case.figures() for case in cases]})
 
 
+app.command()(kv_cli.kv)
 app.command()(specprefill_cli.specprefill)
 app.command()(traffic_cli.traffic)
 app.command()(traffic_cli.prefill)

@@ -225,7 +225,7 @@ def _flag(field: str, panel: str) -> inspect.Parameter:
     if switch:
         default = "on" if setting.default else "off"
     choices = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
-    notes = [" | ".join(choices)] if choices else []
+    notes = [" | ".join(map(str, choices))] if choices else []
     notes += [f"default: {default}"] if default not in (None, (), {}) else []
     shown = f" [dim]\\[{', '.join(notes)}][/dim]" if notes else ""
     info = typer.Option(

@@ -166,7 +166,7 @@ class Settings(BaseModel):
         "Quantize keys and values to so many bits: about twice or four times the sequences or context in the same "
         "memory, for a small error and some speed. none: they keep the type that the model computes in.",
     )
-    kv_group_size: KVGroupSize = setting("32|64|128", 64, "Numbers that share a scale in quantized keys and values.")
+    kv_group_size: KVGroupSize = setting("N", 64, "Numbers that share a scale in quantized keys and values.")
     shape_buckets: ShapeBucketing = setting(
         "MODE",
         "auto",

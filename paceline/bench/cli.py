@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from paceline.bench import memory_cli
 from paceline.bench.options import (
     Counts,
     JsonFile,
@@ -438,6 +439,9 @@ def replicas(
     write_json(output, {"plan": asdict(plan), "runs": [result.figures() for result in results]})
     if any(result.trace.run.errors for result in results):
         sys.exit(1)
+
+
+app.command()(memory_cli.memory)
 
 
 def run_offline(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +20,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
+from paceline.cache.kv_quantization import KVQuantization
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import layout as layouts
 from paceline.engine import sequence
@@ -141,6 +143,22 @@ class Bench:
     def on_engine_thread(self, work: Callable[[], Any]) -> Any:
         """Run something on the thread that owns MLX, while the engine is idle."""
         return self.engine.call(work).result(timeout=3600)
+
+    @contextmanager
+    def quantized_kv(self, kv: KVQuantization | None) -> Iterator[None]:
+        """Keys and values are quantized meanwhile. The engine is idle when it begins and when it ends. Raises LoadError
+        where the model does not allow it."""
+
+        def switch(kv: KVQuantization | None) -> None:
+            self.model.language.kv = None
+            layouts.quantize_kv(self.model, self.runner.grouping, kv)
+            self.runner.forget_traces()
+
+        self.on_engine_thread(lambda: switch(kv))
+        try:
+            yield
+        finally:
+            self.on_engine_thread(lambda: switch(None))
 
     def sequence(
         self,

@@ -35,6 +35,11 @@ class Quantized:
     parts: tuple[mx.array, ...]
     form: KVQuantization
 
+    def row(self, row: int, after: Sequence[mx.array] = ()) -> Quantized:
+        """Of one row, not before these arrays are there."""
+        parts = [part[row : row + 1] for part in self.parts]
+        return Quantized(tuple(mx.depends(parts, list(after)) if after else parts), self.form)
+
     def dense(self) -> mx.array:
         return mx.dequantize(*self.parts, group_size=self.form.group_size, bits=self.form.bits)
 

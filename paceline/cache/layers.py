@@ -151,9 +151,9 @@ class AttentionCache(LayerCache):
 
     def attend(self, queries: mx.array, scale: float, sinks: mx.array | None, attention: Attention) -> mx.array:
         """Attention group by group: each row reads no further than its own group's buffer."""
-        outputs = []
+        outputs: list[mx.array] = []
         for index, group in enumerate(self.slot_plan.groups):
-            keys, values = self._view(index)
+            keys, values = self._view(index, after=outputs[-1:] if self.kv is not None else ())
             mask = self.batch.mask(self.slot_plan, index)
             outputs.append(attention(queries[group.rows], keys, values, scale=scale, mask=mask, sinks=sinks))
         return mx.concatenate(outputs)
@@ -171,12 +171,13 @@ class AttentionCache(LayerCache):
             return buffer
         return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
 
-    def _view(self, index: int) -> tuple[KeysOrValues, KeysOrValues]:
+    def _view(self, index: int, after: Sequence[mx.array] = ()) -> tuple[KeysOrValues, KeysOrValues]:
+        """`after`: not before these are there, so that what is dequantized is freed before more is."""
         low, high = self.batch.view(self.slot_plan, index)
         parts = [store[index] for store in self.stores]
         if low != 0 or high != parts[0].shape[2]:
             parts = [part[:, :, low:high] for part in parts]
-        return views(parts, self.kv)
+        return views(mx.depends(parts, list(after)) if after else parts, self.kv)
 
     # -- between steps
 

@@ -85,22 +85,23 @@ class MemoryModel:
         self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
     ) -> int:
         """Additional bytes while the largest group's buffers grow, or a row joins it: old and new buffers are in memory
-        together, of one layer at a time or, `at_once`, of all layers. Quantized keys and values of one layer are in
-        memory dequantized, too."""
+        together, of one layer at a time or, `at_once`, of all layers. Quantized keys and values of a row in one
+        layer are in memory dequantized, too."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
         most = total = dense = 0
         for layer in self.attention:
             if not layer.layers:
                 continue
-            slots = 0
+            slots = reach = 0
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
                     longest = min(longest, _window_tokens(layer.window))
                 rows = self.grouping.buckets.row_count(len(group))
+                reach = max(reach, self._capacity(layer.window, longest))
                 slots = max(slots, rows * self._capacity(layer.window, longest))
             largest = slots * layer.token
-            most, total, dense = max(most, largest // layer.layers), total + largest, max(dense, slots * layer.dense)
+            most, total, dense = max(most, largest // layer.layers), total + largest, max(dense, reach * layer.dense)
         return (total if at_once else most) + dense
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:

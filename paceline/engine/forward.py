@@ -92,6 +92,10 @@ class Forward:
         self._functions = {key: function for key, function in self._functions.items() if not key[0]}
         self._known = {shape for shape in self._known if not shape[0]}
 
+    def forget(self) -> None:
+        """Drop all traces: batches have other arrays from now on."""
+        self._functions, self._known, self._seen, self._shapes = {}, set(), {}, None
+
     def _meet(self, batch: Batch, width: int, tentative: bool, adapted: bool) -> Any:
         """Make room for the step; returns its shape."""
         batch.reserve(width)

@@ -69,6 +69,11 @@ class Runner(PromptRunner):
         for each in (self.forward, self.prompts):
             each.forget_loras()
 
+    def forget_traces(self) -> None:
+        """Keys and values are quantized from now on, or no longer. No sequence is running."""
+        for each in (self.forward, self.prompts):
+            each.forget()
+
     @property
     def proposer(self) -> DeviceProposer | None:
         """Who drafts on the device."""

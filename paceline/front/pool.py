@@ -374,10 +374,11 @@ def estimated(entry: Entry, machine: Machine) -> Estimate | None:
     try:
         own = entry.settings.memory_limit_gb
         memory = machine.memory if own is None else int(own * 1e9)
-        return (
-            None
-            if folder is None
-            else estimate(folder, cpu=machine.kind == "cpu", dtype=entry.settings.dtype, memory=memory)
+        if folder is None:
+            return None
+        settings = entry.settings
+        return estimate(
+            folder, cpu=machine.kind == "cpu", dtype=settings.dtype, memory=memory, kv=settings.kv_quantization
         )
     except LoadError:
         return None

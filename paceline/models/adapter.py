@@ -297,12 +297,35 @@ def attention(
             return base.quantized_scaled_dot_product_attention(
                 queries, keys.parts, values.parts, scale, mask, group_size=form.group_size, bits=form.bits
             )
+        if queries.shape[0] > 1:
+            return _row_by_row(queries, keys, values, scale, mask, sinks)
         keys, values = keys.dense(), values.dense()
     if isinstance(mask, RaggedMask):
         if attention_cuda.fits(queries.dtype, queries.shape[-1], values.shape[-1]):
             return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
         mask = mask.array()
     return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+
+
+def _row_by_row(
+    queries: mx.array, keys: Quantized, values: Quantized, scale: float, mask: Any, sinks: mx.array | None
+) -> mx.array:
+    """One after another, so that no more than one row's keys and values are dequantized at a time."""
+    outputs: list[mx.array] = []
+    for row in range(queries.shape[0]):
+        here = slice(row, row + 1)
+        own_mask = mask
+        if isinstance(mask, RaggedMask):
+            own_mask = replace(mask, ends=mask.ends[here])
+        elif isinstance(mask, mx.array) and mask.ndim == 4 and mask.shape[0] > 1:
+            own_mask = mask[here]
+        before = outputs[-1:]
+        outputs.append(
+            attention(
+                queries[here], keys.row(row, before), values.row(row, before), scale=scale, mask=own_mask, sinks=sinks
+            )
+        )
+    return mx.concatenate(outputs)
 
 
 def nearby_attention(

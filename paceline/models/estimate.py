@@ -58,16 +58,19 @@ class _Sizes:
     dense: int  # and with quantized tensors made dense
 
 
-def estimate(folder: Path, *, cpu: bool, dtype: str = "auto", memory: int | None = None) -> Estimate:
+def estimate(
+    folder: Path, *, cpu: bool, dtype: str = "auto", memory: int | None = None, kv: tuple[int, int] | None = None
+) -> Estimate:
     """`cpu`: weights become float32 there, unless `dtype` says otherwise. `memory`: what may be used, which decides
-    whether quantized weights become dense. Raises LoadError."""
+    whether quantized weights become dense. `kv`: bits and group size of quantized keys and values. Raises LoadError."""
     config = read_config(folder)
     sizes = _sizes(folder, config)
     wide = dtype == "float32" or (dtype == "auto" and cpu)
     weights = sizes.wide if wide else sizes.kept
     if cpu and wide and (memory is None or sizes.dense <= memory * (1 - HEADROOM) * DENSE_SHARE):
         weights = sizes.dense
-    token, windows = _attention(config, 4 if wide else 2)
+    number = 4 if wide else 2
+    token, windows = _attention(config, number if kv is None else kv[0] / 8 + 2 * number / kv[1])
     return Estimate(sizes.stored, weights, token, windows, context_length(config))
 
 
@@ -108,7 +111,7 @@ def _header(file: Path) -> dict[str, Any]:
         raise LoadError(f"{file} is damaged: {one_line(error)}. Download it again.") from error
 
 
-def _attention(config: Mapping[str, Any], size: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+def _attention(config: Mapping[str, Any], size: float) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Bytes of keys and values per token: in layers that keep every token, and in those with a window."""
     text = config.get("text_config") if isinstance(config.get("text_config"), Mapping) else config
     assert isinstance(text, Mapping)
@@ -116,9 +119,9 @@ def _attention(config: Mapping[str, Any], size: int) -> tuple[int, tuple[tuple[i
     if not layers or not heads:
         return 0, ()
     if rank := _count(text, "kv_lora_rank"):
-        return layers * (rank + _count(text, "qk_rope_head_dim")) * size, ()
+        return int(layers * (rank + _count(text, "qk_rope_head_dim")) * size), ()
     width = _count(text, "head_dim") or _count(text, "hidden_size", "n_embd") // heads
-    token = 2 * (_count(text, "num_key_value_heads") or heads) * width * size
+    token = int(2 * (_count(text, "num_key_value_heads") or heads) * width * size)
     kinds = text.get("layer_types")
     if isinstance(kinds, list):
         sliding = sum(kind == "sliding_attention" for kind in kinds)
