@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -83,7 +84,7 @@ class KVBench:
             for case in self.cases:
                 watch(f"text {place + 1} of {texts}, {name(case.bits)}")
                 with self.quantized(case):
-                    case.losses.append(self.bench.on_engine_thread(lambda: self._loss(ids)))
+                    case.losses.append(self.bench.on_engine_thread(partial(self._loss, ids)))
 
     def measure_needles(self, lengths: Sequence[int], prompts: int, watch: Watch) -> None:
         for length in lengths:
@@ -114,8 +115,7 @@ class KVBench:
         self.bench.model.language.module(mx.array([[0]]), cache=row.layers)
         row.drop()
         caches = [cache for cache in row.flat if isinstance(cache, AttentionCache)]
-        slots = [cache.slot_plan.groups[0].capacity for cache in caches]
-        return sum(array.nbytes // count for cache, count in zip(caches, slots, strict=True) for array in cache.arrays())
+        return sum(cache.slot_bytes[0] for cache in caches)
 
     def _loss(self, ids: Sequence[int]) -> float:
         """Mean negative log likelihood of every token but the first, read in chunks."""

@@ -12,7 +12,8 @@ from paceline.bench.options import JsonFile, numbers, option, write_json
 
 def kv(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="As for serve; one with a tokenizer. Default: paceline-mini.")
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="As for serve, with a tokenizer. Default: paceline-mini."),
     ] = None,
     texts: Annotated[int, option("Quality", "N", "Texts for perplexity; 0: none.", min=0)] = 4,
     text_tokens: Annotated[int, option("Quality", "N", "Tokens of each.", min=2)] = 1024,
@@ -48,6 +49,6 @@ def kv(
             bench.measure_needles(numbers(lengths), needles, status.update)
         bench.measure_speed(rows, prompt_tokens, output_tokens, turns, status.update)
         dtype = str(running.on_engine_thread(lambda: running.model.language.dtype)).rpartition(".")[2]
-    title = f"{shown} on {platform.device_kind()}, {dtype}, groups of {group_size}; decode: {rows} rows of {prompt_tokens}"
+    title = f"{shown} on {platform.device_kind()}, {dtype}; {rows} rows of {prompt_tokens} tokens decode"
     console.print(kv_table(title, bench.cases))
     write_json(output, {"model": shown, "dtype": dtype, "cases": [case.figures() for case in bench.cases]})

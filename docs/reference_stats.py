@@ -60,6 +60,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "images": "whether it takes images",
         "videos": "whether it takes videos",
         "audio": "whether it takes audio",
+        "kv_bits": "null, or the bits of [quantized keys and values](scheduling.md#quantized-keys-and-values)",
         "embedding_size": "null if the model gives no embeddings",
         "mtp_head": "whether it has an MTP head to draft with",
         "notes": "what an operator should know about this model on this machine",

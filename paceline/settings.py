@@ -167,6 +167,9 @@ class Settings(BaseModel):
         "memory, for a small error and some speed. none: they keep the type that the model computes in.",
     )
     kv_group_size: KVGroupSize = setting("N", 64, "Numbers that share a scale in quantized keys and values.")
+    quantized_kv_start: int = setting(
+        "N", 0, "The first N tokens of a sequence keep exact keys and values, in layers without a window.", ge=0
+    )
     shape_buckets: ShapeBucketing = setting(
         "MODE",
         "auto",
@@ -395,9 +398,9 @@ class Settings(BaseModel):
         return get_args(Method) if self.speculation_methods is None else self.speculation_methods
 
     @property
-    def kv_quantization(self) -> tuple[int, int] | None:
-        """Bits and group size."""
-        return None if self.kv_bits is None else (self.kv_bits, self.kv_group_size)
+    def kv_quantization(self) -> tuple[int, int, int] | None:
+        """Bits, group size, and tokens that are not quantized."""
+        return None if self.kv_bits is None else (self.kv_bits, self.kv_group_size, self.quantized_kv_start)
 
     @property
     def loras(self) -> dict[str, Path]:
@@ -429,8 +432,9 @@ class Settings(BaseModel):
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
             )
-        if self.kv_bits is None and "kv_group_size" in self.model_fields_set:
-            raise SettingsError("kv_group_size is for quantized keys and values: set kv_bits too, or leave it out")
+        for name in ("kv_group_size", "quantized_kv_start"):
+            if self.kv_bits is None and name in self.model_fields_set:
+                raise SettingsError(f"{name} is for quantized keys and values: set kv_bits too, or leave it out")
         if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
         for name in ("files_gb", "files_days"):

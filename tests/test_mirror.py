@@ -10,6 +10,8 @@ ELSEWHERE = ("integration", "hostile", "clients", "browser")
 WITHOUT = {
     "bench/options": "bench/test_cli.py",
     "bench/offline": "bench/test_cli.py; times whole models",
+    "bench/memory_cli": "bench/test_memory.py",
+    "benchmarks/kv_cli": "benchmarks/test_kv.py",
     "benchmarks/layout": "times whole models",
     "benchmarks/prefill": "benchmarks/test_traffic_cli.py",
     "benchmarks/prefix_rivals": "times other servers",

@@ -163,6 +163,17 @@ def test_a_mistake_in_a_weak_source_is_an_error_even_where_a_flag_overrules_it()
     assert complaint({"port": "1"}, env={"PACELINE_PORT": "x"}).startswith("PACELINE_PORT: ")
 
 
+def test_bits_of_keys_and_values_come_from_every_source(tmp_path: Path) -> None:
+    config = toml(tmp_path, "kv_bits = 4\nkv_group_size = 32\nquantized_kv_start = 100")
+    assert Settings.load({}, config, {}).kv_quantization == (4, 32, 100)
+    assert Settings.load({"kv_bits": "8"}, None, {}).kv_quantization == (8, 64, 0)
+    assert Settings.load({"kv_bits": "none"}, None, {"PACELINE_KV_BITS": "8"}).kv_quantization is None
+    assert complaint({"kv_bits": "5"}) == "--kv-bits: input should be 8 or 4, got '5'"
+    assert complaint({"kv_bits": "8", "kv_group_size": "48"}).startswith("--kv-group-size: input should be 32, 64 or")
+    for name in ("kv_group_size", "quantized_kv_start"):
+        assert "set kv_bits too" in complaint({name: "64"})
+
+
 @pytest.mark.parametrize("value", ["on", "OFF", "0", "9", "-1", "2.5", "true"])
 def test_a_speculation_that_is_no_mode_is_one_line_from_every_source(tmp_path: Path, value: str) -> None:
     config = toml(tmp_path, f"speculation = '{value}'")

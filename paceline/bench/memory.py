@@ -56,7 +56,7 @@ class Trial:
         self.tokens = tokens
         self.memory_model: MemoryModel = profile_memory(bench.runner, head=False)
         self.weights = bench.model.nbytes
-        self.beside = max(mx.get_active_memory() - self.weights, 0)  # what is no part of the model: media towers' caches
+        self.beside = max(mx.get_active_memory() - self.weights, 0)  # no part of it
         row = self.language.batch(self.grouping)
         row.begin(1)
         self.language.module(mx.array([[0]]), cache=row.layers)

@@ -47,6 +47,7 @@ def memory(
         budget = bench.on_engine_thread(lambda: budget_for(settings, bench.model.nbytes))
         lines = measure(bench, budget, context, most, group_size, status.update)
         dtype = str(bench.on_engine_thread(lambda: bench.model.language.dtype)).rpartition(".")[2]
-    title = f"{shown} on {platform.device_kind()}, {dtype}: sequences of {context} tokens in {budget.usable / 1e9:.2f} GB"
+    where = f"{shown} on {platform.device_kind()}, {dtype}"
+    title = f"{where}: sequences of {context} tokens in {budget.usable / 1e9:.2f} GB"
     console.print(memory_table(title, lines))
     write_json(output, {"model": shown, "context": context, "lines": [line.figures() for line in lines]})

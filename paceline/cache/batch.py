@@ -36,6 +36,7 @@ from paceline.cache.layers import (
 )
 from paceline.cache.slot_plan import Change, Group, Grouping, GroupPlacement, Placement, SlotPlan
 
+WHOLE = 8  # tokens of a step that reads quantized buffers whole: products of parts of them would copy those
 RollbackPoint = tuple[list[int], list[mx.array], list[int]]  # lengths, and what is not synced
 
 
@@ -138,7 +139,7 @@ class Batch:
         self.reserve(width)
         offset = positions if positions is not None else self._offset()
         ends = None
-        if self._attends_ragged:
+        if self._attends_ragged or (self.kv is not None and width <= WHOLE and not self._keys_are_seen):
             ends = {window: mx.array(self.ends(plan), dtype=mx.int32) for window, plan in self.slot_plans.items()}
         counts = None if valid is None or all(count == width for count in valid) else list(valid)
         array = None if counts is None else mx.array(counts, dtype=mx.int32)
@@ -285,8 +286,12 @@ class Batch:
 
     @property
     def _attends_ragged(self) -> bool:
+        return self.ragged and not self._keys_are_seen
+
+    @property
+    def _keys_are_seen(self) -> bool:
         """Scorers and nearby attention (models/adapter) look at keys themselves, and get no more than there are."""
-        return self.ragged and self.watch is None and self.near is None
+        return self.watch is not None or self.near is not None
 
     @property
     def checkpoints(self) -> tuple[int, ...]:

@@ -12,16 +12,22 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+PARTS = 3  # arrays of quantized keys, or of values
 GROUP_SIZES = (32, 64, 128)  # that MLX has
 
 
 @dataclass(frozen=True, slots=True)
 class KVQuantization:
+    """`start`: in layers without a window, so many tokens at the beginning of a sequence are not quantized."""
+
     bits: int
     group_size: int = 64
+    start: int = 0
 
     def __str__(self) -> str:
-        return f"{self.bits} bits in groups of {self.group_size}"
+        return f"{self.bits} bits in groups of {self.group_size}" + (
+            f" after {self.start} tokens" if self.start else ""
+        )
 
     def quantize(self, array: mx.array) -> tuple[mx.array, ...]:
         """Packed numbers, scales, biases."""
@@ -30,18 +36,26 @@ class KVQuantization:
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """Keys or values as an attention layer gets them; `parts` as `KVQuantization.quantize` returns them."""
+    """Keys or values as an attention layer gets them; `parts` as `KVQuantization.quantize` returns them. `exact` are
+    the first of them, as they were."""
 
     parts: tuple[mx.array, ...]
     form: KVQuantization
+    exact: mx.array | None = None
 
     def row(self, row: int, after: Sequence[mx.array] = ()) -> Quantized:
         """Of one row, not before these arrays are there."""
         parts = [part[row : row + 1] for part in self.parts]
-        return Quantized(tuple(mx.depends(parts, list(after)) if after else parts), self.form)
+        exact = None if self.exact is None else self.exact[row : row + 1]
+        return Quantized(tuple(mx.depends(parts, list(after)) if after else parts), self.form, exact)
 
     def dense(self) -> mx.array:
-        return mx.dequantize(*self.parts, group_size=self.form.group_size, bits=self.form.bits)
+        first = 0 if self.exact is None else self.exact.shape[2]
+        if self.exact is not None and first == self.parts[0].shape[2]:
+            return self.exact
+        parts = [part[:, :, first:] for part in self.parts] if first else self.parts
+        rest = mx.dequantize(*parts, group_size=self.form.group_size, bits=self.form.bits)
+        return rest if self.exact is None else mx.concatenate([self.exact, rest], axis=2)
 
 
 def dense(array: mx.array | Quantized) -> mx.array:
@@ -49,9 +63,9 @@ def dense(array: mx.array | Quantized) -> mx.array:
 
 
 def views(parts: Sequence[mx.array], form: KVQuantization | None) -> tuple[mx.array | Quantized, mx.array | Quantized]:
-    """Keys and values of these parts, the keys' first."""
+    """Keys and values of these parts, the keys' first; after those that are quantized the exact ones, if there are."""
     if form is None:
-        keys, values = parts
-        return keys, values
-    half = len(parts) // 2
-    return Quantized(tuple(parts[:half]), form), Quantized(tuple(parts[half:]), form)
+        return parts[0], parts[1]
+    exact_keys, exact_values = parts[2 * PARTS :] or (None, None)
+    keys, values = tuple(parts[:PARTS]), tuple(parts[PARTS : 2 * PARTS])
+    return Quantized(keys, form, exact_keys), Quantized(values, form, exact_values)

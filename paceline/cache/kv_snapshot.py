@@ -106,8 +106,8 @@ def cut_bytes(batch: Batch, tokens: int, *, bare: bool = False) -> int:
         elif isinstance(cache, AttentionCache) and cache.filled:
             window = cache.slot_plan.window
             count = tokens if window is None else 0 if bare else window
-            parts = [store[0] for store in cache.stores]
-            total += sum(part.nbytes // (part.shape[0] * part.shape[2]) * count for part in parts)
+            token, exact = cache.slot_bytes
+            total += token * count + exact * min(count, cache.exact)
     return total
 
 
@@ -128,9 +128,9 @@ def fill(
                 capacity = _lay(cache.slot_plan, length, have, room)
                 cache.stores = [[_grown([part], capacity)] for part in layer]
         elif isinstance(cache, AttentionCache) and segments and taken < len(segments[0]):
-            capacity = _lay(cache.slot_plan, length, length, room)
-            for place, store in enumerate(cache.stores, taken):
-                store.append(_grown([segment[place] for segment in segments], capacity))
+            sizes = cache.sizes(_lay(cache.slot_plan, length, length, room))
+            for place, (store, size) in enumerate(zip(cache.stores, sizes, strict=True), taken):
+                store.append(_grown([segment[place] for segment in segments], size))
             taken += len(cache.stores)
     batch.lengths = [length]
 
@@ -158,7 +158,10 @@ def _cut(cache: AttentionCache, row: int, start: int, stop: int) -> list[mx.arra
             low, high = start - group.starts[local], stop - group.starts[local]
             if low < 0 or high > group.capacity:
                 raise UnsupportedUse("these tokens are not in the buffer")
-            slices = [store[index][local : local + 1, :, low:high] for store in cache.stores]
+            slices = [
+                store[index][local : local + 1, :, min(low, end) : end]
+                for store, end in zip(cache.stores, cache.ends(high), strict=True)
+            ]
             apart = high - low < group.capacity  # then slices of several heads are not contiguous, and copied in one go
             return [mx.contiguous(part) if apart and part.shape[1] > 1 else own(part) for part in slices]
     raise IndexError(row)

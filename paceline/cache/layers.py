@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
-from paceline.cache.kv_quantization import KVQuantization, Quantized, views
+from paceline.cache.kv_quantization import PARTS, KVQuantization, Quantized, views
 from paceline.cache.slot_plan import Change, Group, Placement, SlotPlan
 from paceline.errors import PacelineError
 
@@ -92,20 +92,36 @@ class LayerCache:
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length.
 
-    `stores` are keys and values, or, if they are quantized, the parts of keys and those of values. Each is a list of
-    buffers (rows, heads, slots, size), by group.
+    `stores` are keys and values, or, if they are quantized, the parts of keys and those of values, and then the first
+    of both as they were, if those are kept. Each is a list of buffers (rows, heads, slots, size), by group.
     """
 
     def __init__(self, batch: Batch, slot_plan: SlotPlan, kv: KVQuantization | None = None) -> None:
         super().__init__(batch)
         self.slot_plan = slot_plan
         self.kv = kv
-        self.stores: list[list[mx.array]] = [[] for _ in range(2 if kv is None else 6)]
+        self.exact = 0 if kv is None or slot_plan.window is not None else kv.start  # slots that are not quantized
+        count = 2 if kv is None else 2 * PARTS + (2 if self.exact else 0)
+        self.stores: list[list[mx.array]] = [[] for _ in range(count)]
 
     @property
     def filled(self) -> bool:
         """Has any row a token?"""
         return bool(self.stores[0])
+
+    def sizes(self, capacity: int) -> list[int]:
+        """Slots of each store's buffer. Exact ones have one more, where tokens behind them are written."""
+        return [slots + 1 if place >= 2 * PARTS else slots for place, slots in enumerate(self.ends(capacity))]
+
+    def ends(self, slot: int) -> list[int]:
+        """How many of the slots before this one each store has."""
+        return [min(slot, self.exact) if place >= 2 * PARTS else slot for place in range(len(self.stores))]
+
+    @property
+    def slot_bytes(self) -> tuple[int, int]:
+        """Of a row's slot: in all stores but the exact ones, and in those."""
+        sizes = [store[0].nbytes // (store[0].shape[0] * store[0].shape[2]) for store in self.stores]
+        return sum(sizes[: 2 * PARTS]), sum(sizes[2 * PARTS :])
 
     @property
     def dense_bytes(self) -> int:
@@ -138,13 +154,16 @@ class AttentionCache(LayerCache):
         return self._view(0)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[KeysOrValues, KeysOrValues]:
-        new = (keys, values) if self.kv is None else (*self.kv.quantize(keys), *self.kv.quantize(values))
+        new: tuple[mx.array, ...] = (keys, values)
+        if self.kv is not None:
+            new = (*self.kv.quantize(keys), *self.kv.quantize(values), *(new if self.exact else ()))
         if not self.filled:
             self._allocate(new)
         single = len(self.slot_plan.groups) == 1
         for index, group in enumerate(self.slot_plan.groups):
-            for store, part in zip(self.stores, new, strict=True):
-                store[index] = self._write(store[index], index, part if single else part[group.rows])
+            for place, (store, part) in enumerate(zip(self.stores, new, strict=True)):
+                new_rows = part if single else part[group.rows]
+                store[index] = self._write(store[index], index, new_rows, exact=place >= 2 * PARTS)
         if single:
             return self._view(0)
         return keys, values
@@ -161,22 +180,26 @@ class AttentionCache(LayerCache):
     def _allocate(self, parts: Sequence[mx.array]) -> None:
         """Empty buffers for all groups, like these."""
         for group in self.slot_plan.groups:
-            for store, like in zip(self.stores, parts, strict=True):
-                store.append(mx.zeros((group.count, like.shape[1], group.capacity, like.shape[3]), like.dtype))
+            for store, like, size in zip(self.stores, parts, self.sizes(group.capacity), strict=True):
+                store.append(mx.zeros((group.count, like.shape[1], size, like.shape[3]), like.dtype))
 
-    def _write(self, buffer: mx.array, index: int, new: mx.array) -> mx.array:
-        at = self.batch.slots(self.slot_plan, index)
+    def _write(self, buffer: mx.array, index: int, new: mx.array, *, exact: bool) -> mx.array:
+        at, last = self.batch.slots(self.slot_plan, index), buffer.shape[2] - 1
         if isinstance(at, int):
+            if exact:
+                new = new[:, :, : max(last - at, 0)]
             buffer[:, :, at : at + new.shape[2]] = new
             return buffer
+        if exact:
+            at = mx.minimum(at, last)
         return mx.put_along_axis(buffer, mx.broadcast_to(at, new.shape), new, axis=2)
 
     def _view(self, index: int, after: Sequence[mx.array] = ()) -> tuple[KeysOrValues, KeysOrValues]:
         """`after`: not before these are there, so that what is dequantized is freed before more is."""
         low, high = self.batch.view(self.slot_plan, index)
         parts = [store[index] for store in self.stores]
-        if low != 0 or high != parts[0].shape[2]:
-            parts = [part[:, :, low:high] for part in parts]
+        if low != 0 or high != parts[0].shape[2] or self.exact:
+            parts = [part[:, :, low:end] for part, end in zip(parts, self.ends(high), strict=True)]
         return views(mx.depends(parts, list(after)) if after else parts, self.kv)
 
     # -- between steps
@@ -184,11 +207,11 @@ class AttentionCache(LayerCache):
     def change(self, change: Change) -> None:
         if not self.filled:
             return
-        for store in self.stores:
+        for store, size in zip(self.stores, self.sizes(change.capacity), strict=True):
             buffer = store[change.group]
             if change.drop is not None:
                 buffer = _shift(buffer, change.drop)
-            store[change.group] = resize(buffer, change.capacity)
+            store[change.group] = resize(buffer, size)
 
     def join(self, other: AttentionCache, at: Placement) -> None:
         """`Batch` has placed `other`'s row already; here it is copied into the buffers."""
@@ -200,14 +223,14 @@ class AttentionCache(LayerCache):
         if not self.filled:  # with the new row's place among them
             self._allocate([store[0] for store in other.stores])
             place = replace(place, added=0)
-        for store, theirs in zip(self.stores, other.stores, strict=True):
+        for store, theirs, size in zip(self.stores, other.stores, self.sizes(place.capacity), strict=True):
             if place.is_new:
                 store.insert(place.group, theirs[0])
             elif place.added:
-                mine = resize(store[place.group], place.capacity)
-                store[place.group] = _appended(mine, resize(theirs[0], place.capacity), place.added - 1)
+                mine = resize(store[place.group], size)
+                store[place.group] = _appended(mine, resize(theirs[0], size), place.added - 1)
             else:
-                mine = resize(store[place.group], place.capacity)
+                mine = resize(store[place.group], size)
                 store[place.group] = _with_row(mine, theirs[0], place.row)
 
     def keep_groups(self, kept: list[tuple[int, mx.array | None, int]]) -> None:
@@ -216,10 +239,11 @@ class AttentionCache(LayerCache):
             return
         self.stores = [
             [
-                resize(store[old], capacity) if rows is None else store[old][:, :, :capacity][rows]
+                resize(store[old], size) if rows is None else store[old][:, :, :size][rows]
                 for old, rows, capacity in kept
+                for size in [self.sizes(capacity)[place]]
             ]
-            for store in self.stores
+            for place, store in enumerate(self.stores)
         ]
 
     def arrays(self) -> Iterator[mx.array]:

@@ -21,6 +21,12 @@ class AttentionCost:
     token: int
     layers: int = 0  # the number of layers; 0: copies are not counted
     dense: int = 0  # bytes of a slot of the largest layer while its quantized keys and values are dequantized
+    exact: int = 0  # additional bytes of a slot in all layers, of the first `exact_slots` that are not quantized
+    exact_slots: int = 0
+
+    def row(self, slots: int) -> int:
+        """Bytes of a row with so many slots."""
+        return self.token * slots + self.exact * (min(slots, self.exact_slots) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class MemoryModel:
                 known.token + layer.token,
                 known.layers + layer.layers,
                 max(known.dense, layer.dense),
+                known.exact + layer.exact,
+                max(known.exact_slots, layer.exact_slots),
             )
         return replace(
             self,
@@ -92,15 +100,14 @@ class MemoryModel:
         for layer in self.attention:
             if not layer.layers:
                 continue
-            slots = reach = 0
+            largest = reach = 0
             for group in shared:
                 longest = max(lengths[place] for place in group)
                 if layer.window is not None:
                     longest = min(longest, _window_tokens(layer.window))
                 rows = self.grouping.buckets.row_count(len(group))
-                reach = max(reach, self._capacity(layer.window, longest))
-                slots = max(slots, rows * self._capacity(layer.window, longest))
-            largest = slots * layer.token
+                slots = self._capacity(layer.window, longest)
+                reach, largest = max(reach, slots), max(largest, rows * layer.row(slots))
             most, total, dense = max(most, largest // layer.layers), total + largest, max(dense, reach * layer.dense)
         return (total if at_once else most) + dense
 
@@ -150,7 +157,7 @@ class MemoryModel:
         for layer in self.attention:
             window = layer.window
             kept = tokens if window is None else min(tokens, _window_tokens(window))
-            total += layer.token * self._capacity(window, kept)
+            total += layer.row(self._capacity(window, kept))
         return total
 
     def _capacity(self, window: int | None, need: int) -> int:

@@ -30,9 +30,10 @@ def stack(batches: Sequence[Batch], rows: int) -> Batch:
     for index, cache in enumerate(both.flat):
         parts = [batch.flat[index] for batch in batches]
         if isinstance(cache, AttentionCache):
-            capacity = cache.slot_plan.groups[0].capacity
+            sizes = cache.sizes(cache.slot_plan.groups[0].capacity)
             buffers = [part.stores for part in parts if isinstance(part, AttentionCache)]
-            cache.stores = [_stacked(list(column), blanks, capacity) for column in zip(*buffers, strict=True)]
+            columns = zip(zip(*buffers, strict=True), sizes, strict=True)
+            cache.stores = [_stacked(list(column), blanks, size) for column, size in columns]
         elif isinstance(cache, StateCache):
             states = [part.current for part in parts if isinstance(part, StateCache)]
             cache.current = [_joined(list(column), blanks) for column in zip(*states, strict=True)]
@@ -89,10 +90,10 @@ def allocate(batch: Batch, like: Shapes) -> None:
     """Give a batch without tokens the arrays that its first step would make: zeros."""
     for cache, parts in zip(batch.flat, like, strict=True):
         if isinstance(cache, AttentionCache) and not cache.filled:
-            for store, ((heads, size), dtype) in zip(cache.stores, parts, strict=True):
-                store += [
-                    mx.zeros((group.count, heads, group.capacity, size), dtype) for group in cache.slot_plan.groups
-                ]
+            for group in cache.slot_plan.groups:
+                slots = cache.sizes(group.capacity)
+                for store, count, ((heads, size), dtype) in zip(cache.stores, slots, parts, strict=True):
+                    store.append(mx.zeros((group.count, heads, count, size), dtype))
         elif isinstance(cache, StateCache):
             for index, (shape, dtype) in enumerate(parts):
                 if cache.current[index] is None:

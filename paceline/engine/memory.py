@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -199,16 +198,22 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
 
 
 def _attention(batches: Collection[Batch]) -> tuple[AttentionCost, ...]:
-    tokens: dict[int | None, int] = defaultdict(int)
-    layers: dict[int | None, int] = defaultdict(int)
-    dense: dict[int | None, int] = defaultdict(int)
+    costs: dict[int | None, AttentionCost] = {}
     for batch in batches:
         for cache in batch.flat:
             if isinstance(cache, AttentionCache) and cache.filled:
-                tokens[cache.slot_plan.window] += _bytes(cache) // cache.slot_plan.groups[0].capacity
-                layers[cache.slot_plan.window] += 1
-                dense[cache.slot_plan.window] = max(dense[cache.slot_plan.window], cache.dense_bytes)
-    return tuple(AttentionCost(window, token, layers[window], dense[window]) for window, token in tokens.items())
+                window = cache.slot_plan.window
+                token, exact = cache.slot_bytes
+                known = costs.get(window, AttentionCost(window, 0))
+                costs[window] = AttentionCost(
+                    window,
+                    known.token + token,
+                    known.layers + 1,
+                    max(known.dense, cache.dense_bytes),
+                    known.exact + exact,
+                    cache.exact,
+                )
+    return tuple(costs.values())
 
 
 def _bytes(cache: AttentionCache | StateCache) -> int:

@@ -291,12 +291,9 @@ def attention(
     """By mlx-lm's products of quantized arrays, where they are and queries are few; by our kernel, where the mask says
     how long rows are; else by MLX's."""
     if isinstance(keys, Quantized) and isinstance(values, Quantized):
-        if sinks is None and queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1]:
-            mask = mask.array() if isinstance(mask, RaggedMask) else mask
-            form = keys.form
-            return base.quantized_scaled_dot_product_attention(
-                queries, keys.parts, values.parts, scale, mask, group_size=form.group_size, bits=form.bits
-            )
+        few = queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1]
+        if few and sinks is None and keys.exact is None and not isinstance(mask, str):
+            return _quantized_attention(queries, keys, values, scale, mask)
         if queries.shape[0] > 1:
             return _row_by_row(queries, keys, values, scale, mask, sinks)
         keys, values = keys.dense(), values.dense()
@@ -305,6 +302,23 @@ def attention(
             return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
         mask = mask.array()
     return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+
+
+def _quantized_attention(queries: mx.array, keys: Quantized, values: Quantized, scale: float, mask: Any) -> mx.array:
+    """mlx-lm's, with the queries that share a head of keys side by side: it would repeat the keys for each, in copies
+    on some devices."""
+    rows, heads, width, size = queries.shape
+    shared = keys.parts[0].shape[1]
+    if isinstance(mask, RaggedMask):
+        mask = mask.array()
+    if mask is not None and width > 1 and heads > shared:
+        mask = mx.concatenate([mask] * (heads // shared), axis=-2)
+    queries = queries.reshape(rows, shared, heads // shared * width, size)
+    form = keys.form
+    output: mx.array = base.quantized_scaled_dot_product_attention(
+        queries, keys.parts, values.parts, scale, mask, group_size=form.group_size, bits=form.bits
+    )
+    return output.reshape(rows, heads, width, -1)
 
 
 def _row_by_row(

@@ -116,8 +116,8 @@ def _row(model: Adapted, grouping: Grouping, prompt: Sequence[int], piece: int) 
     return row
 
 
-def company_error(model: Adapted, grouping: Grouping) -> float | None:
-    """Two rows in a batch, compared with each alone in the same form of keys and values. None: they agree."""
+def company_error(model: Adapted, grouping: Grouping) -> float:
+    """Two rows in a batch, compared with each alone in the same form of keys and values."""
     prompts = _prompts(model)
     alone = [_row(model, ROWS, prompt, len(prompt)) for prompt in prompts]
     batch = two_rows(model, grouping)
@@ -128,7 +128,7 @@ def company_error(model: Adapted, grouping: Grouping) -> float | None:
         expected = mx.concatenate([decode(model, row, tokens[place : place + 1]) for place, row in enumerate(alone)])
         worst = max(worst, *(difference(logits[place], expected[place]) for place in range(len(alone))))
         tokens = mx.argmax(expected, axis=-1)
-    return None if worst <= tolerance(expected) else worst
+    return worst
 
 
 def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:

@@ -59,10 +59,11 @@ class _Sizes:
 
 
 def estimate(
-    folder: Path, *, cpu: bool, dtype: str = "auto", memory: int | None = None, kv: tuple[int, int] | None = None
+    folder: Path, *, cpu: bool, dtype: str = "auto", memory: int | None = None, kv: tuple[int, int, int] | None = None
 ) -> Estimate:
     """`cpu`: weights become float32 there, unless `dtype` says otherwise. `memory`: what may be used, which decides
-    whether quantized weights become dense. `kv`: bits and group size of quantized keys and values. Raises LoadError."""
+    whether quantized weights become dense. `kv`: bits and group size of quantized keys and values, and how
+    many tokens are not (these are not counted). Raises LoadError."""
     config = read_config(folder)
     sizes = _sizes(folder, config)
     wide = dtype == "float32" or (dtype == "auto" and cpu)

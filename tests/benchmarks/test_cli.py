@@ -13,7 +13,7 @@ def test_every_bench_is_listed() -> None:
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "160"}).output
     for name in (
         *("offline", "layout", "speculate", "prefix", "trace"),
-        *("overload", "fairness", "stall", "specprefill", "lora"),
+        *("overload", "fairness", "stall", "specprefill", "lora", "kv"),
     ):
         assert name in listed
 

@@ -196,7 +196,8 @@ class World:
             for index, group in enumerate(cache.slot_plan.groups if cache.stores[0] else []):
                 inside = [row for row in range(self.batch.rows)[group.rows] if self.people[row].active]
                 if all(row in rows for row in inside):
-                    before.append((cache, inside[0], inside[0] - group.first, cache.stores[0][index], cache.stores[1][index]))
+                    keys, values = (store[index] for store in cache.stores)
+                    before.append((cache, inside[0], inside[0] - group.first, keys, values))
         order = self.batch.keep(rows)
         assert [row for row in order if row is not None] == [row for row in rows if self.people[row].active]
         self.people = [Person(active=False) if row is None else self.people[row] for row in order]

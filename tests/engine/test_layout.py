@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlx_lm.models import llama
 
 from paceline import platform
 from paceline.cache.batch import LayerPlan
+from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.shape_buckets import EXACT, GPU
 from paceline.cache.slot_plan import AUTO, LAYOUTS, PADDED, Grouping
 from paceline.engine import layout
+from paceline.errors import LoadError
 from paceline.models import check
 from paceline.models.adapter import buckets_for
+from paceline.models.loader import LoadedModel
 from tests.engine.stepper import loaded
 
 Tiny = Callable[..., Path]
@@ -91,3 +95,46 @@ def test_a_recurrent_family_that_takes_padding_for_tokens_gets_no_width_buckets(
     state = LayerPlan("list", parts=(LayerPlan("attention"), LayerPlan("state", size=1)))
     monkeypatch.setattr(language, "plans", [LayerPlan("attention"), state])
     assert buckets_for(language) == replace(GPU, widths=(), prompts=())
+
+
+@pytest.fixture
+def model(tiny: Tiny) -> Iterator[LoadedModel]:
+    found = loaded(tiny("llama"))
+    yield found
+    found.language.kv = None
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_keys_and_values_are_quantized_if_the_model_is_right_with_it(
+    model: LoadedModel, bits: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    kv = KVQuantization(bits, 32)
+    with caplog.at_level("INFO", "paceline"):
+        layout.quantize_kv(model, LAYOUTS["similar"], kv)
+    assert model.language.kv == kv and f"have {bits} bits in groups of 32: logits differ by" in caplog.text
+
+
+def test_heads_that_groups_do_not_divide_are_told_with_the_groups_that_do(model: LoadedModel) -> None:
+    wanted = "heads have 32 numbers, which groups of 64 do not divide. Use --kv-group-size 32."
+    with pytest.raises(LoadError, match=wanted):
+        layout.quantize_kv(model, LAYOUTS["similar"], KVQuantization(8, 64))
+    assert model.language.kv is None
+
+
+def test_a_model_that_reads_its_keys_itself_is_refused(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    ordinary = llama.scaled_dot_product_attention
+
+    def reads(queries: Any, keys: Any, *rest: Any, **more: Any) -> Any:
+        return ordinary(queries, keys.swapaxes(2, 3).swapaxes(2, 3), *rest, **more)
+
+    monkeypatch.setattr(llama, "scaled_dot_product_attention", reads)
+    with pytest.raises(LoadError, match="its attention does not take quantized keys"):
+        layout.quantize_kv(model, LAYOUTS["similar"], KVQuantization(8, 32))
+    assert model.language.kv is None
+
+
+def test_a_model_that_differs_in_company_is_refused(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "company_error", lambda *_: 0.3)
+    with pytest.raises(LoadError, match=r"in a batch by 0\.3 from those alone"):
+        layout.quantize_kv(model, LAYOUTS["similar"], KVQuantization(8, 32))
+    assert model.language.kv is None

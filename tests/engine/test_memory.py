@@ -11,6 +11,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.budget import Budget
+from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.memory_model import MemoryModel
 from paceline.cache.slot_plan import LAYOUTS, ROWS
 from paceline.engine.admission import Admission
@@ -153,3 +154,29 @@ def test_dense_and_quantized_weights_share_no_prefixes_on_disk(four_bit: Tiny, t
         disk.open()
         disk.close()
     assert len([folder for folder in tmp_path.iterdir() if folder.is_dir()]) == 2
+
+
+@pytest.mark.parametrize(("kv", "share"), [(KVQuantization(8, 32), 10 / 32), (KVQuantization(4, 32), 6 / 32)], ids=str)
+def test_quantized_keys_and_values_are_priced_as_they_are(tiny: Tiny, kv: KVQuantization, share: float) -> None:
+    """A scale and a bias in float32 are two bits more for each of 32 numbers."""
+    model = loaded(tiny("llama"))
+    [before] = profile_memory(Runner(model, ROWS)).attention
+    model.language.kv = kv
+    try:
+        [after] = profile_memory(Runner(model, ROWS)).attention
+    finally:
+        model.language.kv = None
+    assert after.token == share * before.token
+    assert after.dense == before.token // before.layers  # of one layer, while it is read
+
+
+def test_prefixes_of_other_bits_lie_in_another_folder(tiny: Tiny, tmp_path: Path) -> None:
+    model = loaded(tiny("llama"))
+    folders = []
+    try:
+        for kv in (None, KVQuantization(8, 32), KVQuantization(4, 32), KVQuantization(4, 32, 10)):
+            model.language.kv = kv
+            folders.append(_disk(tmp_path, 1.0, Runner(model, ROWS), "model", lambda: None).folder)
+    finally:
+        model.language.kv = None
+    assert len(set(folders)) == 4

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from paceline.cache.slot_plan import SIMILAR
+from paceline.errors import LoadError
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.service import Service
 from paceline.settings import Settings
@@ -71,3 +72,15 @@ async def test_the_log_says_nothing_of_quantization_and_draft_models_where_there
     assert "speculation on: by lookup, grammar" in lines and not any("draft_model" in line for line in lines)
     assert model.quantization is None
     assert not any("quantized" in line for line in lines)
+
+
+async def test_bits_of_keys_and_values_are_in_status_and_log(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model, lines, _ = await started(caplog, model=str(llama), kv_bits=8, kv_group_size=32)
+    assert model.kv_bits == 8
+    assert any(line.startswith("keys and values of llama have 8 bits in groups of 32") for line in lines)
+
+
+@pytest.mark.slow
+async def test_a_model_whose_keys_cannot_be_quantized_is_refused_at_start(llama: Path) -> None:
+    with pytest.raises(LoadError, match="--kv-bits 4 cannot be used with llama: its heads have 32 numbers"):
+        await Service(Settings(model=str(llama), kv_bits=4)).start()

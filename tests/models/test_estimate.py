@@ -67,7 +67,10 @@ def test_a_sequence_takes_what_the_layers_keep(tmp_path: Path, config: dict[str,
 def test_quantized_keys_and_values_are_priced_with_their_scales(tmp_path: Path) -> None:
     found = folder(tmp_path, {})
     dense = estimate(found, cpu=False).sequence(100)
-    assert [estimate(found, cpu=False, kv=(bits, 64)).sequence(100) / dense for bits in (8, 4)] == [8.5 / 16, 4.5 / 16]
+    assert [estimate(found, cpu=False, kv=(bits, 64, 0)).sequence(100) / dense for bits in (8, 4)] == [
+        8.5 / 16,
+        4.5 / 16,
+    ]
 
 
 def test_the_embedded_model_is_priced_as_it_is_loaded() -> None:
