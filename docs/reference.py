@@ -74,6 +74,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "bench serve options": lambda: options_table("bench", "serve"),
     "bench traffic options": lambda: options_table("bench", "traffic"),
     "bench media options": lambda: options_table("bench", "media"),
+    "bench memory options": lambda: options_table("bench", "memory"),
     "bench replicas options": lambda: options_table("bench", "replicas"),
 }
 

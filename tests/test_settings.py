@@ -96,6 +96,7 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "default_model": "m",
         "idle_unload": 60.5,
         "lora": ["sql=/a", "poet=/b"],
+        "kv_bits": 8,
     }
     assert values.keys() == Settings.model_fields.keys()
     text = "\n".join(f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in values.items())

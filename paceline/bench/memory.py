@@ -1,7 +1,7 @@
 """`paceline bench memory`: how many sequences of a length fit, by the memory model and by trying.
 
-Trying: that many rows of so many tokens lie in a batch, in the buffers that the engine would have, one more row joins,
-and all decode a step. MLX says how much memory that took at its peak. Nothing is prefilled: what the buffers hold does
+Trying: that many rows of so many tokens decode in a batch, in the buffers that the engine would have, one more row
+joins, and all decode. MLX says how much memory that took at its peak. Nothing is prefilled: what the buffers hold does
 not matter. Drafting is off.
 """
 
@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.sample_utils import apply_top_p
 from rich.table import Table
 
 from paceline.bench.offline import Bench
@@ -24,7 +26,7 @@ from paceline.engine.memory import profile_memory
 from paceline.models.adapter import Adapted
 
 BITS = (None, 8, 4)
-STEPS = 2  # decode steps of every try
+STEPS = 2  # decode steps of every try, after the row has joined
 Watch = Callable[[str], None]
 
 
@@ -78,18 +80,28 @@ class Trial:
                 each.evaluate()
         mx.clear_cache()
         mx.reset_peak_memory()
+        running = None
         if batch is None:
             batch = new
         else:
+            running = self._step(batch)  # which still runs while the row joins, as in the engine
             batch.low_memory = True
             batch.join(new)
-        tokens = mx.zeros((batch.rows, 1), dtype=mx.int32)
         for _ in range(STEPS):
-            batch.begin(1)
-            chosen = mx.argmax(self.language.module(tokens, cache=batch.layers)[:, -1], axis=-1)
-            batch.commit()
-            mx.eval(chosen, batch.arrays())
+            mx.eval(self._step(batch))
+        del running
         return int(mx.get_peak_memory()) - self.beside
+
+    def _step(self, batch: Batch) -> list[mx.array]:
+        """A decode step that samples, launched."""
+        batch.begin(1)
+        tokens = mx.zeros((batch.rows, 1), dtype=mx.int32)
+        logits = self.language.module(tokens, cache=batch.layers)[:, -1].astype(mx.float32)
+        chosen = mx.random.categorical(apply_top_p(nn.log_softmax(logits), 0.9))
+        batch.commit()
+        outputs = [chosen, *batch.arrays()]
+        mx.async_eval(outputs)
+        return outputs
 
     def _rows(self, count: int) -> Batch:
         padded = self.grouping.buckets.row_count(count)
@@ -97,7 +109,7 @@ class Trial:
         batch.active = [place < count for place in range(padded)]
         batch.reserve(self.tokens)
         allocate(batch, self.shapes)
-        batch.lengths = [self.tokens - STEPS if active else 0 for active in batch.active]
+        batch.lengths = [self.tokens - STEPS - 1 if active else 0 for active in batch.active]
         batch.trim()
         return batch
 
