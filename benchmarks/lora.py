@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ class Case:
     name: str
     rates: list[float] = field(default_factory=list)  # tokens per second, by turn
     ratios: list[float] = field(default_factory=list)  # to the base of the same turn
+    work: list[float] = field(default_factory=list)  # processor time to the base's: other processes hardly change it
 
     @property
     def rate(self) -> float:
@@ -40,7 +42,13 @@ class Case:
         return statistics.median(self.ratios)
 
     def figures(self) -> dict[str, object]:
-        return {"case": self.name, "tokens_per_second": self.rate, "ratio_to_base": self.ratio, "ratios": self.ratios}
+        return {
+            "case": self.name,
+            "tokens_per_second": self.rate,
+            "ratio_to_base": self.ratio,
+            "ratios": self.ratios,
+            "processor_time": self.work,
+        }
 
 
 def write_random(module: nn.Module, folder: Path, rank: int, seed: int) -> Path:
@@ -80,18 +88,23 @@ def compare(
     for turn in range(turns + 1):
         prompts = random_prompts(rows, prompt_tokens, language.vocab_size, turn)
         shift = turn % len(cases)
-        rates = {}
+        rates: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for case in cases[shift:] + cases[:shift]:
             watch(f"turn {turn} of {turns}, {case.name}")
-            rates[case.name] = _rate(bench, case.name, folders, prompts, tokens)
+            rates[case.name], seconds[case.name] = _rate(bench, case.name, folders, prompts, tokens)
         if turn:
             for case in cases:
                 case.rates.append(rates[case.name])
                 case.ratios.append(rates[case.name] / rates[BASE])
+                case.work.append(seconds[case.name] / seconds[BASE])
     return cases
 
 
-def _rate(bench: Bench, case: str, folders: Sequence[Path], prompts: Sequence[tuple[int, ...]], tokens: int) -> float:
+def _rate(
+    bench: Bench, case: str, folders: Sequence[Path], prompts: Sequence[tuple[int, ...]], tokens: int
+) -> tuple[float, float]:
+    """Tokens per second, and processor seconds."""
     language = bench.model.language
     loras = language.loras
 
@@ -107,16 +120,19 @@ def _rate(bench: Bench, case: str, folders: Sequence[Path], prompts: Sequence[tu
     chosen = [loaded[place % len(loaded)] if case == USED else None for place in range(len(prompts))]
     if case == USED:  # traces hold the adapters' weights: those of this turn are made here
         bench.engine_run(prompts, 16, loras=chosen)
+    begun = time.process_time()
     trace, _ = bench.engine_run(prompts, tokens, loras=chosen)
+    seconds = time.process_time() - begun
     bench.on_engine_thread(unload)
-    return trace.rate()
+    return trace.rate(), seconds
 
 
 def lora_table(title: str, cases: Sequence[Case]) -> Table:
     table = Table(title=escape(title), title_justify="left")
     table.add_column("")
-    for column in ("tokens/s", "ratio to base", "lowest turn"):
+    for column in ("tokens/s", "ratio to base", "lowest turn", "processor time"):
         table.add_column(column, justify="right")
     for case in cases:
-        table.add_row(case.name, f"{case.rate:.1f}", f"{case.ratio:.3f}", f"{min(case.ratios):.3f}")
+        work = statistics.median(case.work)
+        table.add_row(case.name, f"{case.rate:.1f}", f"{case.ratio:.3f}", f"{min(case.ratios):.3f}", f"{work:.3f}")
     return table

@@ -53,8 +53,8 @@ class Quantized:
         first = 0 if self.exact is None else self.exact.shape[2]
         if self.exact is not None and first == self.parts[0].shape[2]:
             return self.exact
-        parts = [part[:, :, first:] for part in self.parts] if first else self.parts
-        rest = mx.dequantize(*parts, group_size=self.form.group_size, bits=self.form.bits)
+        packed, scales, biases = (part[:, :, first:] if first else part for part in self.parts)
+        rest = mx.dequantize(packed, scales, biases, group_size=self.form.group_size, bits=self.form.bits)
         return rest if self.exact is None else mx.concatenate([self.exact, rest], axis=2)
 
 
