@@ -80,28 +80,27 @@ class Trial:
                 each.evaluate()
         mx.clear_cache()
         mx.reset_peak_memory()
-        running = None
+        chosen = mx.array(0)
         if batch is None:
             batch = new
         else:
-            running = self._step(batch)  # which still runs while the row joins, as in the engine
+            chosen = self._step(batch)  # which still runs while the row joins, as in the engine
             batch.low_memory = True
             batch.join(new)
+        mx.eval(chosen)
         for _ in range(STEPS):
             mx.eval(self._step(batch))
-        del running
         return int(mx.get_peak_memory()) - self.beside
 
-    def _step(self, batch: Batch) -> list[mx.array]:
+    def _step(self, batch: Batch) -> mx.array:
         """A decode step that samples, launched."""
         batch.begin(1)
         tokens = mx.zeros((batch.rows, 1), dtype=mx.int32)
         logits = self.language.module(tokens, cache=batch.layers)[:, -1].astype(mx.float32)
         chosen = mx.random.categorical(apply_top_p(nn.log_softmax(logits), 0.9))
         batch.commit()
-        outputs = [chosen, *batch.arrays()]
-        mx.async_eval(outputs)
-        return outputs
+        mx.async_eval(chosen, batch.arrays())
+        return chosen
 
     def _rows(self, count: int) -> Batch:
         padded = self.grouping.buckets.row_count(count)

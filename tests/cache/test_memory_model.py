@@ -184,3 +184,15 @@ def cache_arrays(cache: Any) -> list[Any]:
     if isinstance(cache, AttentionCache):
         return list(cache.arrays())
     return [state for state in cache.current if state is not None] if isinstance(cache, StateCache) else []
+
+
+def test_quantized_keys_and_values_are_priced_with_what_is_exact_and_with_a_row_that_is_read() -> None:
+    layer = AttentionCost(None, token=10, layers=2, dense=32, exact=40, exact_slots=100)
+    plain = MemoryModel(attention=(AttentionCost(None, token=10, layers=2),))
+    model = MemoryModel(attention=(layer,))
+    slots = capacity(None, 1000)
+    assert model.row(1000) == plain.row(1000) + 40 * 101
+    assert model.row(50) == plain.row(50) + 40 * 101  # a buffer has room for more
+    assert model.copying([1000]) == plain.copying([1000]) + 40 * 101 // 2 + 32 * slots
+    assert model.chunk(8, 1000) == 32 * 1008
+    assert model.beside(model).attention == (AttentionCost(None, 20, 4, 32, 80, 100),)
