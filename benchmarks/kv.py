@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Case:
     answers: dict[int, list[str]] = field(default_factory=dict)
     rates: list[float] = field(default_factory=list)  # tokens per second, by turn
     ratios: list[float] = field(default_factory=list)  # to the first case of the same turn
+    work: list[float] = field(default_factory=list)  # processor time to the first's: other processes hardly change it
 
     @property
     def perplexity(self) -> float:
@@ -59,6 +61,7 @@ class Case:
             "found": {length: [int(one) for one in right] for length, right in self.right.items()},
             "tokens_per_second": statistics.median(self.rates) if self.rates else None,
             "ratio": statistics.median(self.ratios) if self.ratios else None,
+            "processor_time": self.work,
         }
 
 
@@ -101,13 +104,17 @@ class KVBench:
             prompts = random_prompts(rows, prompt_tokens, self.bench.model.language.vocab_size, turn)
             shift = turn % len(self.cases)
             rates: dict[int | None, float] = {}
+            seconds: dict[int | None, float] = {}
             for case in self.cases[shift:] + self.cases[:shift]:
                 watch(f"decode, turn {turn} of {turns}, {name(case.bits)}")
                 with self.quantized(case):
+                    begun = time.process_time()
                     rates[case.bits] = self.bench.engine_run(prompts, tokens)[0].rate()
+                    seconds[case.bits] = time.process_time() - begun
             for case in self.cases if turn else ():
                 case.rates.append(rates[case.bits])
                 case.ratios.append(rates[case.bits] / rates[None])
+                case.work.append(seconds[case.bits] / seconds[None])
 
     def _token_bytes(self) -> int:
         row = self.bench.model.language.batch(ROWS)
@@ -169,4 +176,5 @@ def kv_table(title: str, cases: Sequence[Case]) -> Table:
     if cases[0].rates:
         table.add_row("decode, tokens/s", *(f"{statistics.median(case.rates):.1f}" for case in cases))
         table.add_row("ratio", *(f"{statistics.median(case.ratios):.2f}" for case in cases))
+        table.add_row("processor time, with prefill", *(f"{statistics.median(case.work):.2f}" for case in cases))
     return table

@@ -45,7 +45,7 @@ def made_up_row(model: Adapted, grouping: Grouping, length: int) -> Batch:
             slot_plan.groups[0].capacity = min(length, slot_plan.window) + 256
     for cache in row.flat:
         if isinstance(cache, AttentionCache):
-            for store in (cache.keys, cache.values):
+            for store in cache.stores:
                 store[0] = resize(store[0], cache.slot_plan.groups[0].capacity)
     row.lengths = [length]
     mx.eval(row.arrays())
