@@ -192,7 +192,7 @@ def test_quantized_keys_and_values_are_priced_with_what_is_exact_and_with_a_row_
     model = MemoryModel(attention=(layer,))
     slots = capacity(None, 1000)
     assert model.row(1000) == plain.row(1000) + 40 * 101
-    assert model.row(50) == plain.row(50) + 40 * 101  # a buffer has room for more
+    assert model.row(50) == plain.row(50) + 40 * (min(capacity(None, 50), 100) + 1)
     assert model.copying([1000]) == plain.copying([1000]) + 40 * 101 // 2 + 32 * slots
     assert model.chunk(8, 1000) == 32 * 1008
     assert model.beside(model).attention == (AttentionCost(None, 20, 4, 32, 80, 100),)
