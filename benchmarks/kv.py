@@ -131,11 +131,12 @@ class KVBench:
         for start in range(0, len(ids) - 1, CHUNK):
             part = ids[start : min(start + CHUNK, len(ids) - 1)]
             row.begin(len(part))
-            logits = language.module(mx.array([part]), cache=row.layers)[0].astype(mx.float32)
+            logits = language.module(mx.array([list(part)]), cache=row.layers)[0].astype(mx.float32)
             row.commit()
-            following = mx.array(ids[start + 1 : start + 1 + len(part)])
+            following = mx.array(list(ids[start + 1 : start + 1 + len(part)]))
             chosen = mx.take_along_axis(logits, following[:, None], axis=-1)[:, 0]
-            total += (mx.logsumexp(logits, axis=-1) - chosen).sum().item()
+            loss: Any = (mx.logsumexp(logits, axis=-1) - chosen).sum().item()
+            total += loss
             mx.eval(row.arrays())
         return total / (len(ids) - 1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -135,7 +136,7 @@ def measure(bench: Bench, budget: Budget, tokens: int, limit: int, group_size: i
     for bits in BITS:
         watch(f"keys and values: {name(bits)}")
         with bench.quantized_kv(None if bits is None else KVQuantization(bits, group_size)):
-            lines.append(bench.on_engine_thread(lambda bits=bits: _line(bench, budget, tokens, limit, bits)))
+            lines.append(bench.on_engine_thread(partial(_line, bench, budget, tokens, limit, bits)))
     return lines
 
 

@@ -39,13 +39,14 @@ class ApplyAccepted(Protocol):
 
 
 class Attention(Protocol):
-    """As `mx.fast.scaled_dot_product_attention`, with quantized keys and values and a `RaggedMask` as well."""
+    """`mx.fast.scaled_dot_product_attention`, or one that takes a `RaggedMask` as well, and quantized keys and values
+    where there are."""
 
     def __call__(
         self,
         queries: mx.array,
-        keys: KeysOrValues,
-        values: KeysOrValues,
+        keys: Any,
+        values: Any,
         /,
         *,
         scale: float,

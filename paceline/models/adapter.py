@@ -296,12 +296,14 @@ def attention(
             return _quantized_attention(queries, keys, values, scale, mask)
         if queries.shape[0] > 1:
             return _row_by_row(queries, keys, values, scale, mask, sinks)
-        keys, values = keys.dense(), values.dense()
+    every_key, every_value = dense(keys), dense(values)
     if isinstance(mask, RaggedMask):
-        if attention_cuda.fits(queries.dtype, queries.shape[-1], values.shape[-1]):
-            return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
+        if attention_cuda.fits(queries.dtype, queries.shape[-1], every_value.shape[-1]):
+            return attention_cuda.attention(
+                queries, every_key, every_value, mask.ends, scale, window=mask.window, sinks=sinks
+            )
         mask = mask.array()
-    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+    return mx.fast.scaled_dot_product_attention(queries, every_key, every_value, scale=scale, mask=mask, sinks=sinks)
 
 
 def _quantized_attention(queries: mx.array, keys: Quantized, values: Quantized, scale: float, mask: Any) -> mx.array:

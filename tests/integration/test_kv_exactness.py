@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -78,9 +79,11 @@ def test_a_row_equals_mlx_lm_with_its_own_quantized_cache(tiny: Tiny, family: st
         QuantizedKVCache(kv.group_size, kv.bits) if type(each) is KVCache else each
         for each in make_prompt_cache(module)
     ]
-    tokens, logits = [], module(mx.array([text]), cache=caches)
+    tokens: list[int] = []
+    logits = module(mx.array([text]), cache=caches)
     for _ in range(TOKENS):
-        tokens.append(int(mx.argmax(logits[0, -1]).item()))
+        best: Any = mx.argmax(logits[0, -1]).item()
+        tokens.append(best)
         logits = module(mx.array([tokens[-1:]]), cache=caches)
     assert alone(folder, kv, text, TOKENS) == tokens
 
