@@ -346,7 +346,8 @@ def chat(
 
     [cyan]paceline chat ~/models/qwen --system "Answer in one sentence." --temperature 0[/cyan]
     """
-    _start(_quiet(settings), accepted)
+    settings = _quiet(settings)
+    _start(settings, accepted)
 
     from paceline import terminal
     from paceline.progress import LoadProgress
@@ -380,7 +381,8 @@ def run(
     said = sys.stdin.read() if prompt in (None, "-") else prompt
     if not said or not said.strip():
         raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")
-    _start(_quiet(settings), accepted)
+    settings = _quiet(settings)
+    _start(settings, accepted)
 
     from paceline import terminal
     from paceline.progress import LoadProgress
