@@ -461,7 +461,7 @@ def take_rows(array: mx.array, order: Sequence[int | None]) -> mx.array:
 
 
 def _with_row(mine: mx.array, theirs: mx.array, row: int) -> mx.array:
-    """A slice whose place the host knows: on CUDA `mx.slice_update` at a place in an array takes four times as long."""
+    """By a slice whose place the host knows, not by `mx.slice_update` at a place in an array, which is slow on CUDA."""
     changed = mine[:]  # another object: an assignment changes the one that it is made to
     changed[(slice(row, row + 1), *(slice(0, size) for size in theirs.shape[1:]))] = theirs
     return changed
