@@ -132,8 +132,10 @@ def company_error(model: Adapted, grouping: Grouping) -> float:
 
 
 def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
-    """One plain decode step, evaluated."""
+    """One plain decode step of the first rows, evaluated. Rows behind them are padding."""
     positions = None
+    if len(tokens) < batch.rows:
+        tokens = mx.concatenate([tokens, mx.zeros(batch.rows - len(tokens), tokens.dtype)])
     if model.dynamic_rope:
         lengths = mx.array(batch.lengths)[:, None]
         positions = Positions(lengths, lengths + 1)

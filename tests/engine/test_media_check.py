@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.slot_plan import PADDED, SIMILAR
+from paceline.engine.layout import choose
 from paceline.engine.media_check import audio_disagreement, check_media, disagreement
 from paceline.models.loader import LoadedModel, load
 from paceline.models.vision import Vision
@@ -27,12 +28,23 @@ def test_every_family_agrees(seeing: Seeing, family: str) -> None:
     model = loaded(seeing(family))
     assert model.vision is not None, model.notes
     assert disagreement(model, model.vision, PADDED if FAMILIES[family].padded else SIMILAR) is None
+    assert disagreement(model, model.vision, choose(model, "auto", "on")) is None
 
 
 def test_qwen35_agrees(hybrid: Path) -> None:
     model = loaded(hybrid)
     assert model.vision is not None
     assert disagreement(model, model.vision, SIMILAR) is None
+
+
+@pytest.mark.parametrize("layout", ["padded", "similar"])
+def test_qwen35_agrees_in_buckets_of_shapes(hybrid: Path, layout: str) -> None:
+    """As on a GPU, where three rows are padded to four."""
+    model = loaded(hybrid)
+    assert model.vision is not None
+    grouping = choose(model, layout, "on")
+    assert grouping.buckets.row_count(3) == 4
+    assert disagreement(model, model.vision, grouping) is None
 
 
 @pytest.fixture
