@@ -27,8 +27,8 @@ class Worth:
     def where_passes_split(cls, overhead: int) -> Worth:
         """`overhead`: a pass of few tokens takes as long as so many tokens more in a wide one. It is assumed that every
         second checkpoint is used."""
-        stored, inner = max(overhead // 2, MIN_STORED), max(2 * overhead, MIN_STORED)
-        return cls(stored, first=inner, apart=inner, awaited=max(overhead // 2, MIN_SHARED))
+        worth = max(2 * overhead, MIN_STORED)
+        return cls(worth, first=worth, apart=worth, awaited=max(overhead // 2, MIN_SHARED))
 
 
 CHEAP = Worth()

@@ -42,8 +42,8 @@ def test_a_long_prompt_has_some_at_regular_distances() -> None:
 
 def test_where_passes_split_only_what_saves_more_than_a_pass_is_chosen() -> None:
     worth = Worth.where_passes_split(460)
-    assert choose(0, 229, [12, 200], worth=worth) == []
-    assert choose(0, 900, [250, 895], known=217, worth=worth) == [900]
+    assert choose(0, 919, [12, 200], worth=worth) == []
+    assert choose(0, 920, [250, 895], known=217, worth=worth) == [920]
     assert choose(0, 3000, [1000, 1100, 2995], worth=worth) == [1000, 2995, 3000]
     assert choose(20_000, 20_600, [20_300, 20_595], worth=worth) == [20_600]
 
