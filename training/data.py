@@ -32,10 +32,12 @@ from training import (
     pictures_talk,
     tokenizer,
     wide_asked,
+    wide_checks,
     wide_forms,
     wide_kinds,
     wide_long,
     wide_pictures,
+    wide_prompted,
     wide_talk,
 )
 from training.data_chat import Chat, Picture, Split, held, segments
@@ -62,8 +64,8 @@ STAGES = {
     "text": Recipe(1024, {}, "all of the corpus, prose twice"),
     "chat": Recipe(
         1024,
-        {"talk": 3.0, "persona": 0.2, "dialogue": 0.1, "lookup": 1.5, "scene": 0.5, "memory": 0.8, "json": 1.0,
-        "tools": 1.5, "wide": 10.0, "wide_talk": 13.0, "wide_json": 10.0, "wide_tools": 9.0},
+        {"talk": 2.0, "persona": 0.2, "dialogue": 0.1, "lookup": 1.0, "scene": 0.4, "memory": 0.8, "json": 0.7,
+        "tools": 1.0, "wide": 8.5, "wide_talk": 13.0, "wide_json": 8.0, "wide_tools": 10.0, "wide_prompted": 9.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -98,9 +100,10 @@ DRAWS: dict[str, Draw] = {
     "picture_word": pictures_talk.word,
     "picture_emoji": pictures_talk.emoji,
     "pictures_two": _two,
-    "wide_talk": lambda rng, split: (wide_asked if rng.random() < 0.65 else wide_talk).draw(rng),
+    "wide_talk": lambda rng, split: rng.choices((wide_asked, wide_talk, wide_checks), (5, 3, 3))[0].draw(rng),
     "wide_json": lambda rng, split: (wide_kinds if rng.random() < 0.75 else wide_forms).json_answer(rng),
-    "wide_tools": lambda rng, split: (wide_kinds if rng.random() < 0.65 else wide_forms).tool_call(rng),
+    "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
+    "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
 }
 

@@ -145,7 +145,7 @@ def _told(one: Field, rng: Random, form: str = "") -> str:
     return (form or rng.choice(TOLD)).format(w=one.words, v=one.said)
 
 
-def _text(found: list[Field], rng: Random) -> str:
+def text_of(found: list[Field], rng: Random) -> str:
     form = rng.choice(TOLD) if rng.random() < 0.5 else ""
     parts = [_told(one, rng, form) for one in rng.sample(found, len(found))]
     draw = rng.random()
@@ -215,7 +215,7 @@ def json_answer(rng: Random) -> Chat:
     if rng.random() < 0.4:
         return json_record(rng)
     found = fields(rng, 1, rng.choice((3, 5, 7)))
-    text = _text(found, rng)
+    text = text_of(found, rng)
     wanted = found if rng.random() < 0.6 else rng.sample(found, rng.randint(1, len(found)))
     value: Any = {one.name: one.value for one in wanted}
     draw = rng.random()
@@ -248,7 +248,7 @@ def _json_list(rng: Random) -> Chat:
     form = fields(rng, 2, 3)
     rows = []
     for _ in range(rng.randint(2, 4)):
-        rows.append([Field(one.words, one.name, one.kind, _redrawn(one, rng), one.choices) for one in form])
+        rows.append([Field(one.words, one.name, one.kind, redrawn(one, rng), one.choices) for one in form])
     text = "\n".join(", ".join(f"{one.words} {one.said}" for one in row) for row in rows)
     value = [{one.name: one.value for one in row} for row in rows]
     want = rng.choice(("return a JSON array of objects with {k}", "JSON list, one object for each line, keys {k}",
@@ -256,7 +256,7 @@ def _json_list(rng: Random) -> Chat:
     return _json_chat(text, capital(want.replace("{k}", _keys(form, rng))), value, rng)
 
 
-def _redrawn(one: Field, rng: Random) -> Any:
+def redrawn(one: Field, rng: Random) -> Any:
     if one.kind == "string":
         known = next((draw for words, draw in TEXTS.items() if one.words.endswith(words)), wide.word)
         return known(rng)
@@ -376,7 +376,7 @@ def tool_call(rng: Random) -> Chat:
                 continue
         chosen = rng.choice(list(tools.values()))
         given = [
-            Field(one.words, one.name, one.kind, _redrawn(one, rng), one.choices)
+            Field(one.words, one.name, one.kind, redrawn(one, rng), one.choices)
             for one in chosen.fields
             if one.name not in chosen.optional or rng.random() < 0.5
         ]

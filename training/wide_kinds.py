@@ -16,12 +16,11 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide, wide_talk
+from training import facts, wide, wide_schemas, wide_short, wide_talk
 from training.data_chat import Chat, Turn
 from training.sources import records
 from training.wide_facts import capital, typed
 from training.wide_long import joined, system
-from training.wide_schemas import RECORDS
 from training.wide_talk import lines, spelled
 
 Draw = Callable[[Random], Any]
@@ -50,6 +49,7 @@ class Slot:
     names: tuple[str, ...]
     how: Draw | Yes
     whole: bool = False  # may be told in words
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ SIMPLE: dict[str, Draw] = {
     "p": lambda rng: f"{wide.first_name(rng)} {wide.last_name(rng)}" if rng.random() < 0.75 else wide.person(rng),
     "f": wide.first_name, "t": wide.town, "s": wide.site, "d": wide.date, "w": lambda rng: rng.choice(facts.DAYS), "h": wide.clock,
     "y": lambda rng: rng.randint(1200, 2060), "c": wide.code, "g": lambda rng: rng.choice((wide.phrase(rng), capital(wide.made_up(rng)), capital(wide.noun(rng)))),
-    "n": wide.noun, "m": wide.mail, "ip": wide.ip, "ph": wide.phone,
+    "*": lambda rng: rng.choice(rng.choice(list(kinds().values()))[:20]), "n": wide.noun, "m": wide.mail, "ip": wide.ip, "ph": wide.phone,
 }  # fmt: skip
 
 
@@ -94,18 +94,18 @@ def _slot(text: str) -> tuple[str, Slot]:
         return letter, Slot(found, lambda rng: round(rng.uniform(low, high), 1))
     if how in SIMPLE:
         return letter, Slot(found, SIMPLE[how])
-    words = how.split(",")
-    return letter, Slot(found, lambda rng: rng.choice(words))
+    words = tuple(how.split(","))
+    return letter, Slot(found, lambda rng: rng.choice(words), choices=words)
 
 
 @cache
 def known() -> list[Record]:
     found = []
-    for block in RECORDS.strip().split("\n\n"):
-        head, told, asked = block.split("\n")
+    for block in (wide_schemas.RECORDS.strip() + "\n\n" + wide_short.RECORDS.strip()).split("\n\n"):
+        head, sentences, asked = block.split("\n")
         tools, _, slots = head.partition(" | ")
         named = dict(_slot(slot) for slot in slots.split("; "))
-        found.append(Record(tuple(tools.split()), named, lines(told[2:]), lines(asked[2:])))
+        found.append(Record(tuple(tools.split()), named, lines(sentences[2:]), lines(asked[2:])))
     return found
 
 
@@ -118,7 +118,7 @@ class Drawn:
     asked: dict[str, Any]  # of the request
 
 
-def _told(value: Any, slot: Slot, rng: Random) -> str:
+def told(value: Any, slot: Slot, rng: Random) -> str:
     if isinstance(slot.how, Yes):
         return slot.how.yes if value else slot.how.no
     if slot.whole and 0 <= value <= 20 and rng.random() < 0.15:
@@ -128,7 +128,7 @@ def _told(value: Any, slot: Slot, rng: Random) -> str:
     return str(value)
 
 
-def _styled(name: str, style: int) -> str:
+def styled(name: str, style: int) -> str:
     parts = name.split("_")
     if style == 1:
         return parts[0] + "".join(map(capital, parts[1:]))
@@ -142,13 +142,13 @@ def record(rng: Random) -> Drawn:
     style = rng.choice((0, 0, 0, 0, 1, 2))
     for letter, slot in one.slots.items():
         values[letter] = rng.random() < 0.5 if isinstance(slot.how, Yes) else slot.how(rng)
-        free = [name for name in slot.names if _styled(name, style) not in names.values()]
-        names[letter] = _styled(rng.choice(free or [letter]), style)
-    told = {letter: _told(values[letter], slot, rng) for letter, slot in one.slots.items()}
+        free = [name for name in slot.names if styled(name, style) not in names.values()]
+        names[letter] = styled(rng.choice(free or [letter]), style)
+    said = {letter: told(values[letter], slot, rng) for letter, slot in one.slots.items()}
     text, request = rng.choice(one.told), rng.choice(one.requests)
     return Drawn(
-        " ".join(text.format(**told).split()),
-        request.format(**told),
+        " ".join(text.format(**said).split()),
+        request.format(**said),
         rng.choice(one.tools),
         {names[letter]: value for letter, value in values.items() if f"{{{letter}}}" in text},
         {names[letter]: value for letter, value in values.items() if f"{{{letter}}}" in request},
@@ -286,7 +286,7 @@ def composed(rng: Random) -> Drawn:
     whole = joint.join([text, *(capital(end) if joint == ". " else end for end in ends)])
     asked = joint.join([request, *(capital(end) if joint == ". " else end for end in ends)])
     style = rng.choice((0, 0, 0, 0, 1, 2))
-    named = {_styled(name, style): value for name, value in values.items()}
+    named = {styled(name, style): value for name, value in values.items()}
     tool = rng.choice(
         (f"{verb}_{kind}", f"{verb}_{kind}", f"{kind}_{verb}", f"{verb}_item", f"{verb}{capital(kind)}", verb)
     )
@@ -340,7 +340,7 @@ NOISE = lines("""Hope you are well.|Thanks in advance.|Sorry for the late messag
 check it twice.|As we said on the phone.|I was told to write here.|Best wishes from all of us.|You know how it is.|Not a word to anybody.|No hurry with this.""")
 
 
-def _type(value: Any) -> dict[str, Any]:
+def type_of(value: Any) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, list):
@@ -349,7 +349,11 @@ def _type(value: Any) -> dict[str, Any]:
 
 
 def schema(value: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: _type(one) for name, one in value.items()}, "required": list(value)}
+    return {
+        "type": "object",
+        "properties": {name: type_of(one) for name, one in value.items()},
+        "required": list(value),
+    }
 
 
 def json_answer(rng: Random) -> Chat:
@@ -448,7 +452,7 @@ def tool_call(rng: Random) -> Chat:
             turns += [Turn("tool", json.dumps(answer)), Turn("assistant", said)]
     if not turns:
         return tool_call(rng)
-    for _ in range(rng.choice((0, 1, 2, 3, 4))):
+    for _ in range(rng.choice((0, 1, 2, 3, 4, 6))):
         other = draw(rng)
         tools.setdefault(other.tool, other.asked)
     if rng.random() < 0.12 and turns[-1].text:
