@@ -79,11 +79,10 @@ class Service:
         for cancelled in starts:
             cancelled.set()
         await asyncio.gather(*map(asyncio.wrap_future, starts.values()), return_exceptions=True)
-        runtime, self._runtime = self._runtime, None
-        if runtime is not None:
-            await asyncio.to_thread(runtime.stop)
-            del runtime
-            await asyncio.to_thread(release_model_memory)
+        stopped = [] if self._runtime is None else [self._runtime]
+        self._runtime = None
+        if stopped:
+            await asyncio.to_thread(_stop_and_release, stopped)
 
     async def __aenter__(self) -> Service:
         await self.start()
@@ -328,3 +327,9 @@ def _default_name() -> str:
     from paceline.models.files import DEFAULT_MODEL
 
     return DEFAULT_MODEL
+
+
+def _stop_and_release(stopped: list[Runtime]) -> None:
+    """Takes the last reference: a thread that was handed the runtime itself would hold it while memory is collected."""
+    stopped.pop().stop()
+    release_model_memory()

@@ -98,7 +98,7 @@ def test_a_signal_while_it_streams_lets_the_stream_end_and_refuses_others() -> N
 def test_a_second_signal_while_it_streams_is_an_error_in_the_stream_and_the_signals_number(
     second: signal.Signals,
 ) -> None:
-    with served("--drain-seconds", "600") as server, streaming(server, 60_000) as asked:
+    with served("--drain-seconds", "600") as server, streaming(server, 30_000) as asked:
         server.process.send_signal(signal.SIGTERM)
         while server.get("/ready").status == 200:
             time.sleep(0.01)
@@ -115,7 +115,7 @@ def test_a_server_that_was_killed_starts_again_on_its_cache_folder(tmp_path: Pat
     question = {"messages": said("A long story about a line of riders. " * 60)}
     with served(*flags) as server:
         before = server.greedy, server.chat(**question)
-        with streaming(server, 60_000):
+        with streaming(server, 30_000):
             server.process.kill()
             assert server.wait() == -signal.SIGKILL
     with served(*flags) as again:
