@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -28,6 +28,7 @@ PROMPTS = (9, 5)  # tokens of the two rows
 PIECE = 3  # tokens of a prefill chunk
 WIDE = (70, 5)  # the same where kernels of ours prefill: in one pass, which has more than two of a kernel's chunks
 STEPS = 3
+ROUNDS = ((2, 1), (1, 3), (3, 2))  # of a speculative step's three tokens, the two rows keep these
 TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.1}  # of the largest logit
 
 
@@ -174,37 +175,57 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
     return plain.lengths == other.lengths
 
 
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """What two rows give in plain steps."""
+
+    tokens: mx.array  # (rows, steps): what each step reads
+    logits: mx.array  # (rows, steps, vocabulary)
+
+    @classmethod
+    def of(cls, model: Adapted, grouping: Grouping) -> _Plain:
+        batch = two_rows(model, grouping, piece=max(PROMPTS))
+        current = mx.array([prompt[-1] for prompt in _prompts(model)])
+        inputs, logits = [], []
+        for _ in range(max(map(sum, zip(*ROUNDS, strict=True))) + 1):
+            inputs.append(current)
+            logits.append(decode(model, batch, current))
+            current = mx.argmax(logits[-1], axis=-1)
+        return cls(mx.stack(inputs, axis=1), mx.stack(logits, axis=1))
+
+
 def rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
-    """Whether a step with rejected tokens gives what plain decoding of the accepted ones gives."""
-    return all(_rolls_back(model, form, step) for form in forms(grouping))
+    """Whether a step with rejected tokens gives what plain decoding of the accepted ones gives.
+
+    Every start pays for this. So the forms of a layout share the plain steps of the first one; only a form that
+    disagrees with those is compared with its own. Prompts are read in one pass: `batched_error` has checked chunks.
+    """
+    plain: _Plain | None = None
+    for form in forms(grouping):
+        if plain is None or not _rolls_back(model, form, step, plain):
+            plain = _Plain.of(model, form)
+            if not _rolls_back(model, form, step, plain):
+                return False
+    return True
 
 
-def _rolls_back(model: Adapted, grouping: Grouping, step: Step) -> bool:
+def _rolls_back(model: Adapted, grouping: Grouping, step: Step, plain: _Plain) -> bool:
     """Both rows decode in speculative steps of three tokens and accept different numbers of them."""
-    rounds = ([2, 1], [1, 3], [3, 2])  # row 0 and row 1 keep these
-    plain = two_rows(model, grouping)
-    current = mx.array([prompt[-1] for prompt in _prompts(model)])
-    inputs, expected = [], []
-    for _ in range(7):
-        inputs.append(current)
-        expected.append(decode(model, plain, current))
-        current = mx.argmax(expected[-1], axis=-1)
-    right, truth = mx.stack(inputs, axis=1), mx.stack(expected, axis=1)
-    other, done = two_rows(model, grouping), [0, 0]
-    for kept in [*rounds, [1, 1]]:
-        width = 1 if kept == [1, 1] else 3
-        tokens = mx.stack([right[row, done[row] : done[row] + width] for row in (0, 1)])
+    batch, done = two_rows(model, grouping, piece=max(PROMPTS)), [0, 0]
+    for kept in [*ROUNDS, (1, 1)]:
+        width = 1 if kept == (1, 1) else 3
+        tokens = mx.stack([plain.tokens[row, done[row] : done[row] + width] for row in (0, 1)])
         if width > 1:  # tokens to be rejected are wrong ones
             wrong = mx.arange(width)[None] >= mx.array(kept)[:, None]
             tokens = mx.where(wrong, (tokens + 1) % model.vocab_size, tokens)
-        logits, close = step(tokens, other, width > 1)
+        logits, close = step(tokens, batch, width > 1)
         close()
         if width > 1:
-            other.apply_accepted(mx.array(kept, dtype=mx.int32))
-        other.advance(kept)
-        mx.eval(logits, other.arrays())
+            batch.apply_accepted(mx.array(kept, dtype=mx.int32))
+        batch.advance(list(kept))
+        mx.eval(logits, batch.arrays())
         for row in (0, 1):
-            want = truth[row, done[row] : done[row] + kept[row]]
+            want = plain.logits[row, done[row] : done[row] + kept[row]]
             if difference(logits[row, : kept[row]], want) > tolerance(want):
                 return False
             done[row] += kept[row]

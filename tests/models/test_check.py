@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.batch import Batch
-from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR
+from paceline.cache.slot_plan import LAYOUTS, PADDED, ROWS, SIMILAR, Grouping
 from paceline.engine import layout
 from paceline.engine.forward import Forward
 from paceline.errors import LoadError
@@ -223,6 +223,32 @@ def test_rejected_tokens_leave_nothing_behind(tiny: Tiny, family: str, layout: s
     model = loaded(tiny(family)).language
     step = check.plain_step(model) if way == "plain" else traced(model)[0]
     assert check.rolls_back(model, LAYOUTS[layout], step)
+
+
+def test_forms_share_plain_steps_unless_they_differ(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded(llama).language
+    made: list[Any] = []
+    of, compare = check._Plain.of, check._rolls_back
+
+    def counted(model: Adapted, form: Grouping) -> Any:
+        made.append(of(model, form))
+        return made[-1]
+
+    monkeypatch.setattr(check._Plain, "of", counted)
+    assert check.rolls_back(model, SIMILAR, check.plain_step(model))
+    assert len(made) == 1
+
+    made.clear()
+    compared: list[int] = []
+
+    def only_own(model: Adapted, form: Grouping, step: check.Step, plain: Any) -> bool:
+        """As if the second form rounded otherwise than the first."""
+        compared.append([one is plain for one in made].index(True))
+        return compare(model, form, step, plain) and compared[-1] == (form.skew == PADDED.skew)
+
+    monkeypatch.setattr(check, "_rolls_back", only_own)
+    assert check.rolls_back(model, SIMILAR, check.plain_step(model))
+    assert compared == [0, 0, 1]
 
 
 def test_a_step_that_differs_in_one_form_only_does_not_agree(llama: Path) -> None:
