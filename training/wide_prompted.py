@@ -219,14 +219,14 @@ def asked(rng: Random) -> Asked:
         return Asked({"$defs": {inside: held}} | schema if defs else schema, one, "inside", name, tuple(names[:cut]))
     missing = (rng.choice([text for text in MISSING if text not in one.values]),) if rng.random() < 0.1 else ()
     values = one.values | {text: {"type": "string"} for text in missing}
-    defs = {}
+    kinds: dict[str, Json] = {}
     for text, schema in values.items():
         if "enum" in schema and rng.random() < 0.4:  # a class of choices of its own
             kind = capital(re.sub(r"[^A-Za-z]", "", _title(text)))
-            defs[kind] = {"enum": schema["enum"], "type": "string"} | ({"title": kind} if how.titles else {})
+            kinds[kind] = {"enum": schema["enum"], "type": "string"} | ({"title": kind} if how.titles else {})
             values[text] = {"$ref": f"#/$defs/{kind}"}
     schema = _object(one.name, values, how, rng, frozenset(missing))
-    return Asked({"$defs": defs} | schema if defs else schema, one, missing=missing)
+    return Asked({"$defs": kinds} | schema if kinds else schema, one, missing=missing)
 
 
 def _plural(name: str) -> str:
