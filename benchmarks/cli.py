@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from benchmarks import kv_cli, specprefill_cli, tiny, traffic_cli
+from benchmarks import kv_cli, specprefill_cli, speculate_cli, tiny, traffic_cli
 from paceline.bench.cli import Progress, run_offline
 from paceline.bench.options import (
     Counts,
@@ -107,68 +107,6 @@ def layout(
         table.add_row(case, *(f"{times[name]:.1f}" for name in names), ratio)
     console.print(table)
     write_json(output, {"model": model, "milliseconds": figures})
-
-
-@app.command()
-def speculate(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")] = tiny.NAME,
-    rows: Counts = "1,4,8,16",
-    trace: Annotated[
-        Literal["random", "edit", "prose"],
-        option("Load", "TRACE", "Random tokens for the MTP head; or for prompt lookup a file to rewrite, or prose."),
-    ] = "random",
-    depths: Annotated[str | None, option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = None,
-    prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt.", min=2)] = 32,
-    output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn.", min=16)] = 64,
-    pairs: Annotated[int, option("Load", "N", "Turns over all modes, after one to warm up.", min=1)] = 7,
-    layout: Layout = "auto",
-    compile: Traces = True,
-    output: JsonFile = None,
-) -> None:
-    """Drafting against plain decoding: off, fixed depths and auto, in turns, in one process.
-
-    Prompts are random tokens, and the MTP head drafts; with --trace, prompts are text, and prompt lookup drafts.
-    Shapes of random weights whose head agrees with the model about 0.7 of the time: hybrid-120m (CPU, takes a while),
-    qwen3.5-4b (a GPU).
-    """
-    from paceline import platform
-
-    platform.prepare()
-    from rich.console import Console
-
-    from benchmarks import speculate as bench
-    from benchmarks.models import Bench
-    from benchmarks.tables import cost_table, speculation_table
-    from paceline.bench.wire import BenchError
-    from paceline.types import SpeculationMethod
-
-    counts = numbers(rows)
-    heads = trace == "random"
-    tried = numbers(depths or "1,2,3,4") if depths or heads else []
-    console = Console(stderr=output == Path("-"))
-    methods: tuple[SpeculationMethod, ...] = ("mtp",) if heads else ("lookup",)
-    with (
-        console.status(f"loading {model}") as status,
-        (Bench if heads else bench.TextBench)(model, layout, compile=compile, methods=methods) as running,
-    ):
-        if heads and isinstance(running.model.head, str):
-            raise BenchError(f"{model} cannot draft: {running.model.head}.")
-        modes = bench.compare(running, counts, tried, prompt_tokens, output_tokens, pairs, status.update, trace)
-        costs = bench.costs(running, counts)
-        launches = bench.launches(running, [0, *tried]) if heads else {}
-    title = f"{model} on {platform.device_kind()}, {trace}, medians of {pairs} turns"
-    console.print(speculation_table(title, modes))
-    console.print(cost_table(costs, launches))
-    write_json(
-        output,
-        {
-            "model": model,
-            "trace": trace,
-            "modes": [mode.figures() for mode in modes],
-            "step_ms_by_rows_and_depth": costs,
-            "operations_by_depth": launches,
-        },
-    )
 
 
 @app.command()
@@ -474,6 +412,7 @@ def lora(
     write_json(output, {"model": model, "rows": rows, "cases": [case.figures() for case in cases]})
 
 
+app.command()(speculate_cli.speculate)
 app.command()(kv_cli.kv)
 app.command()(specprefill_cli.specprefill)
 app.command()(traffic_cli.traffic)

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paceline.errors import LoadError
 
-Trace = Literal["random", "edit", "prose"]
+Trace = Literal["edit", "prose"]
 Encode = Callable[[str], list[int]]
 NOUNS = (
     "order",
@@ -33,6 +36,7 @@ VERBS = ("update", "check", "merge", "split", "close", "archive", "restore", "pu
 FILE_TOKENS = 2000
 STARTED = 200  # tokens of the answer that the prompt has already
 APART = 40  # tokens more that each further prompt of a run has
+LINE = 40  # tokens between two changes
 SUBJECTS = (
     "how a lighthouse keeper spends a stormy night",
     "why the old bridge in our town was rebuilt",
@@ -72,6 +76,16 @@ def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]
     changed = encode(text.replace(old, f"{old}_value"))
     asked = encode(text + f"\n# The same file once more, with {old} renamed to {old}_value:\n\n")
     return [(*asked, *changed[: STARTED + place * APART]) for place in range(count)]
+
+
+def walked_prompts(order: NDArray[np.int64], count: int, seed: int) -> list[tuple[int, ...]]:
+    """The same for weights that follow `order`, an order of the vocabulary: a file whose tokens follow each other so,
+    but for one in each `LINE`, and the beginning of the same file without those changes."""
+    begin = seed * FILE_TOKENS % (len(order) - 2 * FILE_TOKENS)
+    file = order[begin : begin + FILE_TOKENS]
+    changed = file.copy()
+    changed[LINE - 1 :: LINE] = order[-1 - np.arange(len(changed[LINE - 1 :: LINE]))]
+    return [(*changed.tolist(), *file[: STARTED + place * APART].tolist()) for place in range(count)]
 
 
 def prose_prompt(encode: Encode, seed: int) -> tuple[int, ...]:

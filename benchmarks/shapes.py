@@ -11,8 +11,10 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_map_with_path
+from numpy.typing import NDArray
 
 from paceline.cache.slot_plan import PADDED
+from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt, wrap_layers
 from paceline.models.files import context_length
 from paceline.models.loader import LoadedModel
@@ -20,6 +22,8 @@ from paceline.models.mtp import MTPHead, MTPModule, qwen_module
 
 AGREEMENT = 0.7
 PUSH, MIXERS = "down_proj", ("o_proj", "out_proj")  # what a layer adds by the token itself, and by what came before
+STILL = 0.02  # of what layers add, where they are to add next to nothing
+STEADY, NOISE = 8.0, 0.02  # `prefer`: what every token has in common, and what is left of the rest
 _ROPE = {"type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}
 
 
@@ -125,8 +129,8 @@ def random_model(shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = Tr
     module.update(tree_map_with_path(partial(_drawn, dtype=wanted, planned=planned), module.parameters()))
     if planned:
         inner = module.language_model
-        walk = np.random.default_rng(0).permutation(inner.args.vocab_size)
-        before = mx.array(walk[np.argsort(np.roll(walk, -1))])  # of each token, the one it follows
+        order = walk(inner.args.vocab_size)
+        before = mx.array(order[np.argsort(np.roll(order, -1))])  # of each token, the one it follows
         inner.lm_head.weight = inner.model.embed_tokens.weight[before]
         _scale(module, 0.2, MIXERS)
     module.eval()
@@ -138,6 +142,37 @@ def random_model(shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = Tr
         head = MTPHead(_head(language, config, wanted), language)
         _agree(head)
     return LoadedModel(Path(shape), config, language, None, head, context_length(config))
+
+
+def prefer(model: LoadedModel, scores: NDArray[np.float32]) -> None:
+    """Weights that say the token with the highest score among those allowed, whatever was said before; nearly equal
+    scores are decided by noise. For shapes whose weights have a plan. Raises LoadError for others."""
+    inner = _planned(model)
+    still(model)
+    embedding, head = inner.model.embed_tokens.weight, inner.lm_head.weight
+    first = mx.arange(embedding.shape[1]) == 0
+    inner.model.embed_tokens.weight = mx.where(first, mx.array(STEADY, embedding.dtype), embedding)
+    wanted = mx.array(scores)[:, None].astype(head.dtype)
+    inner.lm_head.weight = mx.where(first, wanted, (head * NOISE).astype(head.dtype))
+    mx.eval(model.language.module.parameters())
+
+
+def still(model: LoadedModel) -> None:
+    """The layers add next to nothing: the text follows the walk through the vocabulary (`walk`)."""
+    _planned(model)
+    _scale(model.language.module, STILL, (*MIXERS, PUSH))
+    mx.eval(model.language.module.parameters())
+
+
+def walk(vocab_size: int) -> NDArray[np.int64]:
+    """The vocabulary in the order in which a shape with a plan says it."""
+    return np.random.default_rng(0).permutation(vocab_size)
+
+
+def _planned(model: LoadedModel) -> Any:
+    if model.config["model_type"] != "qwen3_5":
+        raise LoadError(f"{model.folder} has random weights without a plan: take qwen3.5-4b or hybrid-120m.")
+    return model.language.inner
 
 
 def _drawn(name: str, array: mx.array, *, dtype: mx.Dtype, planned: bool) -> mx.array:

@@ -1,8 +1,8 @@
 """`python -m benchmarks speculate`: tokens per second without drafting, at fixed depths and at the engine's own.
 
 All modes run in turns in one process on the same prompts; a mode's figure is the median over the turns of its rate
-divided by the plain rate of the same turn. With `--trace edit` or `--trace prose`, prompt lookup drafts, on text that
-repeats its prompt or does not.
+divided by the plain rate of the same turn. With `--trace edit` or `--trace prose`, prompt lookup or a draft model
+drafts, on text that repeats its prompt or does not. Traces with grammars: benchmarks/structured.
 """
 
 from __future__ import annotations
@@ -10,25 +10,37 @@ from __future__ import annotations
 import re
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import mlx.core as mx
 
-from benchmarks.edits import Trace, encoder
+from benchmarks.edits import Encode, Trace, encoder, walked_prompts
 from benchmarks.edits import prompts as text
 from benchmarks.models import Bench
+from benchmarks.shapes import SHAPES, random_model, still, walk
 from paceline.bench.offline import random_prompts
 from paceline.cache.prefix import PrefixCache
+from paceline.engine import layout as layouts
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_length import bucket
+from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.in_flight import InFlightStep
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.runner import Runner
-from paceline.types import Delta, Sampling, Speculation
+from paceline.engine.sparse_draft import load_draft
+from paceline.engine.warmup import check_steps
+from paceline.models.files import DEFAULT_FOLDER
+from paceline.models.loader import LoadedModel
+from paceline.types import Delta, Sampling, Speculation, SpeculationMethod
 
 KEPT = 4 << 30  # bytes of prefixes
+MAX_SEQS = 16
+DRAFTED: tuple[SpeculationMethod, ...] = ("draft_model",)
 # Operations that only look at an array another way, and run nothing.
 VIEWS = frozenset(
     {
@@ -39,12 +51,65 @@ VIEWS = frozenset(
 
 
 class TextBench(Bench):
-    """Keeps prefixes: what is measured is decoding, and every mode decodes the same long prompts."""
+    """Decodes a trace of text. Keeps prefixes: what is measured is decoding, and every mode decodes the same long
+    prompts. Shapes of random weights copy (`edit`), or take the tokenizer of paceline-mini."""
+
+    def __init__(
+        self,
+        source: str,
+        trace: Trace = "edit",
+        layout: str = "auto",
+        compile: bool = True,
+        draft_model: str | None = None,
+    ) -> None:
+        """`draft_model` drafts; without one, prompt lookup does."""
+        super().__init__(source, layout, compile=compile, methods=("lookup",) if draft_model is None else DRAFTED)
+        self.trace: Trace = trace
+        self.draft_model = draft_model
+        self.scheduler.max_num_seqs = MAX_SEQS  # no more rows are warmed up
+
+    @property
+    def temperature(self) -> float:
+        """Prompt lookup is to find nothing in prose, and a small model that is greedy repeats itself."""
+        return 1.0 if self.trace == "prose" and self.draft_model is None else 0.0
+
+    def _load(self) -> LoadedModel:
+        if self.source not in SHAPES:
+            return super()._load()
+        model = random_model(self.source, drafts=False)
+        if self.trace == "edit":
+            still(model)
+        return model
+
+    def _draft_model(self) -> DraftModelProposer | None:
+        if self.draft_model is None:
+            return None
+        language = load_draft(self.draft_model, "auto", self.model.language.vocab_size, scores=False)
+        grouping = layouts.choose(language, self.layout, self.shape_buckets)
+        traces = check_steps(language, grouping)
+        return DraftModelProposer(language.language, self.model.language.vocab_size, grouping, traces=traces)
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         core = super()._build(wake)
         core.prefix = PrefixManager(PrefixCache(lambda: KEPT), core.runner, feeds_head=False)
         return core
+
+    def prompts(self, count: int, seed: int) -> list[tuple[int, ...]]:
+        if self.source in SHAPES and self.trace == "edit":
+            return walked_prompts(walk(self.model.language.vocab_size), count, seed)
+        return text(self.trace, self._encode, count, seed)
+
+    @cached_property
+    def _encode(self) -> Encode:
+        return encoder(DEFAULT_FOLDER if self.source in SHAPES else self.model.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run."""
+
+    rate: float  # tokens per second
+    tokens: int  # that it made
 
 
 @dataclass(slots=True)
@@ -54,12 +119,20 @@ class Mode:
     rows: int
     speculation: Speculation
     temperature: float = 0.0
+    label: str = ""  # where it is not the drafting that differs
     rates: list[float] = field(default_factory=list)  # tokens per second, by turn
-    ratios: list[float] = field(default_factory=list)  # to the plain rate of the same turn
+    ratios: list[float] = field(default_factory=list)  # to the first mode's rate of the same turn
+    cpu: list[float] = field(default_factory=list)  # processor seconds of a token, by turn
+    cpu_ratios: list[float] = field(default_factory=list)  # first mode's processor time to this one's
     drafted: int = 0
     accepted: int = 0
     steps: int = 0
     tokens: int = 0
+    text: str = ""  # what a row has written, where that is text
+
+    @property
+    def name(self) -> str:
+        return self.label or str(self.speculation)
 
     @property
     def rate(self) -> float:
@@ -68,6 +141,10 @@ class Mode:
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios)
+
+    @property
+    def cpu_ratio(self) -> float:
+        return statistics.median(self.cpu_ratios)
 
     @property
     def acceptance(self) -> float | None:
@@ -81,13 +158,57 @@ class Mode:
     def figures(self) -> dict[str, object]:
         return {
             "rows": self.rows,
+            "mode": self.name,
             "speculation": self.speculation,
             "tokens_per_second": self.rate,
-            "ratio_to_off": self.ratio,
+            "ratio_to_first": self.ratio,
             "ratios": self.ratios,
+            "processor_ratio_to_first": self.cpu_ratio,
+            "processor_ratios": self.cpu_ratios,
             "acceptance": self.acceptance,
             "tokens_per_step_and_row": self.tokens_a_step,
+            "text": self.text,
         }
+
+
+def in_turns(
+    modes: Sequence[Mode],
+    turns: int,
+    run: Callable[[Mode, int], Measured],
+    watch: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Every mode once a turn, in an order that rotates; a first turn warms up. Ratios are to the first mode."""
+    for turn in range(turns + 1):
+        shift = turn % len(modes)
+        for mode in (*modes[shift:], *modes[:shift]):
+            watch(f"{mode.rows} rows, turn {turn} of {turns}, {mode.name}")
+            begun = time.process_time()
+            measured = run(mode, turn)
+            if turn:
+                mode.rates.append(measured.rate)
+                mode.cpu.append((time.process_time() - begun) / measured.tokens)
+        if turn:
+            for mode in modes:
+                mode.ratios.append(mode.rates[-1] / modes[0].rates[-1])
+                mode.cpu_ratios.append(modes[0].cpu[-1] / mode.cpu[-1])
+
+
+@contextmanager
+def counted(bench: Bench, mode: Mode, *, counts: bool) -> Iterator[None]:
+    """Draft tokens, steps and tokens meanwhile are the mode's, if it `counts`."""
+    depths, counters = bench.scheduler.draft_lengths, bench.engine.core.counters
+
+    def now() -> tuple[int, int, int, int]:
+        return depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
+
+    before = now()
+    yield
+    if counts:
+        drafted, accepted, steps, made = (b - a for a, b in zip(before, now(), strict=True))
+        mode.drafted += drafted
+        mode.accepted += accepted
+        mode.steps += steps
+        mode.tokens += made
 
 
 def compare(
@@ -98,48 +219,29 @@ def compare(
     tokens: int,
     turns: int,
     watch: Callable[[str], None] = lambda text: None,
-    trace: Trace = "random",
 ) -> list[Mode]:
-    """For each number of rows, every mode once a turn, in an order that rotates; a first turn warms up."""
+    """For each number of rows: off, the fixed depths and auto, in turns."""
+    texts = bench if isinstance(bench, TextBench) else None
     modes: list[Mode] = []
     vocab = bench.model.language.vocab_size
-    encode = None if trace == "random" else encoder(bench.model.folder)
 
-    def prompts_of(count: int, seed: int) -> list[tuple[int, ...]]:
-        return random_prompts(count, prompt_tokens, vocab, seed) if encode is None else text(trace, encode, count, seed)
+    def run(mode: Mode, turn: int, tokens: int = tokens) -> Measured:
+        if texts is None:
+            prompts = random_prompts(mode.rows, prompt_tokens, vocab, max(turn, 0))
+        else:
+            prompts = texts.prompts(mode.rows, max(turn, 0))
+        with counted(bench, mode, counts=turn > 0):
+            made, _ = bench.engine_run(prompts, tokens, mode.speculation, temperature=mode.temperature)
+        return Measured(made.rate(), mode.rows * tokens)
 
     for count in rows:
         mine = [Mode(count, "off"), *(Mode(count, depth) for depth in depths), Mode(count, "auto")]
         for mode in mine:
-            mode.temperature = 1.0 if trace == "prose" else 0.0
-        _run(bench, prompts_of(count, 0), 4 * tokens if encode is None else tokens, mine[-1], counts=False)  # learns
-        for turn in range(turns + 1):
-            prompts = prompts_of(count, turn)
-            shift = turn % len(mine)
-            rates = {}
-            for mode in mine[shift:] + mine[:shift]:
-                watch(f"{count} rows, turn {turn} of {turns}, {mode.speculation}")
-                rates[mode.speculation] = _run(bench, prompts, tokens, mode, counts=turn > 0)
-            if turn:
-                for mode in mine:
-                    mode.rates.append(rates[mode.speculation])
-                    mode.ratios.append(rates[mode.speculation] / rates["off"])
+            mode.temperature = 0.0 if texts is None else texts.temperature
+        run(mine[-1], -1, 4 * tokens if texts is None else tokens)  # learns
+        in_turns(mine, turns, run, watch)
         modes += mine
     return modes
-
-
-def _run(bench: Bench, prompts: Sequence[tuple[int, ...]], tokens: int, mode: Mode, *, counts: bool) -> float:
-    depths, counters = bench.scheduler.draft_lengths, bench.engine.core.counters
-    before = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
-    trace, _ = bench.engine_run(prompts, tokens, mode.speculation, temperature=mode.temperature)
-    after = depths.draft_tokens, depths.accepted_tokens, counters.decode_steps, counters.generation_tokens
-    if counts:
-        drafted, accepted, steps, made = (b - a for a, b in zip(before, after, strict=True))
-        mode.drafted += drafted
-        mode.accepted += accepted
-        mode.steps += steps
-        mode.tokens += made
-    return trace.rate()
 
 
 def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 
 def speculation_table(title: str, modes: Sequence[Mode]) -> Table:
-    """Ways to decode, by rows: tokens per second, and the ratio to the plain rate of the same turn."""
+    """Ways to decode, by rows: tokens per second, and the ratio to the first mode's rate of the same turn; the same for
+    tokens per second of processor time."""
     table = Table(title=escape(title), title_justify="left")
-    for column in ("rows", "drafting", "tokens/s", "ratio to off", "lowest turn", "acceptance", "tokens a step"):
+    first = modes[0].name
+    columns = ("tokens/s", f"ratio to {first}", "lowest turn", "by processor time", "acceptance", "tokens a step")
+    for column in ("rows", "mode" if modes[0].label else "drafting", *columns):
         table.add_column(column, justify="right")
-    for mode in modes:
+    for mode, following in zip(modes, [*modes[1:], None], strict=True):
         share = "-" if mode.acceptance is None else f"{mode.acceptance:.2f}"
         each = "-" if mode.tokens_a_step is None else f"{mode.tokens_a_step:.2f}"
-        cells = f"{mode.rate:.1f}", f"{mode.ratio:.3f}", f"{min(mode.ratios):.3f}", share, each
-        table.add_row(str(mode.rows), str(mode.speculation), *cells, end_section=mode.speculation == "auto")
+        ratios = f"{mode.ratio:.3f}", f"{min(mode.ratios):.3f}", f"{mode.cpu_ratio:.3f}"
+        ends = following is None or following.rows != mode.rows
+        table.add_row(str(mode.rows), mode.name, f"{mode.rate:.1f}", *ratios, share, each, end_section=ends)
     return table
 
 

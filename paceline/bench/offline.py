@@ -26,9 +26,12 @@ from paceline.engine import layout as layouts
 from paceline.engine import sequence
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
+from paceline.engine.draft_model import DraftModelProposer
+from paceline.engine.forced_tokens import GrammarProposer
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
 from paceline.engine.memory import dequantize_within
+from paceline.engine.proposer import HostProposer
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import HEADED, SpeculationPolicy
@@ -36,7 +39,17 @@ from paceline.engine.thread import EngineThread
 from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
-from paceline.types import MOST_DRAFTED, Delta, Lora, Prompt, RequestId, Sampling, Speculation, SpeculationMethod
+from paceline.types import (
+    MOST_DRAFTED,
+    Delta,
+    Grammar,
+    Lora,
+    Prompt,
+    RequestId,
+    Sampling,
+    Speculation,
+    SpeculationMethod,
+)
 
 if TYPE_CHECKING:
     from paceline.setting_values import ShapeBucketing
@@ -108,8 +121,6 @@ class Bench:
         self.prefill_chunk = prefill_chunk
         self.methods = methods
         self.scheduler = Scheduler(64, prefill_chunk or 256)
-        if "lookup" in methods:  # in no other answers: every mode gives the same ones
-            self.scheduler.draft_choice = DraftChoice([LookupProposer(answers=False)])
         self.engine = EngineThread(self._build)
         self.model: LoadedModel
         self.runner: Runner
@@ -128,12 +139,31 @@ class Bench:
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget.max_chunk = prefill_chunk(self.model.language, grouping)
         traces = check_steps(self.model, grouping) and self.compile
-        self.runner = Runner(self.model, grouping, traces=traces)
+        draft_model = self._draft_model()
+        self.runner = Runner(self.model, grouping, traces=traces, draft_model=draft_model)
+        if draft_model is not None:
+            self.scheduler.draft_lengths.method = draft_model.method
+        proposers = self._host_proposers()
+        longest = self.model.language.longest_draft if proposers else 0
+        self.scheduler.draft_choice = DraftChoice(proposers, longest)
         if platform.device_kind() in DEVICES:  # a CPU compiles no kernels
             scope = WarmUpScope(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
-            most = 0 if self.runner.drafter is None else MOST_DRAFTED
+            most = max(longest, 0 if self.runner.proposer is None else MOST_DRAFTED)
             warm_up(self.runner, scope, draft_lengths=grouping.buckets.draft_lengths(most))
         return EngineCore(self.runner, self.scheduler)
+
+    def _host_proposers(self) -> list[HostProposer]:
+        """None where the model cannot roll back."""
+        found: list[HostProposer] = []
+        if "lookup" in self.methods:  # in no other answers: every mode gives the same ones
+            found.append(LookupProposer(answers=False))
+        if "grammar" in self.methods:
+            found.append(GrammarProposer())
+        return found if self.model.no_rollback is None else []
+
+    def _draft_model(self) -> DraftModelProposer | None:
+        """A model that drafts instead of the MTP head."""
+        return None
 
     def _load(self) -> LoadedModel:
         from paceline.settings import Settings  # needs pydantic, which a machine for shapes of random weights may lack
@@ -170,8 +200,10 @@ class Bench:
         boundaries: tuple[int, ...] = (),
         tenant: str = "",
         lora: Lora | None = None,
+        grammar: Grammar | None = None,
+        ends: frozenset[int] = frozenset(),
     ) -> sequence.Sequence:
-        """A sequence without a tokenizer: every token is an x."""
+        """A sequence without a tokenizer: every token is an x. `ends`: tokens that end an answer."""
         no_head = self.model.head if isinstance(self.model.head, str) else None
         request = sequence.EngineRequest(
             RequestId(name),
@@ -179,9 +211,10 @@ class Bench:
             sampling,
             sampling.max_tokens or 0,
             SpeculationPolicy("off", no_head, self.methods).mode(Prompt(prompt), sampling),
+            ends,
             tenant=tenant,
         )
-        return sequence.Sequence(request, TextStream(ByteDetokenizer(lambda _: b"x")), sink)
+        return sequence.Sequence(request, TextStream(ByteDetokenizer(lambda _: b"x")), sink, grammar)
 
     # -- what is measured
 

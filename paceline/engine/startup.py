@@ -48,7 +48,6 @@ from paceline.errors import StartAbandoned
 from paceline.generation_config import SamplingDefaults
 from paceline.host_memory import RequestMemory
 from paceline.models import check
-from paceline.models.adapter import Adapted, flat_plans
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
 from paceline.models.prefill_chunk import largest, prefill_chunk
@@ -56,7 +55,7 @@ from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
 from paceline.stats import ModelInfo, SpecDecodeStats
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, Lora, Sampling, SpeculationMethod
+from paceline.types import MOST_DRAFTED, Lora, Sampling, SpeculationMethod
 
 log = logging.getLogger("paceline")
 
@@ -69,12 +68,6 @@ def speculation_policy(settings: Settings, model: LoadedModel, *, draft_model: b
     if model.no_rollback is not None:
         unavailable |= dict.fromkeys(("lookup", "grammar", "draft_model"), model.no_rollback)
     return SpeculationPolicy(settings.speculation, no_head, settings.draft_methods, unavailable)
-
-
-def longest_draft(language: Adapted) -> int:
-    """Draft tokens that one step can verify. Kernels for recurrent layers take as many as a head drafts."""
-    recurrent = any(plan.kind == "state" for plan in flat_plans(language.plans))
-    return MOST_DRAFTED if recurrent and language.uses_kernels else LONGEST_DRAFT
 
 
 class Startup:
@@ -229,7 +222,7 @@ class Startup:
         self._before = limit_mlx(budget)
         on = policy.available if settings.speculation != "off" else ()
         head = min(settings.max_draft, MOST_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
-        host = min(settings.max_draft, longest_draft(model.language)) if {"lookup", "grammar"} & set(on) else 0
+        host = min(settings.max_draft, model.language.longest_draft) if {"lookup", "grammar"} & set(on) else 0
         memory_model = profile_memory(runner, head=head > 0)
         self.admission = Admission(
             budget,

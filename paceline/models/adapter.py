@@ -37,6 +37,7 @@ from paceline.models.linear_cuda import RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 from paceline.models.recurrent import ROW_CLASSES, RowState
+from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
 INTERLEAVED = ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe")  # families that mix the axes of M-RoPE
@@ -70,6 +71,12 @@ class Adapted:
     @property
     def uses_kernels(self) -> bool:
         return self.ragged or any(getattr(part, "fused", False) for _, part in self.module.named_modules())
+
+    @property
+    def longest_draft(self) -> int:
+        """Draft tokens that one step can verify. Kernels for recurrent layers take as many as a head drafts."""
+        recurrent = any(plan.kind == "state" for plan in flat_plans(self.plans))
+        return MOST_DRAFTED if recurrent and self.uses_kernels else LONGEST_DRAFT
 
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch(self.plans, grouping, rows, ragged=self.ragged, kv=self.kv)
