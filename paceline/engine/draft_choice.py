@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LENGTHS = (1, 2, 3, 5, 8, 16, 32)  # the longest draft of a step
 SLOPE = 0.04  # of a plain step's time that each further draft token takes, before it is measured
+SPARING = 1.05  # times a step without offers: what the drafts of a few grammars may cost the other sequences
 PROMISING = 1.3  # times the tokens of a step without offers: worth another measurement now and then
 FIRST_WAIT, LONGEST_WAIT = 16, 4096  # promising offers that are declined before one is taken; doubled each time
 
@@ -51,6 +52,10 @@ class _Option:
     @property
     def from_host(self) -> bool:
         return any(draft.tokens for draft in self.drafts)
+
+    @property
+    def seconds(self) -> float:
+        return self.tokens / self.value
 
 
 class DraftChoice:
@@ -125,8 +130,9 @@ class DraftChoice:
         costs = self._points(size, model)
         options = [self._option(seqs, lengths, heads, offers, limit, model, size, costs) for limit in limits]
         without, *others = options
-        best = max(others, key=lambda option: option.value)
-        if best.value >= WORTH * without.value:
+        sparing = [option for option in others if _spares(option, without)]
+        best = max(sparing or others, key=lambda option: option.value)
+        if sparing and best.value >= WORTH * without.value:
             here.wait, here.declined = FIRST_WAIT, 0
             return best
         if counts and best.tokens >= PROMISING * without.tokens:
@@ -197,6 +203,14 @@ class DraftChoice:
             for size, here in sorted(self._sizes.copy().items())
             if here.seconds
         }
+
+
+def _spares(option: _Option, without: _Option) -> bool:
+    """A few answers with grammars do not slow down the free streams around them, however many tokens that would bring
+    them: their drafts are taken where they cost next to nothing. Prompt lookup may pay for more: it brings more."""
+    ruled = sum(draft.method == "grammar" for draft in option.drafts if draft.tokens)
+    others = sum(draft.method != "grammar" for draft in option.drafts if draft.tokens)
+    return bool(others) or 2 * ruled >= len(option.drafts) or option.seconds <= SPARING * without.seconds
 
 
 def _gain(rates: Sequence[float]) -> float:

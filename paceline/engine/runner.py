@@ -211,10 +211,9 @@ class Runner(PromptRunner):
         ruled = {row: seq for row, seq in enumerate(self.rows) if seq is not None and seq.grammar is not None}
         if not ruled:
             return None
-        if deliver is not None:
-            mx.async_eval(logits)
-            if not deliver():
-                raise StepLost(InFlightStep())
+        mx.async_eval(logits)
+        if deliver is not None and not deliver():
+            raise StepLost(InFlightStep())
         read: Any = [() if seq is None else seq.draft.tokens for seq in self.rows]
         if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled.values()):
             read = mx.stack(list(draft_tokens), axis=1).tolist()

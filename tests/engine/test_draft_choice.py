@@ -137,6 +137,18 @@ def test_one_long_draft_is_not_worth_what_it_costs_all_others() -> None:
     assert all(draft.length for draft in choose(choice, rows, (0,) * 8, model))
 
 
+@pytest.mark.parametrize(("ruled", "seconds", "taken"), [(1, 1.2, False), (1, 1.04, True), (5, 1.2, True)])
+def test_few_grammars_draft_only_what_does_not_slow_down_the_others(ruled: int, seconds: float, taken: bool) -> None:
+    proposer, model = Fixed("grammar"), measured(seqs=9)
+    choice, rows = DraftChoice([proposer]), [seq(("grammar",)) for _ in range(9)]
+    for row in rows[:ruled]:
+        proposer.give(row, 8, 0.98)
+    for length in LENGTHS:
+        choice.timed(model.size(9), 0, length, seconds)
+    assert choice.wants_tokens(rows, model) is taken
+    assert any(draft.tokens for draft in choose(choice, rows, (0,) * 9, model)) is taken
+
+
 def test_a_fixed_length_takes_the_better_proposal_whatever_it_costs() -> None:
     proposer, model = Fixed(), measured(head=5.0)
     row, headless = seq(length=4), seq(("lookup",), length=4)
