@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.edits import APART, FILE_TOKENS, STARTED, encoder, function, prompts
+from benchmarks.edits import APART, FILE_TOKENS, LINE, STARTED, encoder, function, prompts, walked_prompts
 from paceline.errors import LoadError
 
 
@@ -30,6 +32,17 @@ def test_no_two_prompts_and_no_two_functions_are_alike() -> None:
     assert len({*prompts("edit", words, 4, 0), *prompts("edit", words, 4, 1)}) == 8
     assert len(set(prompts("prose", words, 8, 0))) == 8
     assert len({function(place, 0) for place in range(60)}) == 60
+
+
+def test_weights_that_follow_an_order_go_on_with_a_file_that_has_changed_in_places() -> None:
+    order = np.random.default_rng(0).permutation(9000)
+    for place, prompt in enumerate(walked_prompts(order, 2, seed=1)):
+        file, written = prompt[:FILE_TOKENS], prompt[FILE_TOKENS:]
+        assert len(written) == STARTED + place * APART
+        differ = [at for at, (old, new) in enumerate(zip(file, written, strict=False)) if old != new]
+        assert differ == list(range(LINE - 1, len(written), LINE))
+        following = dict(zip(order.tolist(), order[1:].tolist(), strict=False))
+        assert all(following[one] == two for one, two in pairwise(written))
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import shapes
+from benchmarks.cli import app
+from benchmarks.speculate import Measured, Mode, TextBench, compare, in_turns
+from paceline.bench.wire import BenchError
+
+SMALL = dict(hidden_size=64, intermediate_size=128, num_attention_heads=2, num_key_value_heads=1, head_dim=64)
+SMALL |= dict(linear_num_key_heads=1, linear_num_value_heads=1, num_hidden_layers=4, vocab_size=6144)
+
+
+def test_modes_run_in_turns_that_rotate_and_the_first_turn_does_not_count() -> None:
+    modes, ran = [Mode(1, "off"), Mode(1, 2), Mode(1, "auto")], []
+
+    def run(mode: Mode, turn: int) -> Measured:
+        ran.append((turn, mode.name))
+        return Measured(2.0 if mode.speculation == "auto" else 1.0, 8)
+
+    in_turns(modes, 2, run)
+    assert [name for turn, name in ran if turn == 0] == ["off", "2", "auto"]
+    assert [name for turn, name in ran if turn == 1] == ["2", "auto", "off"]
+    assert modes[2].ratios == [2.0, 2.0] and modes[1].ratio == 1.0
+    assert len(modes[0].cpu_ratios) == 2 and modes[0].cpu_ratio == 1.0
+
+
+def test_a_draft_model_drafts_text_only() -> None:
+    result = CliRunner().invoke(app, ["speculate", "--trace", "json", "--draft-model", "paceline-mini-draft"])
+    assert isinstance(result.exception, BenchError) and "--trace prose or edit" in str(result.exception)
+
+
+@pytest.mark.slow
+def test_weights_that_copy_accept_what_prompt_lookup_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(shapes.SHAPES, "small", shapes._hybrid(**SMALL, tie_word_embeddings=False))
+    with TextBench("small", "edit", "rows") as bench:
+        off, four = compare(bench, [1], [4], 0, tokens=48, turns=1)[:2]
+    assert off.drafted == 0 < four.drafted
+    assert four.acceptance is not None and four.acceptance > 0.8
+
+
+@pytest.mark.slow
+def test_a_draft_model_drafts_prose() -> None:
+    with TextBench("paceline-mini", "prose", "rows", draft_model="paceline-mini-draft") as bench:
+        two = compare(bench, [1], [2], 0, tokens=16, turns=1)[1]
+        assert set(bench.scheduler.draft_lengths.by_method) == {"draft_model"}
+    assert two.drafted > 0
