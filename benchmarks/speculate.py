@@ -27,7 +27,6 @@ from paceline.bench.offline import random_prompts
 from paceline.cache.prefix import PrefixCache
 from paceline.engine import layout as layouts
 from paceline.engine.core import EngineCore
-from paceline.engine.draft_length import bucket
 from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.in_flight import InFlightStep
 from paceline.engine.prefix_manager import PrefixManager
@@ -245,9 +244,15 @@ def compare(
 
 
 def costs(bench: Bench, rows: Sequence[int]) -> dict[int, dict[int, float]]:
-    """What the engine has learnt: milliseconds of a step by rows and depth."""
-    learnt = bench.scheduler.draft_lengths.stats().cost_model.step_ms
-    return {count: {int(d): ms for d, ms in learnt.get(str(bucket(count)), {}).items()} for count in rows}
+    """What the engine has learnt: milliseconds of a step by rows and draft length, drafted on the device or, where
+    nothing is, known to the host."""
+    lengths = bench.scheduler.draft_lengths
+    learnt, host = lengths.stats().cost_model.step_ms, bench.scheduler.draft_choice.costs()
+    found = {}
+    for count in rows:
+        size = str(lengths.size(count))
+        found[count] = {int(d): ms for d, ms in {**host.get(size, {}), **learnt.get(size, {})}.items()}
+    return found
 
 
 class _Counting(Runner):

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def speculate(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline; one with an MTP head.")] = tiny.NAME,
     rows: Annotated[
-        str | None, option("Load", "N,N,...", "Numbers of rows to measure. Default: 1,4,8,16; json: 1,8; beside: 8.")
+        str | None,
+        option(
+            "Load", "N,N,...", "Numbers of rows to measure. Default: 1,4,8,16 with random, 8 with beside, else 1,8."
+        ),
     ] = None,
     trace: Annotated[
         Literal["random", "edit", "prose", "json", "beside"],
@@ -55,9 +58,13 @@ def speculate(
     from benchmarks.tables import cost_table, speculation_table
     from paceline.bench.wire import BenchError
 
-    counts = numbers(rows or {"json": "1,8", "beside": "8"}.get(trace, "1,4,8,16"))
+    counts = numbers(rows or {"random": "1,4,8,16", "beside": "8"}.get(trace, "1,8"))
     heads = trace == "random"
     tried = numbers(depths or "1,2,3,4") if depths or heads else []
+    if depths and trace in ("json", "beside"):
+        raise BenchError(f"--depths has no meaning with --trace {trace}: grammars draft what they force.")
+    if trace != "random" and max(counts, default=0) >= bench.MAX_SEQS:
+        raise BenchError(f"--rows is {rows}: with --trace {trace} fewer than {bench.MAX_SEQS}.")
     console = Console(stderr=output == Path("-"))
     with console.status(f"loading {model}") as status, _bench(model, trace, draft_model, layout, compile) as running:
         if heads and draft_model is None and isinstance(running.model.head, str):
@@ -65,7 +72,7 @@ def speculate(
         if running.model.no_rollback is not None:
             raise BenchError(f"{model} cannot draft: {running.model.no_rollback}.")
         modes = _measured(running, trace, counts, tried, prompt_tokens, output_tokens, pairs, status.update)
-        costs = bench.costs(running, counts)
+        costs = bench.costs(running, sorted({*counts, *(count + 1 for count in counts if trace == "beside")}))
         launches = bench.launches(running, [0, *tried]) if heads and draft_model is None else {}
     title = f"{model} on {platform.device_kind()}, {trace}, medians of {pairs} turns"
     console.print(speculation_table(title, modes))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.edits import SUBJECTS
 from benchmarks.models import Bench
 from benchmarks.shapes import SHAPES, prefer, random_model
-from benchmarks.speculate import Measured, Mode, counted, in_turns
+from benchmarks.speculate import MAX_SEQS, Measured, Mode, counted, in_turns
 from paceline.bench.offline import Trace, random_prompts
 from paceline.bench.wire import BenchError
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
@@ -31,7 +31,6 @@ from paceline.types import Grammar, RequestId, Sampling, Speculation
 
 MOST_TOKENS = 512  # of an answer with a schema, which ends before
 BESIDE = 300  # items of the answer beside free streams: more than it is given time for
-MAX_SEQS = 16
 WAIT = 600.0  # seconds until a run has failed
 
 

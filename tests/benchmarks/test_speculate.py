@@ -26,9 +26,17 @@ def test_modes_run_in_turns_that_rotate_and_the_first_turn_does_not_count() -> N
     assert len(modes[0].cpu_ratios) == 2 and modes[0].cpu_ratio == 1.0
 
 
-def test_a_draft_model_drafts_text_only() -> None:
-    result = CliRunner().invoke(app, ["speculate", "--trace", "json", "--draft-model", "paceline-mini-draft"])
-    assert isinstance(result.exception, BenchError) and "--trace prose or edit" in str(result.exception)
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--draft-model", "paceline-mini-draft"], "--trace prose or edit"),
+        (["--depths", "1,2"], "--depths has no meaning"),
+        (["--rows", "1,64"], "fewer than"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(flags: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["speculate", "--trace", "json", *flags])
+    assert isinstance(result.exception, BenchError) and said in str(result.exception)
 
 
 @pytest.mark.slow
