@@ -93,7 +93,7 @@ scale: $(DEV) $(VENV)/smg/bin/smg
 	PACELINE_TEST_LONG=1 $(BIN)/python -m pytest -n0 tests/integration/test_scale_out.py $(ARGS)
 
 AXE = $(VENV)/axe/package/axe.min.js
-BROWSER_TESTS = PACELINE_AXE=$(AXE) $(BIN)/python -m pytest -n0
+BROWSER_TESTS = PACELINE_TEST_BROWSER=1 PACELINE_AXE=$(AXE) $(BIN)/python -m pytest -n0
 
 web: $(DEV) $(VENV)/.browser $(AXE)
 	$(BROWSER_TESTS) tests/browser $(ARGS)

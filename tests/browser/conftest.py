@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -15,6 +15,15 @@ from tests.waiting import WAIT
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(os.environ.get("PACELINE_AXE", Path(__file__).parents[2] / ".venv/axe/package/axe.min.js"))
+
+
+REQUIRED = bool(os.environ.get("PACELINE_TEST_BROWSER"))  # `make web`: what is missing fails
+
+
+def missing(reason: str) -> NoReturn:
+    if REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def executable() -> str | None:
@@ -26,11 +35,14 @@ def executable() -> str | None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Of one module: Playwright's loop must not run beside that of asynchronous tests."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make web")
+    try:
+        from playwright import sync_api as api
+    except ImportError:
+        missing("Playwright is not installed: make web")
     with api.sync_playwright() as playwright:
         path = executable()
         if path is None and not Path(playwright.chromium.executable_path).exists():
-            pytest.skip("there is no Chromium: apt install chromium, or playwright install chromium")
+            missing("there is no Chromium: apt install chromium, or playwright install chromium")
         sandbox = [] if os.geteuid() else ["--no-sandbox"]  # Chromium's own does not run as root
         browser = playwright.chromium.launch(executable_path=path, args=sandbox)
         yield browser
@@ -61,5 +73,5 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(scope="session")
 def axe() -> str:
     if not AXE.exists():
-        pytest.skip("axe-core is not installed: make web")
+        missing("axe-core is not installed: make web")
     return AXE.read_text()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paceline.conversation.parsing.formats import OutputFormat
 from paceline.preflight import listen
 from paceline.settings import Settings
-from tests.browser.test_chat import ended, send
-from tests.server.fake_service import REPLY, FakeService
+from tests.browser.test_chat import TOOLS, ended, send
+from tests.server.fake_service import MODEL, PREFIX_CACHE, REPLY, SCHEDULING, SEQUENCE, FakeService
 from tests.server.harness import serve
 
 ATTACKS = (
@@ -122,4 +125,64 @@ def test_names_and_errors_are_text(page: Any) -> None:
         page.wait_for_selector("#server >> text=onerror")
         assert page.title() == "Paceline · Chat"
         assert page.evaluate("document.querySelectorAll('.answer img, .server img').length") == 0
+        page.goto("about:blank")
+
+
+def test_what_the_live_view_shows_is_text(page: Any) -> None:
+    attack = ATTACKS[0]
+    service = FakeService()
+    waiting = replace(SEQUENCE, number=2, state="waiting", reason=attack)
+    budget = replace(SCHEDULING.memory_budget, parts={attack: 400})
+    service.statistics = replace(
+        SCHEDULING,
+        model=replace(MODEL, name=attack),
+        running_sequences=(replace(SEQUENCE, tenant=attack),),
+        waiting_sequences=(waiting,),
+        memory_budget=budget,
+        preemptions={attack: 3},
+        prefix_cache=replace(PREFIX_CACHE, enabled=False, reason=attack),
+    )
+    with serve(service, Settings()) as address:
+        page.goto(f"{address}/#live")
+        for place in (".live-summary", ".lanes .lane", ".queue .lane", ".memory", ".faults", ".prefixes"):
+            page.wait_for_selector(f"{place} >> text=onerror")
+        assert page.title() == "Paceline · Live"
+        assert page.evaluate("document.querySelectorAll('.live img').length") == 0
+        page.goto("about:blank")
+
+
+def test_tools_files_and_titles_are_text(page: Any, says: Any) -> None:
+    attack = ATTACKS[0]
+    service = FakeService()
+    service.answer_format = OutputFormat("hermes", "think")
+    says(f"<tool_call>\n{json.dumps({'name': 'get_weather', 'arguments': {'city': attack}})}\n</tool_call>")
+    with serve(service, Settings()) as address:
+        page.goto(address)
+        page.click("summary:has-text('Tools')")
+        page.fill("[name=tools]", json.dumps(TOOLS))
+        page.set_input_files("#file", [{"name": attack, "mimeType": "text/plain", "buffer": attack.encode()}])
+        page.wait_for_selector("#attachments >> text=onerror")
+        send(page, attack)
+        page.wait_for_selector(".call >> text=onerror")
+        says("Thanks.")
+        page.fill(".tool-form textarea", attack)
+        page.click("text=Send results")
+        page.wait_for_selector("text=Thanks.")
+        for place in ("#conversation-list", ".message.user .file", ".message.user p", ".message.tool .result"):
+            page.wait_for_selector(f"{place} >> text=onerror")
+        assert page.title() == "Paceline · Chat"
+        assert page.evaluate("document.querySelectorAll('#view-chat img').length") == 0
+        page.goto("about:blank")
+
+
+def test_a_very_long_answer_is_shown_whole(page: Any, says: Any) -> None:
+    says("**word** `code` " * 1500 + "\n\n" + "x" * 4000 + "\n\nThe end.")
+    with serve(FakeService(), Settings()) as address:
+        page.set_viewport_size({"width": 360, "height": 640})
+        page.goto(address)
+        send(page, "hi")
+        ended(page)
+        page.wait_for_selector(".answer .text >> text=The end.")
+        assert page.locator(".answer strong").count() == 1500
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         page.goto("about:blank")

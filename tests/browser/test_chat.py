@@ -128,6 +128,25 @@ def test_conversations_are_kept_in_the_browser(opened: Any, service: FakeService
     opened.wait_for_function("() => document.querySelectorAll('#conversation-list li').length === 1")
 
 
+def test_two_tabs_with_one_conversation_lose_nothing(opened: Any, service: FakeService) -> None:
+    send(opened, "first words")
+    ended(opened)
+    other = opened.context.new_page()
+    other.goto(opened.url)
+    other.wait_for_selector(".message.user >> text=first words")
+    for tab, text in ((opened, "from one tab"), (other, "from the other")):
+        send(tab, text)
+        ended(tab, 2)
+        assert len(last(service).messages) == 3
+    opened.reload()
+    opened.wait_for_selector(".message.user >> text=from the other")
+    opened.click(
+        ".message.user [aria-label='Next branch']:enabled, .message.user [aria-label='Previous branch']:enabled"
+    )
+    opened.wait_for_selector(".message.user >> text=from one tab")
+    other.close()
+
+
 def test_a_dropped_picture_and_a_text_file_are_sent(opened: Any, service: FakeService) -> None:
     opened.set_input_files("#file", [{"name": "notes.txt", "mimeType": "text/plain", "buffer": b"remember the milk"}])
     content = base64.b64encode(picture("red")).decode()

@@ -7,7 +7,8 @@ import * as health from "./health.js";
 import { fields } from "./settings.js";
 import { formatted, scored } from "./text.js";
 
-const FORMAT_MS = 80; // between two times that a growing text is laid out
+const FORMAT_MS = 80; // at least, between two times that a growing text is laid out
+const FORMAT_SHARE = 0.2; // at most, of the time: a text of megabytes is laid out less often
 
 /** The messages of a request, from the nodes of a conversation. */
 export function messages(nodes, system) {
@@ -111,6 +112,7 @@ export class AnswerView {
     this.element = h("div", { class: "answer" }, this.thinking, this.text, this.calls, this.error, this.figures, this.more);
     this.shown = "";
     this.due = null;
+    this.took = 0;
     this.update(true);
   }
 
@@ -121,8 +123,10 @@ export class AnswerView {
       this.render(true);
     } else this.due ??= setTimeout(() => {
       this.due = null;
+      const began = performance.now();
       this.render(false);
-    }, FORMAT_MS);
+      this.took = performance.now() - began;
+    }, Math.max(FORMAT_MS, this.took / FORMAT_SHARE));
   }
 
   render(ended) {

@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { Attachments } from "./attachments.js";
 import { AnswerView, generate, requestBody, userMessage } from "./answer.js";
-import { announce, button, byId, copy, h, setText } from "./dom.js";
+import { announce, button, byId, copy, h, keepingFocus, setText } from "./dom.js";
 import { DEFAULTS, form, summary } from "./settings.js";
 import * as store from "./store.js";
 
@@ -46,6 +46,9 @@ export async function start() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && running && !byId("view-chat").hidden) stop();
   });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) refresh();
+  });
   await Promise.all([loadModels(), loadConversations()]);
 }
 
@@ -58,6 +61,20 @@ async function loadConversations() {
   const untouched = !store.path(current).length && !byId("prompt").value && !attachments.items.length;
   if (conversations.length && untouched) open(conversations[0]);
   else showList();
+}
+
+/** Another tab may have added, changed or deleted conversations. */
+async function refresh() {
+  let stored;
+  try {
+    stored = await store.all();
+  } catch {
+    return;
+  }
+  const known = conversations.includes(current);
+  conversations = stored.map((conversation) => (conversation.id === current.id ? store.merge(current, conversation) : conversation));
+  if (known && !conversations.includes(current)) conversations.unshift(current);
+  showList();
 }
 
 function toggles(side) {
@@ -101,9 +118,11 @@ function persist() {
 }
 
 function showList() {
-  byId("conversation-list").replaceChildren(...conversations.map((conversation) => h("li", {},
+  const item = (conversation) => h("li", { "data-key": conversation.id },
     button(conversation.title || "New conversation", () => open(conversation), { class: "name", "aria-current": conversation === current ? "true" : null }),
-    button("×", () => forget(conversation), { class: "quiet", "aria-label": `Delete ${conversation.title || "conversation"}` }))));
+    button("×", () => forget(conversation), { class: "quiet", "aria-label": `Delete ${conversation.title || "conversation"}` }));
+  const list = byId("conversation-list");
+  keepingFocus(list, byId("new"), () => list.replaceChildren(...conversations.map(item)));
 }
 
 function forget(conversation) {
@@ -134,7 +153,8 @@ function notice(text) {
 function showThread() {
   const nodes = store.path(current);
   const hello = h("div", { class: "hello" }, h("h2", {}, "What shall we talk about?"), h("p", {}, "Open Live in a second window to see your request join the batch."));
-  byId("thread").replaceChildren(...(nodes.length ? nodes.map(messageElement) : [hello]));
+  const thread = byId("thread");
+  keepingFocus(thread, thread, () => thread.replaceChildren(...(nodes.length ? nodes.map(messageElement) : [hello])));
   const last = nodes.at(-1);
   if (last?.role === "assistant" && last.calls?.length && !running) byId("thread").append(toolResults(last));
   toEnd(true);
@@ -142,8 +162,8 @@ function showThread() {
 
 function messageElement(node) {
   const [label, content] = node.role === "assistant" ? ["Answer", new AnswerView(node, () => bodyOf(node)).element] : node.role === "tool" ? [`Result of ${node.name}`, h("pre", { class: "result", tabindex: "0" }, node.text)] : ["You", userMessage(node)];
-  const article = h("article", { class: `message ${node.role}`, "aria-label": label }, h("div", { class: "who" }, label), content);
-  if (node.role !== "tool") article.append(actions(node, article));
+  const article = h("article", { class: `message ${node.role}`, "aria-label": label, "data-key": node.parent }, h("div", { class: "who" }, label), content);
+  if (node.role !== "tool" && node !== running?.node) article.append(actions(node, article));
   return article;
 }
 
@@ -264,9 +284,13 @@ async function stop() {
   await stopping?.ended;
 }
 
+/** Stop takes Send's place, and the focus with it. */
 function busy(is) {
+  const [shown, gone] = is ? [byId("stop"), byId("send")] : [byId("send"), byId("stop")];
+  const held = document.activeElement === gone;
   byId("stop").hidden = !is;
   byId("send").disabled = is;
+  if (held) shown.focus({ preventScroll: true });
 }
 
 function grow() {

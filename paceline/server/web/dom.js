@@ -22,6 +22,21 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+const focusName = (control) => [control.closest("[data-key]")?.dataset.key, control.getAttribute("aria-label") ?? control.textContent];
+
+/** Runs `change`, which makes what is in `element` anew. A control that had the focus has it again: the one of the same
+    name in the same part (`data-key`), otherwise one of that part, otherwise `fallback`. */
+export function keepingFocus(element, fallback, change) {
+  const held = element.contains(document.activeElement) ? document.activeElement : null;
+  const [part, name] = held ? focusName(held) : [];
+  change();
+  if (!held || held.isConnected) return;
+  const controls = [...element.querySelectorAll("button:enabled, summary, [tabindex='0']")];
+  const same = controls.find((control) => String(focusName(control)) === String([part, name]));
+  const near = part && controls.find((control) => control.matches("button") && focusName(control)[0] === part);
+  (same ?? (near || fallback)).focus({ preventScroll: true });
+}
+
 export function announce(text) {
   byId("announce").textContent = text;
 }

@@ -38,6 +38,7 @@ export class Lanes {
     for (const [place, lane] of this.lanes) {
       if (seen.has(place)) continue;
       this.lanes.delete(place);
+      if (lane.element.contains(document.activeElement)) this.element.focus({ preventScroll: true });
       lane.leave();
     }
     this.element.classList.toggle("many", this.lanes.size > MANY);

@@ -3,7 +3,7 @@
 
 import { events, request } from "./api.js";
 import { Tile } from "./chart.js";
-import { announce, button, bytes, byId, duration, h, number, setText } from "./dom.js";
+import { announce, button, bytes, byId, duration, h, keepingFocus, number, setText } from "./dom.js";
 import * as health from "./health.js";
 import { Lanes } from "./lanes.js";
 import { demo } from "./load.js";
@@ -37,7 +37,7 @@ export function start() {
     parts.refusal,
     h("div", { class: "tiles" }, tile("rate", "Tokens per second"), tile("first", "First token"), tile("inter", "Between tokens"), tile("hits", "Prefix cache hits"), tile("drafts", "Drafts accepted")),
     h("div", { class: "panels" }, batch,
-      h("div", { class: "stack" }, panel("queue", "Queue", "ul", { class: "lane-list", "aria-label": "Waiting sequences" }), panel("memory", "Memory", "div"), panel("prefixes", "Largest prefixes", "div"), panel("faults", "Faults and refusals", "dl"))));
+      h("div", { class: "stack" }, panel("queue", "Queue", "ul", { class: "lane-list", "aria-label": "Waiting sequences", tabindex: "-1" }), panel("memory", "Memory", "div"), panel("prefixes", "Largest prefixes", "div"), panel("faults", "Faults and refusals", "dl"))));
   parts.running = new Lanes(parts.lanes, cancel);
   parts.waiting = new Lanes(parts.queue, cancel);
   document.addEventListener("visibilitychange", follow);
@@ -165,7 +165,8 @@ function prefixes(cache) {
   if (!cache.enabled) return parts.prefixes.replaceChildren(h("p", { class: "hint" }, `Off: ${cache.reason}.`));
   const head = h("tr", {}, ["tokens", "size", "hits", "where"].map((name) => h("th", { scope: "col" }, name)));
   const rows = cache.largest.map((entry) => h("tr", {}, h("td", {}, number(entry.tokens)), h("td", {}, bytes(entry.bytes)), h("td", {}, String(entry.hits)), h("td", {}, `${entry.tier}${entry.in_use ? ", in use" : ""}`)));
-  parts.prefixes.replaceChildren(h("p", {}, `${cache.entries} prefixes, ${bytes(cache.memory_bytes)} of ${bytes(cache.memory_limit_bytes)} `, button("Clear", clearCache, { class: "quiet", "aria-label": "Clear the prefix cache" })), h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
+  const content = [h("p", {}, `${cache.entries} prefixes, ${bytes(cache.memory_bytes)} of ${bytes(cache.memory_limit_bytes)} `, button("Clear", clearCache, { class: "quiet", "aria-label": "Clear the prefix cache" })), h("table", {}, h("thead", {}, head), h("tbody", {}, rows))];
+  return keepingFocus(parts.prefixes, parts.demo, () => parts.prefixes.replaceChildren(...content));
 }
 
 function faults(status) {

@@ -8,9 +8,12 @@ import { completions } from "./api.js";
 const GROUPS = [
   { apart: 0, max_tokens: 420, topics: ["the sea", "a bicycle race"] },
   { apart: 700, max_tokens: 300, topics: ["bread", "the moon", "a library"] },
-  { apart: 1500, max_tokens: 360, topics: ["rain", "the night train", "a market"] },
+  { apart: 400, max_tokens: 360, topics: ["rain", "the night train", "a market"] },
 ];
-const LONG_MS = 1100; // when the long prompt comes
+const LONG = { apart: 400, max_tokens: 160 };
+const APART_CHUNKS = 40; // a fast server writes these sooner than `apart` milliseconds: the next ones come then
+const SHOWN_MS = 6000; // who is answered sooner asks again: there is something to see on a fast machine, too
+const AGAIN_MS = 300;
 const SENTENCE = "The riders take turns at the front, and the others save their strength behind them. ";
 
 const wait = (milliseconds, signal) => new Promise((resolve) => {
@@ -24,22 +27,47 @@ const wait = (milliseconds, signal) => new Promise((resolve) => {
 /** Runs the demo. `progress(text)` says how far it is; returns when all of it has ended. */
 export async function demo({ contextLength, signal, progress }) {
   const failures = [];
+  const end = performance.now() + SHOWN_MS;
   let ended = 0;
-  const run = async (apart, user, prompt, max_tokens) => {
-    await wait(apart, signal);
-    if (signal.aborted) return;
-    try {
-      for await (const _ of completions({ prompt, max_tokens, ignore_eos: true, stream: true, user }, signal));
-    } catch (error) {
-      if (!signal.aborted) failures.push(error.message);
-    }
-    ended += prompt.length;
-    progress(`${ended} of 9 have ended`);
+  /** Asks a little later than `before`, and again and again. */
+  const run = (before, { apart, max_tokens }, user, prompt) => {
+    let written;
+    const some = new Promise((resolve) => (written = resolve));
+    const begun = (async () => {
+      await before?.begun;
+      await Promise.race([wait(apart, signal), ...(before ? [before.some] : [])]);
+    })();
+    const ask = async () => {
+      let chunks = 0;
+      for await (const _ of completions({ prompt, max_tokens, ignore_eos: true, stream: true, user }, signal)) {
+        if ((chunks += 1) === APART_CHUNKS * prompt.length) written();
+      }
+    };
+    const done = (async () => {
+      await begun;
+      try {
+        while (!signal.aborted) {
+          await ask();
+          if (performance.now() > end) break;
+          await wait(AGAIN_MS, signal);
+        }
+      } catch (error) {
+        if (!signal.aborted) failures.push(error.message);
+      }
+      ended += prompt.length;
+      progress(`${ended} of 9 have ended`);
+    })();
+    return { begun, some, done };
   };
   progress("eight small streams, and one long prompt");
   const sentences = Math.max(10, Math.min(400, Math.floor((contextLength ?? 4096) / 120)));
-  const small = GROUPS.map(({ apart, max_tokens, topics }, place) =>
-    run(apart, `demo-${place + 1}`, topics.map((topic) => `A short story about ${topic}, told to a friend.\n\n`), max_tokens));
-  await Promise.all([...small, run(LONG_MS, "demo-long", [`${SENTENCE.repeat(sentences)}\n\nIn short:`], 60)]);
+  const long = [`${SENTENCE.repeat(sentences)}\n\nIn short:`];
+  const stories = (topics) => topics.map((topic) => `A short story about ${topic}, told to a friend.\n\n`);
+  const asked = [];
+  GROUPS.forEach((group, place) => {
+    if (place === GROUPS.length - 1) asked.push(run(asked.at(-1), LONG, "demo-long", long));
+    asked.push(run(asked.at(-1), group, `demo-${place + 1}`, stories(group.topics)));
+  });
+  await Promise.all(asked.map(({ done }) => done));
   progress(signal.aborted ? "stopped" : (failures[0] ?? "done: all of them shared one batch"));
 }

@@ -79,6 +79,10 @@ function startKey() {
 startTheme();
 startKey();
 addEventListener("hashchange", show);
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // its address would be that of no view
+  byId("main").focus();
+});
 live.start();
 compare.start();
 show();

@@ -25,9 +25,21 @@ async function inStore(mode, work) {
 export const all = async () => (await inStore("readonly", (store) => store.getAll())).sort((a, b) => b.updated - a.updated);
 export const remove = (id) => inStore("readwrite", (store) => store.delete(id));
 
-export function save(conversation) {
+/** Adds to a conversation what another tab has stored of it. Nodes are only ever added, so nothing is lost. */
+export function merge(conversation, stored) {
+  for (const part of ["nodes", "chosen"]) conversation[part] = { ...conversation[part], ...stored?.[part], ...conversation[part] };
+  return conversation;
+}
+
+export async function save(conversation) {
   conversation.updated = Date.now();
-  return inStore("readwrite", (store) => store.put(conversation));
+  const store = (await database()).transaction("conversations", "readwrite").objectStore("conversations");
+  return new Promise((resolve, reject) => {
+    store.transaction.oncomplete = resolve;
+    store.transaction.onerror = () => reject(store.transaction.error);
+    const stored = store.get(conversation.id);
+    stored.onsuccess = () => store.put(merge(conversation, stored.result));
+  });
 }
 
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
