@@ -5,6 +5,7 @@ SMG takes its counts as 32-bit integers, and drops an answer in which one of the
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
@@ -67,6 +68,7 @@ def routes(state: AppState) -> APIRouter:
     async def loads() -> Response:
         """SMG adds `?include=core,...`; everything is always there."""
         state.check_ready()
-        return JSONResponse(loads_of(state.backend.stats()).model_dump())
+        stats = await asyncio.to_thread(state.backend.stats)  # it may wait for a lock of the engine
+        return JSONResponse(loads_of(stats).model_dump())
 
     return router

@@ -146,6 +146,10 @@ def test_the_image_runs_without_root_checks_its_health_and_copies_what_exists() 
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
     assert [stage.split()[2] for stage in stages] == ["base", "cuda", "cpu"]
     assert "HEALTHCHECK" in stages[0] and all("USER 10001" in stage for stage in stages[1:])
+    volume = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]["paceline"]["volumes"][0].partition(":")[
+        2
+    ]
+    assert f"install -d -o paceline -g paceline {volume}" in stages[0]  # a volume there is root's otherwise
     for sources in re.findall(r"^COPY (.*) \S+$", text, flags=re.MULTILINE):
         assert all((DEPLOY.parent / source).exists() for source in sources.split())
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from paceline.settings import Settings
 from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
 from tests.server.fake_service import PREFIX_CACHE, SCHEDULING, SEQUENCE, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, refused, serve, user
+from tests.waiting import WAIT
 
 
 def test_a_served_model_is_alive_and_ready(http: httpx.Client) -> None:
@@ -53,6 +55,42 @@ def test_a_server_answers_while_its_model_loads() -> None:
         assert http.get("/health").status_code == 200
         refused(http.get("/ready"), 503, None, "loading")
         refused(post_chat(http), 503, None, "loading")
+
+
+class Locked(FakeService):
+    """Its statistics wait, as for the engine's lock, once `asked` may be set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locked, self.asked, self.unlocked = False, threading.Event(), threading.Event()
+
+    def stats(self) -> Stats:
+        if self.locked:
+            self.asked.set()
+            assert self.unlocked.wait(WAIT)
+        return SCHEDULING
+
+
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/status/stream", "/v1/loads", "/metrics", "/api/tags", "/api/ps"])
+def test_a_look_that_waits_for_the_engine_holds_up_nobody(path: str) -> None:
+    service = Locked()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
+        service.locked = True
+
+        def look() -> None:
+            with http.stream("GET", path) as response:
+                lines = response.iter_lines()
+                assert any(line == "event: status" for line in lines) if path.endswith("stream") else list(lines)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            assert service.asked.wait(WAIT)
+            assert http.get("/health").status_code == 200
+            assert looking.is_alive()
+        finally:
+            service.unlocked.set()
+            looking.join(WAIT)
 
 
 def test_status_has_running_and_waiting_as_integers(http: httpx.Client) -> None:

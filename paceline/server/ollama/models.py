@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -65,19 +66,20 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/tags", responses=returns(TagList))
     async def tags() -> Response:
         state.check_ready()
-        return JSONResponse({"models": [{**_card(state, name), "modified_at": started} for name in _names(state)]})
+        cards = await asyncio.to_thread(_cards, state, _names(state))
+        return JSONResponse({"models": [{**card, "modified_at": started} for card in cards]})
 
     @router.get("/api/ps", responses=returns(TagList))
     async def ps() -> Response:
         state.check_ready()
-        card = _card(state, state.model_name)
+        [card] = await asyncio.to_thread(_cards, state, (state.model_name,))
         more = {"expires_at": NEVER, "size_vram": card["size"], "context_length": state.backend.context_length}
         return JSONResponse({"models": [{**card, **more}]})
 
     @router.post("/api/show", openapi_extra=body_schema(NamedBody), responses=returns(Shown))
     async def show(request: Request) -> Response:
         await _named(state, request)
-        return JSONResponse({**_described(state), "modified_at": started})
+        return JSONResponse({**await asyncio.to_thread(_described, state), "modified_at": started})
 
     @router.post("/api/pull", openapi_extra=body_schema(NamedBody), responses=returns_lines(Status))
     async def pull(request: Request) -> Response:
@@ -111,6 +113,11 @@ async def _named(state: AppState, request: Request) -> dict[str, Any]:
 
 def _names(state: AppState) -> tuple[str, ...]:
     return (*state.model_names, *state.backend.loras)
+
+
+def _cards(state: AppState, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Like all that asks for statistics, not for the event loop: it may wait for a lock of the engine."""
+    return [_card(state, name) for name in names]
 
 
 def _card(state: AppState, name: str) -> dict[str, Any]:
