@@ -12,8 +12,9 @@ const GROUPS = [
 ];
 const LONG = { apart: 400, max_tokens: 160 };
 const APART_CHUNKS = 40; // a fast server writes these sooner than `apart` milliseconds: the next ones come then
-const SHOWN_MS = 6000; // who is answered sooner asks again: there is something to see on a fast machine, too
-const AGAIN_MS = 300;
+const SHOWN_MS = 6000; // who is answered sooner asks again, so that there is something to see on a fast machine, too
+const QUICK_MS = 1500; // who is answered sooner than that asks for more
+const AGAIN_MS = 150;
 const SENTENCE = "The riders take turns at the front, and the others save their strength behind them. ";
 
 const wait = (milliseconds, signal) => new Promise((resolve) => {
@@ -28,6 +29,7 @@ const wait = (milliseconds, signal) => new Promise((resolve) => {
 export async function demo({ contextLength, signal, progress }) {
   const failures = [];
   const end = performance.now() + SHOWN_MS;
+  const context = contextLength ?? 4096;
   let ended = 0;
   /** Asks a little later than `before`, and again and again. */
   const run = (before, { apart, max_tokens }, user, prompt) => {
@@ -37,7 +39,7 @@ export async function demo({ contextLength, signal, progress }) {
       await before?.begun;
       await Promise.race([wait(apart, signal), ...(before ? [before.some] : [])]);
     })();
-    const ask = async () => {
+    const ask = async (max_tokens) => {
       let chunks = 0;
       for await (const _ of completions({ prompt, max_tokens, ignore_eos: true, stream: true, user }, signal)) {
         if ((chunks += 1) === APART_CHUNKS * prompt.length) written();
@@ -46,10 +48,11 @@ export async function demo({ contextLength, signal, progress }) {
     const done = (async () => {
       await begun;
       try {
-        while (!signal.aborted) {
-          await ask();
+        for (let length = max_tokens; !signal.aborted; await wait(AGAIN_MS, signal)) {
+          const began = performance.now();
+          await ask(length);
           if (performance.now() > end) break;
-          await wait(AGAIN_MS, signal);
+          if (performance.now() - began < QUICK_MS) length = Math.max(length, Math.min(2 * length, Math.floor(context / 4)));
         }
       } catch (error) {
         if (!signal.aborted) failures.push(error.message);
@@ -60,7 +63,7 @@ export async function demo({ contextLength, signal, progress }) {
     return { begun, some, done };
   };
   progress("eight small streams, and one long prompt");
-  const sentences = Math.max(10, Math.min(400, Math.floor((contextLength ?? 4096) / 120)));
+  const sentences = Math.max(10, Math.min(400, Math.floor(context / 120)));
   const long = [`${SENTENCE.repeat(sentences)}\n\nIn short:`];
   const stories = (topics) => topics.map((topic) => `A short story about ${topic}, told to a friend.\n\n`);
   const asked = [];
