@@ -128,6 +128,58 @@ def test_alerts_say_what_is_wrong_and_how_bad() -> None:
         assert metric in about
 
 
+MODEL = 'job="paceline",instance="a",model_name="m"'
+WELL = {  # series of half an hour, a value a minute, of a server that is well
+    'up{job="paceline",instance="a"}': "1x30",
+    f"paceline_num_requests_waiting{{{MODEL}}}": "3x30",
+    f"paceline_num_requests_running{{{MODEL}}}": "8x30",
+    f"paceline_generation_tokens_total{{{MODEL}}}": "0+9000x30",
+    f'paceline_requests_refused_total{{{MODEL},cause="queue_full"}}': "0+1x30",
+    f"paceline_memory_free_bytes{{{MODEL}}}": "500x30",
+    f"paceline_memory_limit_bytes{{{MODEL}}}": "1000x30",
+    f"paceline_out_of_memory_total{{{MODEL}}}": "4x30",
+    f"paceline_failed_steps_total{{{MODEL}}}": "2x30",
+    f'paceline_inter_token_latency_seconds_bucket{{{MODEL},le="1"}}': "0+600x30",
+    f'paceline_inter_token_latency_seconds_bucket{{{MODEL},le="2.5"}}': "0+601x30",
+    f'paceline_inter_token_latency_seconds_bucket{{{MODEL},le="+Inf"}}': "0+601x30",
+}
+ILL = {  # what fires each alert: the metric, and its values
+    "PacelineDown": ("up{", "0x30"),
+    "PacelineQueueGrows": ("paceline_num_requests_waiting", "40x30"),
+    "PacelineRefusesRequests": ("paceline_requests_refused", "0+60x30"),
+    "PacelineMemoryLow": ("paceline_memory_free", "10x30"),
+    "PacelineOutOfMemory": ("paceline_out_of_memory", "4x25 5x5"),
+    "PacelineFailedSteps": ("paceline_failed_steps", "2x28 3x2"),
+    "PacelineStalls": ("paceline_generation_tokens", "9000x30"),
+    "PacelineSlowTokens": (f'paceline_inter_token_latency_seconds_bucket{{{MODEL},le="1"}}', "0+300x30"),
+}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here")
+def test_every_alert_fires_when_it_should_and_none_on_a_server_that_is_well(tmp_path: Path) -> None:
+    assert ILL.keys() == {rule["alert"] for rule in ALERTS}
+    firing = 'ALERTS{alertstate="firing"}'
+    tests = [_rule_test(WELL, f"count({firing}) or vector(0)", 0)]
+    for alert, (metric, values) in ILL.items():
+        series = {name: values if name.startswith(metric) else usual for name, usual in WELL.items()}
+        assert series != WELL
+        one = firing.replace("}", f',alertname="{alert}"}}')
+        tests += [_rule_test(series, f"count({one})", 1), _rule_test(series, f"count({firing})", 1)]
+    shutil.copy(DEPLOY / "prometheus/alerts.yml", tmp_path)
+    file = tmp_path / "tests.yml"
+    file.write_text(yaml.safe_dump({"rule_files": ["alerts.yml"], "evaluation_interval": "1m", "tests": tests}))
+    checked = subprocess.run(
+        ["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False, timeout=WAIT
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def _rule_test(series: dict[str, str], query: str, value: int) -> dict[str, Any]:
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    expected = {"expr": query, "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": value}]}
+    return {"interval": "1m", "input_series": given, "promql_expr_test": [expected]}
+
+
 def test_compose_starts_the_three_with_files_that_exist() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yml").read_text())
     assert set(compose["services"]) == {"paceline", "prometheus", "grafana"}
