@@ -403,5 +403,5 @@ def refusal(cause: str) -> Refused | NeverFits:
 def _command(text: str) -> tuple[str, int]:
     if "!" not in text:
         return "", 0
-    name, _, number = text.split("!", 1)[1].split("|")[0].partition(" ")
+    name, _, number = text.rsplit("!", 1)[1].split("|")[0].partition(" ")
     return name, int(number or 0) if name else 0  # "Hello! Who" is no command
