@@ -132,6 +132,7 @@ def test_what_the_live_view_shows_is_text(page: Any) -> None:
     attack = ATTACKS[0]
     service = FakeService()
     waiting = replace(SEQUENCE, number=2, state="waiting", reason=attack)
+    assert SCHEDULING.memory_budget is not None
     budget = replace(SCHEDULING.memory_budget, parts={attack: 400})
     service.statistics = replace(
         SCHEDULING,
