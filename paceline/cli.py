@@ -23,6 +23,9 @@ from paceline.command_line import SettingsCommand
 from paceline.completion import Shell, script, words
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.models_cli import app as models
+from paceline.parallel import launch
+from paceline.ranks.leaving import LOST, leave
+from paceline.ranks.links import RankLost
 from paceline.setting_aliases import ALIASES, UNNEEDED
 from paceline.setting_sources import unneeded
 from paceline.settings import Settings, flag_name
@@ -48,7 +51,7 @@ SETTINGS_HELP = (
 
 class _Commands(TyperGroup):
     """An error that we raised on purpose, or a wrong command line, is one line and an exit code: 3 for an engine that
-    gave up, else 2."""
+    gave up, 70 for a rank that is gone, else 2."""
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         with _in_one_line():
@@ -65,7 +68,8 @@ def _in_one_line() -> Iterator[None]:
         yield
     except PacelineError as error:
         print(f"paceline: error: {error}", file=sys.stderr)
-        raise typer.Exit(3 if isinstance(error, EngineFailed) else 2) from None
+        code = LOST if isinstance(error, RankLost) else 3 if isinstance(error, EngineFailed) else 2
+        raise typer.Exit(code) from None
     except USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help
             raise
@@ -273,14 +277,17 @@ def serve(settings: Settings, accepted: list[str], models: list[str], config: Pa
     """
     settings, tables = model_tables.chosen(settings, models, config)
     with _signals_end_it():
+        if launch.is_one_of_several(settings):
+            _serve_over_ranks(settings, accepted, several=tables is not None)
+            return
         if settings.port:
             preflight.listen(settings).close()  # a port in use is reported before the imports, which take seconds
         if tables is not None:
             _log(settings, accepted)
 
-            from paceline.front import launch
+            from paceline.front import launch as front
 
-            launch.serve(settings, tables)
+            front.serve(settings, tables)
             return
         _start(settings, accepted)
 
@@ -291,13 +298,39 @@ def serve(settings: Settings, accepted: list[str], models: list[str], config: Pa
         server.run(Service(settings, LoadProgress()), settings)
 
 
+def _serve_over_ranks(settings: Settings, accepted: list[str], *, several: bool) -> None:
+    """One model, of which every rank has a part. Only rank 0 listens."""
+    launch.check(settings, several)
+    place = launch.find_place(settings, os.environ)
+    if place is not None and place.rank > 0:
+        _start(settings, accepted, f" [rank {place.rank}]")
+        launch.follow(settings, place)
+    if settings.port:
+        preflight.listen(settings).close()
+    _start(settings, accepted)
+
+    from paceline.progress import LoadProgress
+    from paceline.server import app as server
+    from paceline.service import Service
+
+    ranks = launch.Ranks(settings, place)
+    try:
+        ranks.start(sys.argv[1:])
+        server.run(Service(settings, LoadProgress(), ranks.role()), settings)
+    except EngineFailed as error:
+        print(f"paceline: error: {error}", file=sys.stderr)
+        leave(LOST)  # a thread may wait in a collective for ever
+    finally:
+        ranks.close()
+
+
 @app.command(hidden=True)
 def worker(listener: int, name: str) -> None:
     """One model's process behind a front, which alone starts it."""
-    from paceline.front import launch
+    from paceline.front import launch as front
 
     with _signals_end_it():
-        launch.work(listener, lambda settings: _start(settings, [], f" [{name}]"))
+        front.work(listener, lambda settings: _start(settings, [], f" [{name}]"))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from paceline.conversation.sampling_tokens import SamplingVocabulary
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
 from paceline.engine.token_index import TokenIndex
-from paceline.errors import InvalidRequest, PromptTooLong
+from paceline.errors import InvalidRequest, PromptTooLong, SettingsError
 from paceline.host_memory import waits_until
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
@@ -28,6 +28,7 @@ from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, SamplingTo
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
+    from paceline.engine.rank_role import RankRole
 
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -38,7 +39,16 @@ MEDIA_THREADS = 4  # threads for prompts with images or very long texts
 class Runtime:
     """Complete when constructed: the model is loaded and the engine runs."""
 
-    def __init__(self, settings: Settings, progress: Progress | None, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        progress: Progress | None,
+        wanted: Callable[[], bool],
+        ranks: RankRole | None = None,
+    ) -> None:
+        """`ranks`: the other ranks that have the model together with this one."""
+        if ranks is None and (settings.ranks > 1 or settings.parallel != "none"):
+            raise SettingsError("several ranks are for `paceline serve`: leave out ranks and parallel")
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
         from paceline.engine.startup import Startup
         from paceline.engine.thread import EngineThread
@@ -47,9 +57,11 @@ class Runtime:
         self.prompt_pool = ThreadPoolExecutor(PROMPT_THREADS, "paceline-prompt")
         self.media_pool = ThreadPoolExecutor(MEDIA_THREADS, "paceline-media")
         self.dispatcher = DeltaDispatcher()
-        self.startup = Startup(settings, progress, wanted, self.dispatcher.flush)
+        self.startup = Startup(settings, progress, wanted, self.dispatcher.flush, ranks)
         self.engine = EngineThread(self.startup.build)
         self.settings = settings
+        if ranks is not None:
+            ranks.watch(self.engine.abandon)
         try:
             self.engine.start()
             self._prepare()

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.conversation.parsing.formats import OutputFormat
@@ -27,13 +27,23 @@ from paceline.settings import Settings
 from paceline.stats import Stats
 from paceline.types import Acceptance, Delta, Lora, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
 
+if TYPE_CHECKING:
+    from paceline.engine.rank_role import RankRole
+
 
 class Service:
     """One model, one engine. `start` loads, `stop` frees everything, and `start` works again."""
 
-    def __init__(self, settings: Settings | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        progress: Progress | None = None,
+        ranks: RankRole | None = None,
+    ) -> None:
+        """`ranks`: makes this rank 0 of several that have the model together (paceline/parallel)."""
         self.settings = settings or Settings()
         self._progress = progress
+        self._ranks = ranks
         self._runtime: Runtime | None = None
         self._starting = threading.Lock()
         self._pending_starts: dict[threading.Event, Future[None]] = {}  # by the event that cancels it
@@ -67,7 +77,7 @@ class Service:
         try:
             with self._starting:  # a second start waits for the first one and uses its result
                 if self._runtime is None:
-                    self._runtime = Runtime(self.settings, self._progress, wanted)
+                    self._runtime = Runtime(self.settings, self._progress, wanted, self._ranks)
         except BaseException as error:  # noqa: BLE001  for the caller of start
             done.set_exception(error)
         else:

@@ -22,6 +22,8 @@ from paceline.setting_aliases import ALIASES, UNNEEDED, resolve
 PREFIX = "PACELINE_"
 TEST_PREFIX = "PACELINE_TEST_"  # the test suite's own switches; never settings
 
+SECRET_VARIABLE = PREFIX + "RANK_SECRET"  # of the ranks that have a model together; in the environment only
+
 SECRETS = ("api_key", "admin_key")  # never quoted in an error
 
 MODELS = "models"  # the table of models in a file, which is no setting
@@ -49,7 +51,7 @@ def from_env(cls: type[BaseModel], env: Mapping[str, str]) -> dict[str, Any]:
     known = {variable_name(name): name for name in (*cls.model_fields, *ALIASES, *UNNEEDED)}
     values = {}
     for variable, text in env.items():
-        if not variable.startswith(PREFIX) or variable.startswith(TEST_PREFIX):
+        if not variable.startswith(PREFIX) or variable.startswith(TEST_PREFIX) or variable == SECRET_VARIABLE:
             continue
         if variable not in known:
             near = _suggestion(variable.removeprefix(PREFIX), cls, variable_name)

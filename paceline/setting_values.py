@@ -25,6 +25,7 @@ Dequantize = Literal["auto", "off"]
 Pooling = Literal["mean", "last"]
 SchedulerPolicy = Literal["fifo", "shortest_first", "priority", "fair"]
 MetricsAlias = Literal["none", "vllm"]
+Parallel = Literal["none", "tensor"]
 SparsePrefill = Literal["off", "auto"]
 
 

@@ -48,6 +48,7 @@ from paceline.setting_values import (
     Names,
     Origins,
     Override,
+    Parallel,
     Pooling,
     SchedulerPolicy,
     Seconds,
@@ -122,6 +123,26 @@ class Settings(BaseModel):
     )
     idle_unload: AutoSeconds = setting(
         "SECONDS|none", None, "Unload a model that nobody has used for this long; none: only to make room."
+    )
+
+    ranks: int = setting(
+        "N",
+        1,
+        "Split the model over so many processes of this machine, as tensor parallel ranks.",
+        panel="Several ranks",
+        ge=1,
+        le=64,
+    )
+    parallel: Parallel = setting(
+        "tensor|none", "none", "This process is one of the ranks that mlx.launch started: they split the model."
+    )
+    rank_port: int = setting("N", 32390, "Port where rank 0 waits for the others.", ge=1, le=65535)
+    rank_secret_file: Folder = setting(
+        "FILE", None, "File with the secret that ranks have in common. Default: the variable PACELINE_RANK_SECRET."
+    )
+    rank_start_seconds: Seconds = setting("SECONDS", 120.0, "How long rank 0 waits for the others to come.")
+    rank_timeout_seconds: Seconds = setting(
+        "SECONDS", 10.0, "A rank that has not answered for this long is lost, and all ranks end."
     )
 
     api_key: ApiKeys = setting(
@@ -435,6 +456,10 @@ class Settings(BaseModel):
         for name in ("kv_group_size", "quantized_kv_start"):
             if self.kv_bits is None and name in self.model_fields_set:
                 raise SettingsError(f"{name} is for quantized keys and values: set kv_bits too, or leave it out")
+        if self.ranks == 1 and self.parallel == "none":
+            for name in ("rank_port", "rank_secret_file", "rank_start_seconds", "rank_timeout_seconds"):
+                if name in self.model_fields_set:
+                    raise SettingsError(f"{name} is for several ranks: set ranks or parallel too, or leave it out")
         if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
             raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
         for name in ("files_gb", "files_days"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from paceline.bench import memory_cli
+from paceline.bench import fabric_cli, memory_cli
 from paceline.bench.options import (
     Counts,
     JsonFile,
@@ -442,6 +442,7 @@ def replicas(
 
 
 app.command()(memory_cli.memory)
+app.command()(fabric_cli.fabric)
 
 
 def run_offline(

@@ -108,10 +108,9 @@ def _difference(
     logits = _decoded(model.language, _joined(rows), (prompt.token_ids[-1], *reference.forced))
     # In the other forms only batches differ: their prompts need no second prefill.
     found = [logits, *(_decoded(model.language, batch, prompt.token_ids[-1:]) for batch in batches)]
+    expected = reference.logits or [step[0] for step in logits]  # over several ranks mlx-vlm gives none
     worst = max(
-        check.difference(step[0], theirs)
-        for steps in found
-        for step, theirs in zip(steps, reference.logits, strict=False)
+        check.difference(step[0], theirs) for steps in found for step, theirs in zip(steps, expected, strict=False)
     )
     if worst > check.tolerance(logits[0]):
         return f"logits differ by {worst:.2g} of the largest"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -76,6 +76,7 @@ class PrefixManager:
         self._active: list[Sequence] = []  # sequences in prefill, oldest first
         self._waits: list[PrefixWait] = []
         self.tolerated_error: Exception | None = None  # the latest error that cost no sequence anything
+        self.clearing: Callable[[], AbstractContextManager[None]] = nullcontext  # around `clear`
         runner.on_checkpoint = self.store_prefix
         runner.on_leave = self.on_leave
 
@@ -419,10 +420,11 @@ class PrefixManager:
     # -- memory
 
     def clear(self) -> dict[str, int]:
-        disk = (0, 0) if self.disk is None else self.disk.clear()
-        entries, nbytes = self.cache.clear()
-        self.runner.features.clear()
-        self.enforce_budget()  # an idle engine makes no plan that would update the budget
+        with self.clearing():
+            disk = (0, 0) if self.disk is None else self.disk.clear()
+            entries, nbytes = self.cache.clear()
+            self.runner.features.clear()
+            self.enforce_budget()  # an idle engine makes no plan that would update the budget
         return {"entries": entries, "bytes": nbytes, "disk_entries": disk[0], "disk_bytes": disk[1]}
 
     def close(self) -> None:

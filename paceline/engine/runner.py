@@ -146,6 +146,8 @@ class Runner(PromptRunner):
         draft_tokens = self._draft(draft_length)
         if not draft_tokens:
             return self._plain_step(batch, deliver)
+        if self.sampler.agree is not None:
+            draft_tokens = list(self.sampler.agree(mx.stack(draft_tokens)))
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
         slots = slots_of(self.rows)
         (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True, slots=slots)

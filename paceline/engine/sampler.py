@@ -69,6 +69,7 @@ class Sampler:
         self._top: int | None = None
         self._ids: mx.array | None = None  # (rows, most of any row): the tokens whose logprobs each sequence names
         self._ends: mx.array | None = None  # (rows, most of any row): the tokens that end each sequence
+        self.agree: Callable[[mx.array], mx.array] | None = None  # makes rank 0's numbers those of all ranks
 
     def arrange(self, rows: Collection[Sequence | None]) -> None:
         seqs = [(row, seq) for row, seq in enumerate(rows) if seq is not None]
@@ -94,11 +95,10 @@ class Sampler:
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
             tokens = self._drawn.draw(scores, tokens, 0)
-        tokens = tokens.astype(mx.int32)
+        tokens, chosen = self._agreed(tokens.astype(mx.int32), logits)
         self._adjusted.count(tokens)
         for processor in self._processors:
             processor.count(tokens)
-        chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         return self._scored(Sampled(chosen), logits, tokens)
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
@@ -123,6 +123,7 @@ class Sampler:
             tokens = mx.stack(self._verified(logits, draft_tokens, allowed), axis=1)
         else:
             tokens = mx.argmax(_masked(logits, allowed), axis=-1).astype(mx.int32)
+        tokens, chosen = self._agreed(tokens, logits)
         lengths = mx.array([0 if seq is None else seq.draft.length for seq in self.rows])[:, None]
         right = (mx.stack(list(draft_tokens), axis=1) == tokens[:, :-1]) & (mx.arange(len(draft_tokens)) < lengths)
         if self._ends is not None:
@@ -133,9 +134,16 @@ class Sampler:
         self._adjusted.count_kept(tokens, kept)
         for processor in self._processors:
             processor.count_kept(tokens, kept)
-        chosen = mx.where(_broken(logits), NOT_A_NUMBER, tokens)
         last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
         return self._scored(Sampled(chosen, kept=kept, last=last), logits, tokens)
+
+    def _agreed(self, tokens: mx.array, logits: mx.array) -> tuple[mx.array, mx.array]:
+        """The tokens, and the same with those marked whose logits are NaN; over several ranks, rank 0's."""
+        broken = _broken(logits)
+        if self.agree is not None:
+            tokens, marked = self.agree(mx.stack([tokens, broken.astype(mx.int32)]))
+            broken = marked > 0
+        return tokens, mx.where(broken, NOT_A_NUMBER, tokens)
 
     def _scored(self, sampled: Sampled, logits: mx.array, tokens: mx.array) -> Sampled:
         """With the logprobs that the sequences ask for."""

@@ -38,6 +38,7 @@ from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.proposer import HostProposer
 from paceline.engine.queueing import Timeouts
+from paceline.engine.rank_role import CHUNK, NOT_SPLIT, RankRole
 from paceline.engine.runner import Runner
 from paceline.engine.scheduler import MOST_DRAFT_PREFILL, Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
@@ -93,10 +94,12 @@ class Startup:
         progress: Progress | None,
         wanted: Callable[[], bool] = lambda: True,
         on_step: Callable[[], None] = lambda: None,
+        ranks: RankRole | None = None,
     ) -> None:
         """`wanted` is asked between the parts of the start: False abandons it. `on_step` is called by the engine after
-        each step."""
+        each step. `ranks`: this is one of several that have the model together."""
         self.settings = settings
+        self._ranks = ranks
         self._on_step = on_step
         self._prefix: PrefixManager | None = None  # until the core has it
         self._wanted = wanted
@@ -144,7 +147,12 @@ class Startup:
             check_draft(settings.specprefill_draft_model, self.tokenizer)
         if settings.draft_model is not None:
             check_draft(settings.draft_model, self.tokenizer, "draft for it")
-        model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings))
+        ranks = self._ranks
+        sharding = None if ranks is None else ranks.meet()
+        model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings), sharding)
+        if sharding is not None:
+            model.notes.append(NOT_SPLIT)
+            log.info(NOT_SPLIT)
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")
@@ -160,7 +168,7 @@ class Startup:
         self._check_wanted()
         draft_weights = self._draft_model(model, draft)
         self._check_wanted()
-        grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
+        grouping = layout.choose(model, settings.kv_layout, "off" if ranks else settings.shape_buckets)
         self.context_length = settings.context_length or model.context_length
         self.sampling_defaults = defaults.within(self.context_length)
         log.info("sampling where a request is silent: %s", self.sampling_defaults)
@@ -170,10 +178,12 @@ class Startup:
         kv = None if settings.kv_quantization is None else KVQuantization(*settings.kv_quantization)
         layout.quantize_kv(model, grouping, kv)
         self.embedding_size = check.hidden_size(model.language)
-        chunk = settings.prefill_chunk or prefill_chunk(
-            model.language, grouping, most=min(largest(), model.context_length)
+        chunk = settings.prefill_chunk or (
+            prefill_chunk(model.language, grouping, most=min(largest(), model.context_length))
+            if ranks is None
+            else min(CHUNK, model.context_length)
         )
-        traces = check_steps(model, grouping)
+        traces = check_steps(model, grouping, may_trace=ranks is None)
         drafting: LoadedDraft | None = None
         if settings.draft_model is not None and draft_weights is not None and model.no_rollback is None:
             drafting = draft_loading.build(settings.draft_model, draft_weights, model, settings)
@@ -217,6 +227,7 @@ class Startup:
         features = Features(int(settings.vision_cache_mb * 1e6) if settings.prefix_cache else 0)
         proposer = None if drafting is None else drafting.proposer
         runner = Runner(model, grouping, traces=traces, features=features, draft_model=proposer)
+        runner.sampler.agree = None if sharding is None else sharding.agree
         beside = {id(each): each.nbytes for each in (draft, draft_weights if drafting else None) if each is not None}
         budget = budget_for(settings, model.nbytes + sum(beside.values()))
         self._before = limit_mlx(budget)
@@ -238,8 +249,9 @@ class Startup:
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, prefix)
-        self._rehearse(runner, max(head, host), sparse)
-        return EngineCore(
+        if ranks is None:
+            self._rehearse(runner, max(head, host), sparse)
+        core = (EngineCore if ranks is None else ranks.core)(
             runner,
             self._scheduler(chunk, DraftChoice(self._host_proposers(on), host)),
             prefix=prefix,
@@ -249,6 +261,9 @@ class Startup:
             ),
             on_step=self._on_step,
         )
+        if ranks is not None:
+            ranks.started(core, self.admission)
+        return core
 
     def _host_proposers(self, methods: Collection[SpeculationMethod]) -> list[HostProposer]:
         found: list[HostProposer] = []
@@ -261,7 +276,8 @@ class Startup:
     def _scheduler(self, chunk: int, draft_choice: DraftChoice) -> Scheduler:
         settings = self.settings
         policy = POLICIES[settings.scheduler_policy]()
-        scheduler = Scheduler(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
+        kind = Scheduler if self._ranks is None else self._ranks.scheduler
+        scheduler = kind(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
         scheduler.draft_lengths.most = min(settings.max_draft, MOST_DRAFTED)

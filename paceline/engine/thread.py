@@ -14,11 +14,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.engine import delivery
 from paceline.engine.core import EngineCore
 from paceline.engine.sequence import Sequence
 from paceline.errors import EngineUnavailable
-from paceline.types import RequestId
+from paceline.types import Delta, RequestId
 
+ABANDON_SECONDS = 0.5  # for a thread to end by itself
 NO_REQUEST = RequestId("")  # a message that only wakes the engine
 
 
@@ -110,6 +112,23 @@ class EngineThread:
             self._inbox.put(call)
         return call.result
 
+    def abandon(self, reason: str) -> None:
+        """The engine cannot go on, and its thread may never come back: its clients hear why in any case. On any other
+        thread."""
+        core, thread = self._core, self._thread
+        if core is None or thread is None:
+            return
+        core.failure = core.failure or reason
+        self.wake()
+        thread.join(ABANDON_SECONDS)
+        if thread.is_alive():
+            self._thread = None  # nobody waits for it
+            self._refuse_messages(core)
+            for seq in list(core.seqs.values()):
+                if seq.finished is None:
+                    delivery.send(seq, Delta(finish_reason="error", error=core.failure))
+            core.on_step()
+
     def _check_open(self) -> None:
         if not self._open:
             raise EngineUnavailable(self.failure or "The engine is not running.")
@@ -156,6 +175,10 @@ class EngineThread:
 
     def _close(self, core: EngineCore) -> None:
         """End everything. Whatever fails on the way, the rest is still done: callers wait for their last delta."""
+        self._refuse_messages(core)
+        core.close()
+
+    def _refuse_messages(self, core: EngineCore) -> None:
         with self._lock:
             self._open = False
         while not self._inbox.empty():  # requests that will not be served
@@ -164,7 +187,6 @@ class EngineThread:
                 core.seqs[message.id] = message
             elif isinstance(message, EngineCall):
                 message.refuse(core.failure or "The engine has stopped.")
-        core.close()
 
 
 def _built(wake: Callable[[], None]) -> EngineCore:

@@ -260,7 +260,7 @@ class _WarmUp:
         return seq
 
 
-def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
+def check_steps(model: LoadedModel, grouping: Grouping, *, may_trace: bool = True) -> bool:
     """Check speculative and traced steps against plain decoding on this machine, and drop what disagrees.
 
     Returns whether steps are traced; a model whose speculative steps disagree loses its head, and drafts nothing.
@@ -280,7 +280,7 @@ def check_steps(model: LoadedModel, grouping: Grouping) -> bool:
         model.head = model.no_rollback
     if not isinstance(model.head, str):
         model.head.use_kernels(language.uses_kernels)
-    if platform.device_kind() not in DEVICES or language.dynamic_rope:
+    if not may_trace or platform.device_kind() not in DEVICES or language.dynamic_rope:
         return False
     forward = Forward(
         lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, trace_after=1

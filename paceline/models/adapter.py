@@ -37,6 +37,7 @@ from paceline.models.linear_cuda import RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 from paceline.models.recurrent import ROW_CLASSES, RowState
+from paceline.models.sharding import whole_logits
 from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
@@ -118,7 +119,7 @@ class Adapted:
 
     def logits(self, hidden: mx.array) -> mx.array:
         inner = self.inner
-        return inner.lm_head(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
+        return whole_logits(inner)(hidden) if "lm_head" in inner else inner.model.embed_tokens.as_linear(hidden)
 
 
 def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:

@@ -32,6 +32,7 @@ class RowDelta(RowState):
     A tentative step does not change the state: what `apply_accepted` needs is pending in the cache.
     """
 
+    sharding_group: Any = None  # set by mlx-lm's shard()
     fused = False  # whether steps run as kernels: set by the adapter, checked at start-up
     records = not mx.metal.is_available()  # the state after any token of a prompt: Metal's kernel gives the last only
 
@@ -71,8 +72,7 @@ class RowDelta(RowState):
                 for count, inside in zip(checkpoints, states, strict=True):
                     last = mx.arange(count, count + self.conv_kernel_size - 1)
                     cache.record(count, [mx.take(window, last, axis=1), inside])  # `take` copies, a slice might not
-        out = self.norm(out.astype(inputs.dtype), gates)
-        return self.out_proj(out.reshape(rows, width, -1))
+        return self._joined(self.norm(out.astype(inputs.dtype), gates).reshape(rows, width, -1))
 
     def _projected(self, inputs: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
         """Queries, keys and values in one array, the output's gates, and both gates of the state."""
@@ -122,7 +122,7 @@ class RowDelta(RowState):
         )
         if tentative:
             cache.set_pending([mixed, a, b])
-        return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
+        return self._joined(self.norm(out, gates).reshape(rows, width, -1))
 
     def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
         rows, width = inputs.shape[:2]
@@ -134,7 +134,12 @@ class RowDelta(RowState):
             window = mx.zeros((rows, self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
         state = self._zeros(rows) if state is None else state
         out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(self, mixed, a, b, window, state, cache.valid)
-        return self.out_proj(self.norm(out, gates).reshape(rows, width, -1))
+        return self._joined(self.norm(out, gates).reshape(rows, width, -1))
+
+    def _joined(self, out: mx.array) -> mx.array:
+        """The output projection of all heads; over several ranks, each has some of them."""
+        out = self.out_proj(out)
+        return out if self.sharding_group is None else mx.distributed.all_sum(out, group=self.sharding_group)
 
     def _ended(self, window: mx.array, count: mx.array | None) -> mx.array:
         """The window after the first `count[i]` tokens of row i, after all by default."""

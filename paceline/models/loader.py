@@ -25,6 +25,7 @@ from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
 from paceline.models.mtp_recipes import sidecar, take
 from paceline.models.quantization import Quantization, dense_bytes, dense_tensor_bytes, dequantize, dtype_name
+from paceline.models.sharding import Sharding
 from paceline.models.text_class import Classes, choose
 from paceline.models.tower import Tower
 from paceline.models.vision import Vision
@@ -67,11 +68,16 @@ class _Kept:
 
 
 def load(
-    source: str, dtype: str = "auto", progress: Progress | None = None, dequantize_within: int | None = None
+    source: str,
+    dtype: str = "auto",
+    progress: Progress | None = None,
+    dequantize_within: int | None = None,
+    sharding: Sharding | None = None,
 ) -> LoadedModel:
     """Load a folder or a Hugging Face id. Must run on the thread that owns MLX. Raises LoadError.
 
     `dequantize_within`: quantized weights become dense if all weights then have at most so many bytes. None: they stay.
+    `sharding`: only this rank's part of the language model is loaded.
     """
     folder = resolve(source)
     config = read_config(folder)
@@ -94,11 +100,15 @@ def load(
     quantization = Quantization.of(module)
     if quantization is not None and wanted is not None and dequantize_within is not None:
         quantization = _dequantize(module, kept, config, quantization, wanted, dequantize_within, notes)
+    if sharding is not None:
+        sharding.split(module, config, notes)
     try:
         _evaluate(module, kept, progress)
     except RuntimeError as error:
         raise LoadError(f"The weights in {files[0].parent} cannot be read: {one_line(error)}") from error
-    vision = _vision(folder, config, module, kept, notes)
+    if sharding is not None:
+        sharding.check(module)
+    vision = _vision(folder, config, module, kept, notes, whole=sharding is None)
     language = adapt(module, config)
     if vision is not None:
         language.inlets = Inlets.of(module, vision.residual_layers)
@@ -246,14 +256,16 @@ def _tower(config: dict[str, Any], notes: list[str]) -> Tower | None:
         return None
 
 
-def _vision(folder: Path, config: dict[str, Any], module: nn.Module, kept: _Kept, notes: list[str]) -> Vision | None:
+def _vision(
+    folder: Path, config: dict[str, Any], module: nn.Module, kept: _Kept, notes: list[str], *, whole: bool
+) -> Vision | None:
     if kept.tower is None:
         return None
     if not kept.vision:
         _note(notes, f"{folder.name} has no vision weights: text only.")
         return None
     try:
-        return Vision.build(folder, config, module, kept.tower, kept.vision)
+        return Vision.build(folder, config, module, kept.tower, kept.vision, whole=whole)
     except LoadError as error:
         if kept.tower.family in REQUIRED:
             raise

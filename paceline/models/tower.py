@@ -36,6 +36,7 @@ class Tower:
         modules = ["text", "vision", "perceiver", "projector", "audio"]
         self.config = update_module_configs(made, self._family, config, modules)
         self.view: nn.Module = self._family.Model(self.config)
+        self.whole = True
 
     def take(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         """A checkpoint's tensors that are not the language model's, by mlx-vlm's names."""
@@ -52,17 +53,25 @@ class Tower:
                 weights = sanitize_weights(part, weights, config)
         return {name: array for name, array in weights.items() if not name.startswith(LANGUAGE)}
 
-    def load(self, language: nn.Module, weights: dict[str, mx.array], config: dict[str, Any]) -> None:
-        """With mlx-lm's language model and the tensors that `take` gave. Raises whatever is wrong with them."""
+    def load(
+        self, language: nn.Module, weights: dict[str, mx.array], config: dict[str, Any], *, whole: bool = True
+    ) -> None:
+        """With mlx-lm's language model and the tensors that `take` gave. Raises whatever is wrong with them. Not
+        `whole`: this rank has a part of the language model, so that mlx-vlm's cannot run, and only embeds."""
         if self.family in SILENT and not any(name.startswith(AUDIO) for name in weights):
             self.config.audio_config = None
             for name in AUDIO:
                 setattr(self.view, name, None)
-        everything = {**self._shared(language), **weights}
+        shared = self._shared(language)
+        self.whole = whole
+        if not whole:
+            shared = {name: array for name, array in shared.items() if ".embed_tokens." in name}
+        everything = {**shared, **weights}
         if any(name.endswith(".scales") for name in everything):
             _quantize(self.view, config, everything)
         known = {name for name, _ in tree_flatten(self.view.parameters())}
-        self.view.load_weights([(name, array) for name, array in everything.items() if name in known], strict=True)
+        found = [(name, array) for name, array in everything.items() if name in known]
+        self.view.load_weights(found, strict=whole)
         self.view.eval()
         mx.eval(list(self.tensors.values()))
 

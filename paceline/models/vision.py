@@ -79,13 +79,20 @@ class Vision:
 
     @classmethod
     def build(
-        cls, folder: Path, config: dict[str, Any], language: nn.Module, tower: Tower, weights: dict[str, mx.array]
+        cls,
+        folder: Path,
+        config: dict[str, Any],
+        language: nn.Module,
+        tower: Tower,
+        weights: dict[str, mx.array],
+        *,
+        whole: bool = True,
     ) -> Vision:
         """The family's implementation over mlx-lm's language model. Raises LoadError."""
         from paceline.models.families import implementation
 
         try:
-            tower.load(language, weights, config)
+            tower.load(language, weights, config, whole=whole)
             return implementation(tower.family)(tower, load_processor(folder), config)
         except Exception as error:  # any failure becomes one line
             raise LoadError(f"The vision tower of {folder} cannot be built: {one_line(error)}") from error
@@ -198,6 +205,9 @@ class Vision:
             inputs.pop(name, None)
         more = inputs | {name: value for name, value in found.to_dict().items() if value is not None}
         language = self.view.language_model
+        if not self.tower.whole:
+            positions = self.reference_positions(found)
+            return Reference(token_ids, self.features_of(embeddings[0]), positions, (), [])
         cache = make_prompt_cache(language)
         logits = [language(ids, cache=cache, **more).logits[0, -1]]
         forced: list[int] = []
