@@ -76,6 +76,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "bench media options": lambda: options_table("bench", "media"),
     "bench memory options": lambda: options_table("bench", "memory"),
     "bench replicas options": lambda: options_table("bench", "replicas"),
+    "bench fabric options": lambda: options_table("bench", "fabric"),
 }
 
 

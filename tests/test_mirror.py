@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[1]
 # Several modules together; attacks; real clients (`make clients`); the page in a browser (`make web`).
 ELSEWHERE = ("integration", "hostile", "clients", "browser")
 WITHOUT = {
+    "bench/fabric_cli": "bench/test_fabric.py",
     "bench/options": "bench/test_cli.py",
     "bench/offline": "bench/test_cli.py; times whole models",
     "bench/memory_cli": "bench/test_memory.py",
@@ -23,6 +24,8 @@ WITHOUT = {
     "stats": "types; engine/test_stats.py, server/test_status.py",
     "types": "types",
     "engine/in_flight": "types",
+    "engine/rank_role": "types; parallel/test_roles.py",
+    "ranks/leaving": "ends processes; integration/test_ranks.py",
     "engine/prefix_manager": "integration/test_prefix_*.py",
     "engine/prefix_store": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",

@@ -11,9 +11,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.models.sharding import Sharding
 
 CHUNK = 512  # prompt tokens of a step where none are set: ranks that timed passes would choose differently
-NOT_SPLIT = (
-    "Over several ranks, steps are not traced, shapes are not padded to buckets, and nothing is warmed up at start."
-)
+NOT_SPLIT = "Steps are not traced, shapes are not padded to buckets, and nothing is warmed up at start."
 
 
 class RankRole(Protocol):

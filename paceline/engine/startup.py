@@ -151,8 +151,9 @@ class Startup:
         sharding = None if ranks is None else ranks.meet()
         model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings), sharding)
         if sharding is not None:
-            model.notes.append(NOT_SPLIT)
-            log.info(NOT_SPLIT)
+            note = f"The model is split over {sharding.ranks} ranks. {NOT_SPLIT}"
+            model.notes.append(note)
+            log.info(note)
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")

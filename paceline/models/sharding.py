@@ -15,6 +15,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
 from mlx_lm.models.base import gather_last_axis
+from mlx_lm.models.cache import make_prompt_cache
 
 from paceline.errors import LoadError
 
@@ -114,6 +115,6 @@ def whole_logits(inner: Any) -> Callable[[mx.array], mx.array]:
 
 def _logits(module: nn.Module) -> mx.array:
     tokens = mx.array([np.random.default_rng(0).integers(0, 200, PROBE).tolist()])
-    logits = module(tokens)[0]
+    logits = module(tokens, cache=make_prompt_cache(module))[0]
     mx.eval(logits)
     return logits

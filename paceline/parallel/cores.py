@@ -27,6 +27,7 @@ from paceline.parallel import wire
 from paceline.parallel.answers import Ask, AskedBudget, Following, Leading, RanksFailed
 from paceline.types import FinishReason, RequestId
 
+REASON_SECONDS = 1.0  # until it is known which rank is gone, after a collective has failed
 Endings = dict[RequestId, tuple[FinishReason, int]]  # why a sequence ends, and with how many tokens
 
 
@@ -203,8 +204,8 @@ class LeaderCore(RankCore):
             return delivery.finish(seq, "error", error=str(error) or type(error).__name__)
 
     def fail(self, error: BaseException) -> None:
-        if isinstance(error, RanksFailed):
-            self.failure = self.failure or self.ask.link.lost or str(error)
+        if isinstance(error, RanksFailed) and self.failure is None:
+            self.failure = self.ask.link.why(REASON_SECONDS) or str(error)
         super().fail(error)
 
     def close(self) -> None:

@@ -187,7 +187,7 @@ class Ranks:
     def role(self) -> LeaderRole:
         from paceline.parallel.roles import LeaderRole, Meeting
 
-        return LeaderRole(self.link, Meeting(self.settings.rank_start_seconds, self._ended))
+        return LeaderRole(self.link, Meeting(self.settings.rank_start_seconds, self._ended, self._clean))
 
     def _ended(self) -> str | None:
         for rank, child in enumerate(self._children, 1):
@@ -204,8 +204,12 @@ class Ranks:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-        if self._files is not None:
-            self._files.cleanup()
+        self._clean()
+
+    def _clean(self) -> None:
+        files, self._files = self._files, None
+        if files is not None:
+            files.cleanup()
 
 
 def free_ports(count: int) -> list[int]:

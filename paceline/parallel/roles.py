@@ -24,7 +24,7 @@ from paceline.ranks.links import Follower, Leader
 
 log = logging.getLogger("paceline")
 READY_SECONDS = 3600.0  # for the slowest rank to load, after the first: while it answers, nobody gives up
-OWN_WORDS_SECONDS = 3.0  # while it loads: for this rank's own error, which says more than that another is gone
+OWN_WORDS_SECONDS = 10.0  # while it loads: for this rank's own error, which says more than that another is gone
 LAST_WORDS_SECONDS = 4.0  # for clients to read that a rank is gone, and for probes to see it
 PRICES = ("state", "fixed", "chunk_token", "chunk_pair", "decode_token", "media_byte", "encode_byte", "encode_pair")
 
@@ -35,6 +35,7 @@ class Meeting:
 
     seconds: float
     alive: Callable[[], str | None] = lambda: None  # why one that was started here has ended
+    met: Callable[[], None] = lambda: None  # called when all are here and connected
 
 
 class LeaderRole:
@@ -55,7 +56,9 @@ class LeaderRole:
     def meet(self) -> Sharding:
         self.link.gather(self._meeting.seconds, self._lost, self._meeting.alive)
         log.info("all %d ranks are here", self.link.identity.world)
-        return Sharding(group())
+        sharding = Sharding(group())
+        self._meeting.met()
+        return sharding
 
     def started(self, core: EngineCore, admission: Admission) -> None:
         assert isinstance(core, LeaderCore) and isinstance(core.scheduler, RankScheduler)
@@ -72,6 +75,8 @@ class LeaderRole:
         """Another thread than the engine's, which may wait in a collective for ever."""
         if not self._started or self._abandon is None:
             time.sleep(OWN_WORDS_SECONDS)
+            if self.link.closed:
+                return
             leave(LOST)
         last = threading.Timer(LAST_WORDS_SECONDS, leave, (LOST,))
         last.daemon = True

@@ -79,6 +79,11 @@ class Channel:
         """How long one call may take; None: as long as it takes."""
         self._connection.settimeout(seconds)
 
+    def end(self) -> None:
+        """Nothing more is sent; the other end hears all of it."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         with contextlib.suppress(OSError):  # the other end may be gone
             self._connection.shutdown(socket.SHUT_RDWR)

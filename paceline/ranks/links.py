@@ -10,6 +10,7 @@ watch the clock:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import queue
@@ -28,6 +29,7 @@ log = logging.getLogger("paceline")
 PINGS = 4  # within a timeout
 STUCK = 20  # timeouts that one step may take
 RETRY_SECONDS = 0.1
+END_SECONDS = 2.0  # for another rank to hear that rank 0 ends
 UNNUMBERED = 0  # what is said between the processes is no order
 OPEN_DIGESTS = 64  # steps that a follower may be behind
 Lost = Callable[[str], None]
@@ -52,9 +54,11 @@ class Leader:
         self._digests: dict[int, str] = {}  # of the latest steps
         self._busy_since: float | None = None
         self._lost_lock = threading.Lock()
+        self._is_lost = threading.Event()
         self._on_lost: Lost | None = None
+        self._readers: list[threading.Thread] = []
         self.lost: str | None = None  # why the ranks cannot go on
-        self._closed = False
+        self.closed = False
 
     def listen(self, host: str, port: int) -> int:
         """Raises PacelineError where that fails; returns the port."""
@@ -93,7 +97,9 @@ class Leader:
         self._on_lost = on_lost
         for rank in self._channels:
             self._heard[rank] = time.monotonic()
-            threading.Thread(target=self._read, args=(rank,), name=f"paceline-rank-{rank}", daemon=True).start()
+            reader = threading.Thread(target=self._read, args=(rank,), name=f"paceline-rank-{rank}", daemon=True)
+            self._readers.append(reader)
+            reader.start()
         threading.Thread(target=self._watch, name="paceline-ranks", daemon=True).start()
 
     def _admit(self, connection: socket.socket) -> None:
@@ -147,18 +153,26 @@ class Leader:
             found[rank] = body
         return found
 
+    def why(self, seconds: float) -> str | None:
+        """Which rank is gone, if that is known by then: a collective may fail before."""
+        self._is_lost.wait(seconds)
+        return self.lost
+
     def close(self, reason: str = "") -> None:
         """Tell all others to end. Any thread; again does nothing."""
-        self._closed = True
+        self.closed = True
         if self._listener is not None:
             self._listener.close()
         channels, self._channels = self._channels, {}
+        last = Order(UNNUMBERED, "lost" if reason else "stop", {"reason": reason}).encoded()
         for channel in channels.values():
-            try:
-                channel.limit(self.timeout)
-                channel.send(Order(UNNUMBERED, "lost" if reason else "stop", {"reason": reason}).encoded(), wait=False)
-            except ChannelClosed:
-                pass
+            with contextlib.suppress(ChannelClosed):
+                channel.send(last, wait=self.lost is None)  # another thread may wait for ever while it sends
+                channel.end()
+        for reader in self._readers:  # until the others have read it: what is unread is lost with the connection
+            if reader is not threading.current_thread() and channels:
+                reader.join(END_SECONDS)
+        for channel in channels.values():
             channel.close()
 
     # -- other threads
@@ -195,7 +209,7 @@ class Leader:
 
     def _watch(self) -> None:
         pause = self.timeout / PINGS
-        while not self._closed:
+        while not self.closed:
             time.sleep(pause)
             self._broadcast(Order(UNNUMBERED, "ping"), wait=False)
             now = time.monotonic()
@@ -208,9 +222,10 @@ class Leader:
 
     def _lose(self, reason: str) -> None:
         with self._lost_lock:
-            if self._closed or self.lost is not None:
+            if self.closed or self.lost is not None:
                 return
             self.lost = reason
+            self._is_lost.set()
         log.critical("%s", reason)
         if self._on_lost is not None:  # on a thread of its own: this one may be the engine's
             threading.Thread(target=self._on_lost, args=(reason,), name="paceline-lost", daemon=True).start()
@@ -236,7 +251,10 @@ class Follower:
         while True:
             try:
                 connection = socket.create_connection((host, port), timeout=RETRY_SECONDS * 20)
-                break
+                if connection.getsockname() != connection.getpeername():
+                    break
+                connection.close()  # TCP has connected the port with itself, and rank 0 could not have it
+                raise ConnectionRefusedError("nobody listens there")
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise RankLost(f"Rank 0 did not answer at {host} port {port}: {error}.") from error

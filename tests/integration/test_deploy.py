@@ -206,15 +206,17 @@ def test_the_image_runs_without_root_checks_its_health_and_copies_what_exists() 
         assert all((DEPLOY.parent / source).exists() for source in sources.split())
 
 
-def test_launchd_gets_a_property_list() -> None:
-    job = plistlib.loads((DEPLOY / "paceline.plist").read_bytes())
-    assert job["Label"] == "paceline" and job["ProgramArguments"][1] == "serve"
+@pytest.mark.parametrize("name", ["paceline", "paceline-rank"])
+def test_launchd_gets_a_property_list(name: str) -> None:
+    job = plistlib.loads((DEPLOY / f"{name}.plist").read_bytes())
+    assert job["Label"] == name and job["ProgramArguments"][1] == "serve"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    unit = (DEPLOY / "paceline.service").read_text().replace("/opt/paceline/bin/paceline", "/bin/true")
-    file = tmp_path / "paceline.service"
+@pytest.mark.parametrize("name", ["paceline.service", "paceline-rank.service"])
+def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
+    unit = (DEPLOY / name).read_text().replace("/opt/paceline/bin/paceline", "/bin/true")
+    file = tmp_path / name
     file.write_text(unit)
     checked = subprocess.run(
         ["systemd-analyze", "verify", str(file)], capture_output=True, text=True, check=False, timeout=WAIT

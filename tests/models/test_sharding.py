@@ -24,7 +24,9 @@ class Model(nn.Module):  # type: ignore[misc]
         self.weight = mx.random.normal((8, 200), key=mx.random.key(0))
         self._fails, self._splits = fails, splits
 
-    def __call__(self, tokens: mx.array) -> mx.array:
+    layers = ()
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
         return self.weight.T[tokens]
 
     def shard(self, group: Any) -> None:

@@ -26,6 +26,9 @@ class Recorder:
     def end_step(self, number: int, digest: str) -> None:
         self.send("digest", {"step": number, "digest": digest})
 
+    def why(self, seconds: float) -> str | None:
+        return self.lost
+
     def close(self, reason: str = "") -> None:
         self.reason = reason
 
