@@ -37,6 +37,7 @@ SECONDS = 0.2  # of a recording
 TEXT = 3  # tokens of a text in the same batch
 SEEN = 1e-5  # of the largest logit: by how much another picture must change something
 STEPS = 1  # after the prompt
+PARTS = "Over several ranks, features and positions of pictures are compared with mlx-vlm at start, and logits are not."
 
 
 def check_media(model: LoadedModel, grouping: Grouping) -> None:
@@ -52,6 +53,8 @@ def check_media(model: LoadedModel, grouping: Grouping) -> None:
         if wrong is not None:
             _say(model, f"Audio does not work as in mlx-vlm: {wrong}. It is not taken.")
             model.vision.audio_processor = None
+    if model.vision is not None and not model.vision.tower.whole:
+        model.notes.append(PARTS)
 
 
 def _failure(model: LoadedModel, vision: Vision, grouping: Grouping, compare: Comparison) -> str | None:

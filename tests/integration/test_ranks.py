@@ -26,7 +26,7 @@ from tests.lengths import turns
 from tests.waiting import WAIT, until
 
 PATIENCE = 500.0  # seconds for what two processes do on a machine that runs other tests
-TIMEOUT = 5.0  # seconds after which a rank that is stopped counts as lost
+TIMEOUT = 15.0  # seconds after which a rank that is stopped counts as lost
 CHAT: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Tell me about rivers and stones."}],
     "temperature": 0,

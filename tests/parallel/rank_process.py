@@ -43,6 +43,7 @@ from tests.engine.stepper import EVERYTHING
 SECRET = b"a secret of the tests, and long enough"
 WAIT = 3600.0  # a machine may be very busy
 CHUNK = 24
+CACHE = 8 << 20  # bytes of prefixes
 LONGEST_DRAFT = 3
 TIE = 1e-4  # of the largest logit: two tokens that are closer may be taken for each other
 GREEDY = Sampling(temperature=0.0, ignore_eos=True)
@@ -106,16 +107,17 @@ class Script:
             prompt = [self.random.randrange(vocabulary) for _ in range(length)]
             if number > 2 and self.random.random() < 0.6:
                 before = self.prompts[f"request {self.random.randrange(number)}"]
-                prompt = [*before[: self.random.randint(1, len(before))], *prompt[: self.random.randint(1, 30)]]
+                shared = before[: self.random.randint(-(-len(before) // 2), len(before))]
+                prompt = [*shared, *prompt[: self.random.randint(1, 30)]]
             self.prompts[name] = tuple(prompt)
 
     def play(self) -> None:
         waiting = list(self.prompts)
         core = self.core
         while waiting or core.seqs or core.in_flight is not None:
-            while waiting and self.random.random() < 0.4 and len(core.seqs) < 8:
+            while waiting and self.random.random() < 0.25 and len(core.seqs) < 8:
                 self.add(waiting.pop(0))
-            if core.seqs and self.random.random() < 0.02:
+            if core.seqs and self.random.random() < 0.1:
                 name = self.random.choice(list(core.seqs))
                 self.aborted.add(str(name))
                 core.abort(name)
@@ -158,7 +160,7 @@ def lead(folder: str, report: Path, link: Leader) -> None:
     sharding = Sharding(group())
     model = load(folder, "float32", sharding=sharding)
     check.choose_layout(model.language, (ROWS,))
-    core = core_of(LeaderCore, model, sharding, Leading(link, StepClock()), cache=1 << 20)
+    core = core_of(LeaderCore, model, sharding, Leading(link, StepClock()), CACHE)
     assert isinstance(core, LeaderCore) and isinstance(core.scheduler, Restless)
     requests = int(os.environ.get("PACELINE_TEST_REQUESTS", "24"))
     script = Script(core, min(model.language.vocab_size, 400), requests, seed=1, head=not isinstance(model.head, str))
@@ -195,7 +197,7 @@ def main() -> None:
     sharding = Sharding(group())
     model = load(folder, "float32", sharding=sharding)
     check.choose_layout(model.language, (ROWS,))
-    obey(core_of(FollowerCore, model, sharding, Following(mine, StepClock()), cache=1 << 20), mine)
+    obey(core_of(FollowerCore, model, sharding, Following(mine, StepClock()), CACHE), mine)
 
 
 if __name__ == "__main__":
