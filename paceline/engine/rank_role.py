@@ -17,8 +17,11 @@ NOT_SPLIT = "Steps are not traced, shapes are not padded to buckets, and nothing
 class RankRole(Protocol):
     """On the engine's thread."""
 
-    scheduler: type[Scheduler]
-    core: type[EngineCore]
+    @property
+    def scheduler(self) -> type[Scheduler]: ...
+
+    @property
+    def core(self) -> type[EngineCore]: ...
 
     def watch(self, abandon: Callable[[str], None]) -> None:
         """`abandon` tells clients that the ranks cannot go on, and why, whatever the engine's thread does. Called on

@@ -173,7 +173,7 @@ class Ranks:
         self._files = tempfile.TemporaryDirectory(prefix="paceline-ranks-")
         hosts = Path(self._files.name) / "hosts.json"
         hosts.write_text(json.dumps([[f"{LOCAL}:{port}"] for port in free_ports(self.place.world)]))
-        os.environ |= {"MLX_RANK": "0", "MLX_HOSTFILE": str(hosts)}
+        os.environ.update(MLX_RANK="0", MLX_HOSTFILE=str(hosts))
         for rank in range(1, self.place.world):
             own = {
                 "MLX_RANK": str(rank),

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -134,7 +134,7 @@ def memory_of(admission: Admission) -> dict[str, Any]:
     }
 
 
-def take_tightest(admission: Admission, others: list[Mapping[str, Any]]) -> None:
+def take_tightest(admission: Admission, others: Sequence[Mapping[str, Any]]) -> None:
     """Admission counts as if every rank had the least room and the highest prices of all."""
     budget = admission.budget
     mine = budget.usable - budget.holding("weights")
@@ -145,7 +145,7 @@ def take_tightest(admission: Admission, others: list[Mapping[str, Any]]) -> None
     admission.memory_model = dearest(admission.memory_model, others)
 
 
-def dearest(model: MemoryModel, others: list[Mapping[str, Any]]) -> MemoryModel:
+def dearest(model: MemoryModel, others: Sequence[Mapping[str, Any]]) -> MemoryModel:
     prices = {name: max([getattr(model, name), *(other["prices"][name] for other in others)]) for name in PRICES}
     attention = []
     for place, cost in enumerate(model.attention):

@@ -150,7 +150,7 @@ def alone(model: LoadedModel, prompt: Many[int], said: Many[int]) -> str | None:
     row.begin(len(tokens))
     logits = model.language.module(mx.array([tokens]), cache=row.layers)[0, len(prompt) - 1 : -1].astype(mx.float32)
     best = mx.argmax(logits, axis=-1)
-    short = logits.max(axis=-1) - mx.take_along_axis(logits, mx.array(said)[:, None], axis=-1)[:, 0]
+    short = logits.max(axis=-1) - mx.take_along_axis(logits, mx.array(list(said))[:, None], axis=-1)[:, 0]
     worst: Any = (short.max() / mx.abs(logits).max()).item()
     return None if worst <= TIE else f"{list(said)} where one process says {best.tolist()} ({worst:.2g})"
 

@@ -102,7 +102,7 @@ def test_a_signal_to_all_ranks_leaves_rank_0_time_to_drain(monkeypatch: pytest.M
 
         def start(self) -> None: ...
 
-    monkeypatch.setattr(follower.threading, "Timer", Timer)
+    monkeypatch.setattr("paceline.parallel.follower.threading.Timer", Timer)
     follower.outlive_signals(30.0)
     signal.raise_signal(signal.SIGTERM)
     assert made == [(30.0 + follower.MARGIN_SECONDS, (DONE,))]
