@@ -319,6 +319,7 @@ def _serve_over_ranks(settings: Settings, accepted: list[str], *, several: bool)
         server.run(Service(settings, LoadProgress(), ranks.role()), settings)
     except EngineFailed as error:
         print(f"paceline: error: {error}", file=sys.stderr)
+        ranks.kill()
         leave(LOST)  # a thread may wait in a collective for ever
     finally:
         ranks.close()

@@ -187,7 +187,7 @@ class Ranks:
     def role(self) -> LeaderRole:
         from paceline.parallel.roles import LeaderRole, Meeting
 
-        return LeaderRole(self.link, Meeting(self.settings.rank_start_seconds, self._ended, self._clean))
+        return LeaderRole(self.link, Meeting(self.settings.rank_start_seconds, self._ended, self._clean, self.kill))
 
     def _ended(self) -> str | None:
         for rank, child in enumerate(self._children, 1):
@@ -205,6 +205,11 @@ class Ranks:
                 child.kill()
                 child.wait()
         self._clean()
+
+    def kill(self) -> None:
+        """At once: one may be stopped, or wait in a collective for ever."""
+        for child in self._children:
+            child.kill()
 
     def _clean(self) -> None:
         files, self._files = self._files, None

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import mlx.core as mx
 
@@ -36,6 +36,7 @@ class Meeting:
     seconds: float
     alive: Callable[[], str | None] = lambda: None  # why one that was started here has ended
     met: Callable[[], None] = lambda: None  # called when all are here and connected
+    kill: Callable[[], None] = lambda: None  # ends those that were started here, also one that is stopped
 
 
 class LeaderRole:
@@ -77,11 +78,15 @@ class LeaderRole:
             time.sleep(OWN_WORDS_SECONDS)
             if self.link.closed:
                 return
-            leave(LOST)
-        last = threading.Timer(LAST_WORDS_SECONDS, leave, (LOST,))
+            self._leave()
+        last = threading.Timer(LAST_WORDS_SECONDS, self._leave)
         last.daemon = True
         last.start()
         self._abandon(reason)
+
+    def _leave(self) -> NoReturn:
+        self._meeting.kill()
+        leave(LOST)
 
 
 class FollowerRole:

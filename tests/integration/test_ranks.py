@@ -139,8 +139,6 @@ def test_a_rank_that_is_gone_ends_all_with_an_error(tiny: Callable[..., Path], n
         health = httpx.get(f"{server.url}/health", timeout=PATIENCE, trust_env=False)
         assert health.status_code == 503 and "Rank 1" in health.text
         assert server.process.wait(PATIENCE) == LOST
-        if number == signal.SIGSTOP:
-            os.kill(follower, signal.SIGCONT)
         until(lambda: is_gone(follower))
 
 
