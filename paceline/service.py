@@ -89,6 +89,8 @@ class Service:
         for cancelled in starts:
             cancelled.set()
         await asyncio.gather(*map(asyncio.wrap_future, starts.values()), return_exceptions=True)
+        if self._ranks is not None and self.failure is not None:
+            return  # to free what waits for a rank that is gone would take for ever: the process ends
         stopped = [] if self._runtime is None else [self._runtime]
         self._runtime = None
         if stopped:

@@ -130,6 +130,11 @@ class RankCore(EngineCore):
         }
         return hashlib.sha256(json.dumps(held).encode()).hexdigest()[:32]
 
+    def on_idle(self) -> None:
+        """Without waiting for the device: MLX's `synchronize` lets no other thread run, and would wait for ever if a
+        rank is gone. What was submitted is computed all the same."""
+        self.faults.attempt(self._sample_memory)
+
     def _must_release_finished(self) -> bool:
         return bool(self.ask("release", super()._must_release_finished))
 
@@ -209,7 +214,14 @@ class LeaderCore(RankCore):
         super().fail(error)
 
     def close(self) -> None:
-        super().close()
+        """After a failure nothing of MLX is touched: to free what waits for a lost rank would take for ever, with all
+        threads held up. The process ends."""
+        if self.failure is None:
+            super().close()
+        else:
+            for seq in list(self.seqs.values()):
+                self._finally(partial(delivery.finish, seq, "error", error=self.failure))
+            self._finally(self.on_step)
         self.ask.link.close(self.failure or "")
 
 

@@ -19,6 +19,7 @@ from paceline import __version__
 from paceline.errors import SettingsError
 from paceline.models.files import DEFAULT_FOLDER, fingerprint, resolve
 from paceline.ranks.handshake import Identity
+from paceline.ranks.leaving import HELD_UP, end_if_held_up
 from paceline.ranks.links import Follower, Leader
 from paceline.setting_sources import SECRET_VARIABLE
 from paceline.settings import Settings
@@ -148,6 +149,7 @@ def follow(settings: Settings, place: Place) -> NoReturn:
 
     follower.outlive_signals(settings.drain_seconds)
     link = Follower(identity(settings, place), place.secret, settings.rank_timeout_seconds)
+    link.pulse = end_if_held_up(HELD_UP * settings.rank_timeout_seconds)
     link.connect(place.host, settings.rank_port, settings.rank_start_seconds, follower.ended)
     follower.follow(settings, link)
 
@@ -163,6 +165,7 @@ class Ranks:
         self._files: tempfile.TemporaryDirectory[str] | None = None
         self.place = place or Place(0, settings.ranks, LOCAL, secrets.token_hex(32).encode())
         self.link = Leader(identity(settings, self.place), self.place.secret, settings.rank_timeout_seconds)
+        self.link.pulse = end_if_held_up(HELD_UP * settings.rank_timeout_seconds)
         chosen = not self._local or "rank_port" in settings.model_fields_set
         self.port = self.link.listen(self.place.host, settings.rank_port if chosen else 0)
 

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 LOST = 70  # another rank is gone: start all ranks again
 DONE = 0
+HELD_UP = 3  # timeouts that no thread may run
+
+
+def end_if_held_up(seconds: float) -> Callable[[bool], None]:
+    """A pulse: if it stops for so long, some call lets no thread run, and the process ends with 1 and a traceback."""
+
+    def pulse(beats: bool) -> None:
+        if beats:
+            faulthandler.dump_traceback_later(seconds, exit=True)
+        else:
+            faulthandler.cancel_dump_traceback_later()
+
+    return pulse
 
 
 def leave(code: int) -> NoReturn:

@@ -33,6 +33,7 @@ END_SECONDS = 2.0  # for another rank to hear that rank 0 ends
 UNNUMBERED = 0  # what is said between the processes is no order
 OPEN_DIGESTS = 64  # steps that a follower may be behind
 Lost = Callable[[str], None]
+Pulse = Callable[[bool], None]  # called again and again while threads can run; False: no more
 
 
 class RankLost(PacelineError):
@@ -59,6 +60,7 @@ class Leader:
         self._readers: list[threading.Thread] = []
         self.lost: str | None = None  # why the ranks cannot go on
         self.closed = False
+        self.pulse: Pulse = lambda beats: None
 
     def listen(self, host: str, port: int) -> int:
         """Raises PacelineError where that fails; returns the port."""
@@ -161,6 +163,7 @@ class Leader:
     def close(self, reason: str = "") -> None:
         """Tell all others to end. Any thread; again does nothing."""
         self.closed = True
+        self.pulse(False)
         if self._listener is not None:
             self._listener.close()
         channels, self._channels = self._channels, {}
@@ -210,6 +213,7 @@ class Leader:
     def _watch(self) -> None:
         pause = self.timeout / PINGS
         while not self.closed:
+            self.pulse(True)
             time.sleep(pause)
             self._broadcast(Order(UNNUMBERED, "ping"), wait=False)
             now = time.monotonic()
@@ -243,6 +247,7 @@ class Follower:
         self._taken = 0
         self._heard = 0.0
         self._on_lost: Lost | None = None
+        self.pulse: Pulse = lambda beats: None
 
     def connect(self, host: str, port: int, seconds: float, on_lost: Lost) -> None:
         """Raises RankRefused, WrongSecret or RankLost. `on_lost` is called by another thread when rank 0 is gone or
@@ -313,6 +318,7 @@ class Follower:
 
     def _watch(self) -> None:
         while self._on_lost is not None:
+            self.pulse(True)
             time.sleep(self.timeout / PINGS)
             if time.monotonic() - self._heard > self.timeout:
                 self._lose(f"Rank 0 has not been heard for {self.timeout:g} seconds.")

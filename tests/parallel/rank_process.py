@@ -45,23 +45,26 @@ WAIT = 3600.0  # a machine may be very busy
 CHUNK = 24
 CACHE = 8 << 20  # bytes of prefixes
 LONGEST_DRAFT = 3
+PREEMPT_EVERY = 9  # plans
 TIE = 1e-4  # of the largest logit: two tokens that are closer may be taken for each other
 GREEDY = Sampling(temperature=0.0, ignore_eos=True)
 
 
 class Restless(RankScheduler):
-    """Rank 0 preempts at random, and drafts from 0 to 3 tokens at random."""
+    """Rank 0 preempts now and then, and drafts from 0 to 3 tokens at random."""
 
     random: random.Random
     preempted = 0
+    plans = 0
     drafted: list[int]
 
     def decide(self, now: float) -> StepPlan:
         plan = super().decide(now)
         if not plan.is_step:
             return plan
-        running = [seq for seq in self.running if seq.is_decoding and len(seq.generated) == seq.scheduled]
-        if running and self.random.random() < 0.03:
+        running = [seq for seq in self.running if seq.is_decoding]
+        self.plans += 1
+        if running and self.plans % PREEMPT_EVERY == 0:
             self.preempted += 1
             return StepPlan(preempt=(self.random.choice(running).id,), cause="policy")
         known = {seq.id: seq for seq in self.running}
