@@ -67,9 +67,8 @@ def test_a_follower_does_what_rank_0_did(folder: Path, cache: int) -> None:
     script = Script(core, 400, requests=14, seed=3, head=head)
     script.play()
     assert isinstance(core.scheduler, Restless)
-    assert (
-        core.scheduler.preempted and script.restored and set(core.scheduler.drafted) >= ({0, 1, 2, 3} if head else {0})
-    )
+    assert core.scheduler.preempted and (script.restored or cache < 1 << 20)
+    assert set(core.scheduler.drafted) >= ({0, 1, 2, 3} if head else {0})
     assert core.prefix is not None and bool(core.prefix.cache.counts.evictions) == (cache < 1 << 20)
     other = replayed(folder, link.orders, cache)
     assert other.steps == core.steps
