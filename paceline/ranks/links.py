@@ -265,6 +265,17 @@ class Follower:
                     raise RankLost(f"Rank 0 did not answer at {host} port {port}: {error}.") from error
                 time.sleep(RETRY_SECONDS)
         try:
+            channel = self._admitted(connection, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        channel.limit(None)
+        self._channel, self._on_lost, self._heard = channel, on_lost, time.monotonic()
+        threading.Thread(target=self._read, name="paceline-rank-0", daemon=True).start()
+        threading.Thread(target=self._watch, name="paceline-ranks", daemon=True).start()
+
+    def _admitted(self, connection: socket.socket, deadline: float) -> Channel:
+        try:
             channel = connected(connection, self._secret)
             channel.send(json.dumps(self.identity.to_json()).encode())
             channel.limit(max(deadline - time.monotonic(), 1.0))
@@ -273,10 +284,7 @@ class Follower:
             raise RankLost(f"Rank 0 did not admit this rank: {error}.") from error
         if "refused" in answer:
             raise RankRefused(f"Rank 0 refused this rank: {answer['refused']}")
-        channel.limit(None)
-        self._channel, self._on_lost, self._heard = channel, on_lost, time.monotonic()
-        threading.Thread(target=self._read, name="paceline-rank-0", daemon=True).start()
-        threading.Thread(target=self._watch, name="paceline-ranks", daemon=True).start()
+        return channel
 
     def take(self, *kinds: Kind) -> Order:
         """The next order, which must be one of these. On the engine's thread. Raises BadOrder."""

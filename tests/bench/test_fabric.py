@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import asdict
 
@@ -12,10 +13,11 @@ TWO = Figures(2, dict.fromkeys(SIZES, 5e-5), {1: 0.003, 8: 0.005}, 0.07, 1e-6)
 
 
 def shown(*found: Figures) -> str:
-    console = Console(width=160, record=True, quiet=True)
+    written = io.StringIO()
+    console = Console(width=160, file=written)
     for table in fabric_tables(found, "tiny"):
         console.print(table)
-    return console.export_text()
+    return written.getvalue()
 
 
 def test_figures_survive_a_report() -> None:
