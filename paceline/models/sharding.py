@@ -100,7 +100,7 @@ def whole_logits(inner: Any) -> Callable[[mx.array], mx.array]:
     head = inner.lm_head
     group = getattr(inner, "sharding_group", None)
     if group is None or not type(head).__name__.endswith("AllToShardedLinear"):
-        return head  # type: ignore[no-any-return]
+        return head
     return lambda hidden: gather_last_axis(head(hidden), group)
 
 

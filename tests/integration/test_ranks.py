@@ -108,7 +108,11 @@ def say(server: Server, **more: Any) -> str:
 def test_a_server_over_two_ranks_answers_as_one_process_does(tiny: Callable[..., Path]) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     wanted: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
-    asked = [{"max_tokens": 24}, {"max_tokens": 24}, {"max_tokens": 60, "response_format": wanted, "ignore_eos": False}]
+    asked: list[dict[str, Any]] = [
+        {"max_tokens": 24},
+        {"max_tokens": 24},
+        {"max_tokens": 60, "response_format": wanted, "ignore_eos": False},
+    ]
     answers = []
     for ranks in (1, 2):
         with served(tiny("hybrid"), ranks=ranks) as server:
@@ -166,7 +170,7 @@ def test_an_idle_server_takes_no_time(tiny: Callable[..., Path]) -> None:
 
 
 @pytest.fixture
-def rank_1(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+def rank_1(tmp_path: Path) -> Callable[..., tuple[int, str]]:
     """Starts rank 1 of two, and returns its code and what it said; rank 0 is the test's to start."""
     hosts = tmp_path / "hosts.json"
     hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(2)]))
