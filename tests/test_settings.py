@@ -93,6 +93,8 @@ def test_every_setting_can_be_given_in_every_source(tmp_path: Path) -> None:
         "override_generation_config": '{"temperature": 0.5}',
         "any_model_name": True,
         "models_dir": "/models",
+        "ranks": 2,
+        "rank_secret_file": "/secret",
         "default_model": "m",
         "idle_unload": 60.5,
         "lora": ["sql=/a", "poet=/b"],
