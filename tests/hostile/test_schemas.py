@@ -183,7 +183,7 @@ ATTACKS: dict[str, Attack] = {
     "gbnf": outputs("grammar", lambda: "root ::= " + '("a" root? | ' * 5000 + '"b"' + ")" * 5000),
     # Tools.
     "hundred_tools": tools(100, 4),
-    "tools_of_eight_clients": tools(20, 4, clients=8),
+    "tools_of_eight_clients": tools(8, 4, clients=8),  # prompts of 20 take this model two minutes on a busy CPU
     "five_hundred_tools": tools(500, 2),
     "too_many_tools": tools(5_000, 1),
     "hundred_tools_large": tools(100, 1000),
