@@ -277,7 +277,7 @@ def serve(settings: Settings, accepted: list[str], models: list[str], config: Pa
     """
     settings, tables = model_tables.chosen(settings, models, config)
     with _signals_end_it():
-        if launch.is_one_of_several(settings):
+        if settings.several_ranks:
             _serve_over_ranks(settings, accepted, several=tables is not None)
             return
         if settings.port:

@@ -47,7 +47,7 @@ class Runtime:
         ranks: RankRole | None = None,
     ) -> None:
         """`ranks`: the other ranks that have the model together with this one."""
-        if ranks is None and (settings.ranks > 1 or settings.parallel != "none"):
+        if ranks is None and settings.several_ranks:
             raise SettingsError("several ranks are for `paceline serve`: leave out ranks and parallel")
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
         from paceline.engine.startup import Startup

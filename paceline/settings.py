@@ -430,6 +430,10 @@ class Settings(BaseModel):
         return {name: Path(folder).expanduser() for name, _, folder in pairs}
 
     @property
+    def several_ranks(self) -> bool:
+        return self.ranks > 1 or self.parallel != "none"
+
+    @property
     def served_names(self) -> tuple[str, ...]:
         return tuple(self.served_model_name)
 

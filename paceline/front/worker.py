@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from paceline.ranks.leaving import leave
 from paceline.server.http.behind_front import BehindFront
-from paceline.server.http.drain import DrainGate, leave
+from paceline.server.http.drain import DrainGate
 from paceline.server.state import Backend
 from paceline.settings import Settings
 

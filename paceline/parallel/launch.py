@@ -70,10 +70,6 @@ class Place:
     secret: bytes
 
 
-def is_one_of_several(settings: Settings) -> bool:
-    return settings.ranks > 1 or settings.parallel != "none"
-
-
 def check(settings: Settings, several_models: bool) -> None:
     """Raises SettingsError for what does not go together with ranks."""
     if several_models:

@@ -28,7 +28,7 @@ def end_if_held_up(seconds: float) -> Callable[[bool], None]:
 
 
 def leave(code: int) -> NoReturn:
-    """At once: a thread that waits inside a collective can be ended in no other way."""
+    """End the process now, whatever its threads do: one that waits in a collective can be ended in no other way."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # its reader may be gone

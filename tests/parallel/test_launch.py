@@ -100,8 +100,8 @@ def test_several_models_are_not_split() -> None:
 def test_settings_of_ranks_need_ranks() -> None:
     with pytest.raises(SettingsError, match="rank_port is for several ranks"):
         Settings(rank_port=5)
-    assert not launch.is_one_of_several(Settings())
-    assert launch.is_one_of_several(Settings(ranks=2)) and launch.is_one_of_several(TENSOR)
+    assert not Settings().several_ranks
+    assert Settings(ranks=2).several_ranks and TENSOR.several_ranks
 
 
 def test_an_identity_names_what_must_be_the_same(llama: Path) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from types import FrameType
-from typing import NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paceline.errors import EngineUnavailable
+from paceline.ranks.leaving import leave
 from paceline.server.http.errors import error_response
 
 GRACE_SECONDS = 2.0  # between the engine's failure and the process's end
@@ -90,15 +87,6 @@ class DrainMiddleware:
             await self.app(scope, receive, send)
         finally:
             self.gate.leave()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process now, whatever its threads do."""
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # its reader may be gone
-            stream.flush()
-    os._exit(code)
 
 
 class DrainingServer(uvicorn.Server):
