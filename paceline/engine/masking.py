@@ -8,7 +8,6 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.engine.logits_processors import replaced
 from paceline.types import INHERITS, ForcingGrammar, Grammar
 
 LOWEST = -1e30  # a finite stand-in for the sum of nothing
@@ -55,24 +54,24 @@ def bits_of(grammar: Grammar, draft_tokens: tuple[int, ...]) -> Bits:
 
 @dataclass(frozen=True, slots=True)
 class PackedMasks:
-    """Masks of some rows of a batch, by place in the step or for one place."""
+    """Masks of some rows of a batch, by place in the step or for one place. The last of `bits` allows everything."""
 
-    rows: mx.array  # which rows
-    bits: mx.array  # (rows, [places,] words)
+    which: mx.array  # of `bits`, for each row of the batch
+    bits: mx.array  # (masks, [places,] words)
     heirs: mx.array | None
-    vocab_size: int
 
     @classmethod
-    def of(cls, masks: dict[int, Bits], places: int, vocab_size: int) -> PackedMasks:
-        """Of a row's places that have no mask, all is allowed."""
-        words = -(-vocab_size // 32)
-        bits = np.full((len(masks), places, words), 0xFFFFFFFF, dtype=np.uint32)
+    def of(cls, masks: dict[int, Bits], rows: int, places: int, vocab_size: int) -> PackedMasks:
+        """For a batch of `rows`. Of a row's places that have no mask, all is allowed."""
+        bits = np.full((len(masks) + 1, places, -(-vocab_size // 32)), 0xFFFFFFFF, dtype=np.uint32)
         heirs = np.zeros_like(bits) if any(mine is not None for _, mine in masks.values()) else None
-        for place, (allowed, mine) in enumerate(masks.values()):
+        which = [len(masks)] * rows
+        for place, (row, (allowed, mine)) in enumerate(masks.items()):
+            which[row] = place
             bits[place, : len(allowed)] = allowed
             if heirs is not None and mine is not None:
                 heirs[place, : len(mine)] = mine
-        return cls(mx.array(list(masks)), mx.array(bits), None if heirs is None else mx.array(heirs), vocab_size)
+        return cls(mx.array(which), mx.array(bits), None if heirs is None else mx.array(heirs))
 
     def at(self, place: int) -> PackedMasks:
         heirs = None if self.heirs is None else self.heirs[:, place]
@@ -80,12 +79,22 @@ class PackedMasks:
 
     def apply(self, scores: mx.array) -> mx.array:
         """Scores (rows of the batch, [places,] vocabulary)."""
-        allowed = self._expanded(self.bits)
-        if self.heirs is not None:
-            allowed = allowed.astype(mx.uint8) + self._expanded(self.heirs).astype(mx.uint8)
-        return replaced(scores, self.rows, masked(scores[self.rows], allowed))
+        apply = _applied if mx.default_device() == mx.Device(mx.cpu) else _compiled
+        return apply(scores, self.which, self.bits, self.heirs)
 
-    def _expanded(self, bits: mx.array) -> mx.array:
-        """From 32 tokens in a number to one."""
-        each = (bits[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1
-        return each.reshape(*bits.shape[:-1], -1)[..., : self.vocab_size] == 1
+
+def _applied(scores: mx.array, which: mx.array, bits: mx.array, heirs: mx.array | None) -> mx.array:
+    """For all rows at once: to take the few rows out and put them back is more work for the host."""
+    allowed = _expanded(bits[which], scores.shape[-1])
+    if heirs is not None:
+        allowed = allowed.astype(mx.uint8) + _expanded(heirs[which], scores.shape[-1]).astype(mx.uint8)
+    return masked(scores, allowed)
+
+
+_compiled = mx.compile(_applied)  # on a CPU this would need a C++ compiler
+
+
+def _expanded(bits: mx.array, vocab_size: int) -> mx.array:
+    """From 32 tokens in a number to one."""
+    each = (bits[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1
+    return each.reshape(*bits.shape[:-1], -1)[..., :vocab_size] == 1

@@ -229,7 +229,7 @@ class Runner(PromptRunner):
                     seq.failure = str(error) or type(error).__name__
         if not masks:
             return None
-        allowed = PackedMasks.of(masks, len(draft_tokens) + 1, self.language.vocab_size)
+        allowed = PackedMasks.of(masks, len(self.rows), len(draft_tokens) + 1, self.language.vocab_size)
         return allowed if draft_tokens else allowed.at(0)
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
