@@ -7,7 +7,9 @@ low, prefill chunks shrink, then sequences are preempted: they wait again, and a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection
+from functools import cache
 
 from paceline.cache.shape_buckets import EXACT
 from paceline.engine.admission import MEMORY_CHECK_PLANS, Admission
@@ -262,7 +264,7 @@ class Scheduler:
         if that would not be enough."""
         holding: Holding = _one
         if blocked_by == "memory" and self.admission is not None:
-            holding = self.admission.holding
+            holding = cache(self.admission.holding)
         may_go = [other for other in self.running if self._is_preemptible(other)]
         candidates = self._until_it_fits(seq, may_go, lambda rest: self.policy.preemption_candidate(seq, rest, holding))
         if not candidates and self._is_starved(seq, now):
@@ -275,19 +277,21 @@ class Scheduler:
     def _until_it_fits(
         self, seq: Sequence, may_go: list[Sequence], choose: Callable[[list[Sequence]], Sequence | None]
     ) -> tuple[Sequence, ...]:
-        """The first candidates without which there is room for `seq`."""
+        """The first candidates without which there is room for `seq`. Memory is looked at last, and seldom."""
         candidates: list[Sequence] = []
-        rest, able = list(self.running), list(may_go)
-        while able:
-            preemption_candidate = choose(able)
-            if preemption_candidate is None:
-                break
-            candidates.append(preemption_candidate)
-            rest.remove(preemption_candidate)
-            able.remove(preemption_candidate)
-            if self._blocked_by(seq, rest) is None:
-                return tuple(candidates)
-        return ()
+        able = list(may_go)
+        while able and (candidate := choose(able)) is not None:
+            candidates.append(candidate)
+            able.remove(candidate)
+
+        def fits_without(count: int) -> bool:
+            gone = set(map(id, candidates[:count]))
+            return self._blocked_by(seq, [other for other in self.running if id(other) not in gone]) is None
+
+        if not candidates or not fits_without(len(candidates)):
+            return ()
+        counts = range(1, len(candidates))
+        return tuple(candidates[: 1 + bisect_left(counts, True, key=fits_without)])
 
     def _has_had_its_turn(self, seq: Sequence, now: float) -> bool:
         """Has it run for long enough, and generated something? Then every sequence makes progress."""

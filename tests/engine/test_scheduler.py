@@ -6,16 +6,20 @@ import itertools
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine.policy import Priority
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.engine.speculation_policy import SpeculationMode
 from paceline.types import Media, Prompt, RequestId, Sampling
+from tests.engine import simulator
 from tests.engine.planned import Planned, planned
 from tests.lengths import examples
 
@@ -338,3 +342,22 @@ def test_the_padded_cost_of_a_step_stays_within_the_budget_and_the_first_prompt_
                 more = have + 1 if each is first or not widths else each.remaining
                 assert buckets.width(more) - buckets.width(have) > budget - cost
         ride(plan)
+
+
+def test_whom_not_even_all_others_could_make_room_for_costs_few_looks_at_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full = Scheduler(64, 10, policy=Priority())
+    full.admission = simulator.admission(8000)
+    pinned = simulator.seq(2000, limit=1)
+    small = [simulator.seq(100, limit=1, priority=5) for _ in range(12)]
+    for each in (pinned, *small):
+        full.add(each)
+    assert len(planned(full).admitted) == 13
+    looks = Mock(wraps=full.admission.fits)
+    monkeypatch.setattr(full.admission, "fits", looks)
+    full.add(simulator.seq(6500, limit=1))
+    assert not planned(full).preempt
+    assert looks.call_count == 2
+    full.add(simulator.seq(3000, limit=1))
+    assert 0 < len(planned(full).preempt) < 12  # as few as will do
