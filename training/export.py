@@ -19,14 +19,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from training.model import Model
-from training.shapes import SHAPES, Shape, hugging_face
+from training.shapes import SHAPES, Shape, generation, hugging_face, processors
 from training.sources import MANIFEST
 
 SHARD = 14 * 2**20
 ZERO_CENTRED = ("layernorm.weight", "q_norm.weight", "k_norm.weight", "model.norm.weight", "mtp.norm.weight")
 ZERO_CENTRED += ("pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight")
 SOURCES = "training-sources.json"
-END_OF_TURN, END_OF_TEXT = "<|im_end|>", "<|endoftext|>"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
 
 README = """# {name}
@@ -43,8 +42,7 @@ def special_ids(tokenizer: Path) -> dict[str, int]:
     return {token["content"]: int(token["id"]) for token in known["added_tokens"]}
 
 
-def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Path, *, picture: int = 96) -> None:
-    """`picture` is the side in pixels that the tower was trained on: every picture is brought to about that area."""
+def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.safetensors*"):
         old.unlink()
@@ -55,11 +53,9 @@ def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Pa
     ids = special_ids(tokenizer)
     _shards({name: _rounded(name, value) for name, value in weights.items()}, folder)
     _write(folder / "config.json", hugging_face(shape, ids))
-    ends = [ids[END_OF_TURN], ids[END_OF_TEXT]]
-    generation = {"eos_token_id": ends, "pad_token_id": ids[END_OF_TEXT], "do_sample": False}
-    _write(folder / "generation_config.json", generation)
-    if shape.eye is not None:
-        _processors(folder, shape, picture)
+    _write(folder / "generation_config.json", generation(ids))
+    for file, processor in processors(shape).items():
+        _write(folder / file, processor)
     name = next(name for name, known in SHAPES.items() if known == shape) if shape in SHAPES.values() else "a model"
     count = sum(value.numel() for value in weights.values())
     (folder / "README.md").write_text(README.format(name=name, count=count / 1e6))
@@ -101,31 +97,6 @@ def _shards(weights: dict[str, Tensor], folder: Path) -> None:
         _write(folder / "model.safetensors.index.json", index_file)
 
 
-def _processors(folder: Path, shape: Shape, picture: int) -> None:
-    eye = shape.eye
-    assert eye is not None
-    area = picture * picture
-    common = {
-        "patch_size": eye.patch,
-        "temporal_patch_size": 2,
-        "merge_size": eye.merge,
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-        # The tower knows one size. Pictures below three by two are brought to it, squeezed to a square.
-        "size": {"shortest_edge": area * 2 // 3, "longest_edge": area * 3 // 2},
-        "processor_class": "Qwen3VLProcessor",
-    }
-    _write(folder / "preprocessor_config.json", common | {"image_processor_type": "Qwen2VLImageProcessorFast"})
-    video = {"video_processor_type": "Qwen3VLVideoProcessor", "fps": 2, "min_frames": 4, "max_frames": 16}
-    video |= {"size": {"shortest_edge": area, "longest_edge": area}}
-    _write(folder / "video_preprocessor_config.json", common | video)
-
-
 def _write(path: Path, value: dict[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=1) + "\n")
 
@@ -136,7 +107,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--name", choices=SHAPES, default="paceline-mini")
-    parser.add_argument("--picture", type=int, default=96, help="side in pixels of the pictures it was trained on")
     options = parser.parse_args(arguments)
     shape = SHAPES[options.name]
     if options.checkpoint == "random":
@@ -149,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from training.checkpoint import load
 
         weights = load(Path(options.checkpoint))["model"]
-    export(weights, shape, options.tokenizer, options.folder, picture=options.picture)
+    export(weights, shape, options.tokenizer, options.folder)
 
 
 if __name__ == "__main__":

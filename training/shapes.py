@@ -1,4 +1,4 @@
-"""Sizes of the two models, and the `config.json` that Hugging Face's layout has for them."""
+"""Sizes of the two models, and the JSON files that Hugging Face's layout has for them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Eye:
     side: int = 4  # of the square of learnt positions; other grids interpolate in it
     patch: int = 16
     merge: int = 2
+    picture: int = 64  # pixels a side of the pictures that it is trained on
 
 
 @dataclass(frozen=True)
@@ -153,3 +154,36 @@ def _vision(shape: Shape, eye: Eye) -> dict[str, Any]:
         "hidden_act": "gelu_pytorch_tanh",
         "initializer_range": 0.02,
     }
+
+
+def generation(ids: dict[str, int]) -> dict[str, Any]:
+    """`generation_config.json`: greedy, until a turn or the text ends."""
+    end = ids["<|endoftext|>"]
+    return {"eos_token_id": [ids["<|im_end|>"], end], "pad_token_id": end, "do_sample": False}
+
+
+def processors(shape: Shape) -> dict[str, dict[str, Any]]:
+    """The files that say how pictures and videos are brought to about the area that the tower was trained on."""
+    eye = shape.eye
+    if eye is None:
+        return {}
+    area = eye.picture**2
+    common = {
+        "patch_size": eye.patch,
+        "temporal_patch_size": 2,
+        "merge_size": eye.merge,
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+        # The tower knows one size. Pictures below three by two are brought to it, squeezed to a square.
+        "size": {"shortest_edge": area * 2 // 3, "longest_edge": area * 3 // 2},
+        "processor_class": "Qwen3VLProcessor",
+    }
+    image = common | {"image_processor_type": "Qwen2VLImageProcessorFast"}
+    video = {"video_processor_type": "Qwen3VLVideoProcessor", "fps": 2, "min_frames": 4, "max_frames": 16}
+    video |= {"size": {"shortest_edge": area, "longest_edge": area}}
+    return {"preprocessor_config.json": image, "video_preprocessor_config.json": common | video}

@@ -37,7 +37,6 @@ from training.model import Model, Rotation, Rows, counting, positions_of
 from training.optim import Optimizer
 from training.shapes import SHAPES
 
-PICTURE = 64  # pixels a side of the pictures that it is trained on
 MTP_WEIGHT = 0.3  # of the head's loss, all depths together
 WARM_UP = 150  # steps
 Save = Callable[[], None]
@@ -343,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.export:  # whole or not at all, for whoever copies it meanwhile
             new, old = (options.export.with_name(options.export.name + end) for end in (".new", ".old"))
             weights = {name: value.detach().cpu() for name, value in model.state_dict().items()}
-            export(weights, model.shape, options.data / "tokenizer", new, picture=PICTURE)
+            export(weights, model.shape, options.data / "tokenizer", new)
             if options.export.exists():
                 options.export.rename(old)
             new.rename(options.export)

@@ -1,0 +1,44 @@
+"""The files beside the shipped weights say what was trained."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from paceline.models.files import EMBEDDED
+from training import pictures
+from training.shapes import SHAPES, generation, hugging_face, processors
+
+
+def _shipped(name: str, file: str) -> Any:
+    return json.loads((EMBEDDED / name / file).read_text())
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_shipped_files_are_what_the_exporter_writes(name: str) -> None:
+    ids = {token["content"]: token["id"] for token in _shipped(name, "tokenizer.json")["added_tokens"]}
+    written = {"config.json": hugging_face(SHAPES[name], ids), "generation_config.json": generation(ids)}
+    for file, content in (written | processors(SHAPES[name])).items():
+        assert _shipped(name, file) == content, file
+
+
+def test_pictures_come_to_the_size_that_was_trained() -> None:
+    eye = SHAPES["paceline-mini"].eye
+    assert eye is not None and eye.picture == pictures.SIZE
+    assert (eye.picture // eye.patch // eye.merge) ** 2 == pictures.TOKENS
+    size = _shipped("paceline-mini", "preprocessor_config.json")["size"]
+    assert size["shortest_edge"] < pictures.SIZE**2 < size["longest_edge"]
+
+
+@pytest.mark.parametrize("shown", [(64, 64), (100, 90), (90, 100), (640, 480), (31, 45), (1280, 1024)])
+def test_a_picture_of_any_size_has_as_many_tokens_as_in_training(shown: tuple[int, int]) -> None:
+    processors_of = pytest.importorskip("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
+    eye = SHAPES["paceline-mini"].eye
+    assert eye is not None
+    size = _shipped("paceline-mini", "preprocessor_config.json")["size"]
+    least, most = size["shortest_edge"], size["longest_edge"]
+    step = eye.patch * eye.merge
+    found = processors_of.smart_resize(*shown, factor=step, min_pixels=least, max_pixels=most)
+    assert found == (eye.picture, eye.picture)
