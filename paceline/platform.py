@@ -123,9 +123,23 @@ def _let_threads_end() -> None:
     time.sleep(0.1)
 
 
+def cache_folder() -> Path:
+    """Where this user's programs keep what they can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paceline"
+
+
 def _kernel_folder() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "paceline" / "kernels" / f"{importlib.metadata.version('mlx')}-{_compute_capability()}"
+    return cache_folder() / "kernels" / f"{importlib.metadata.version('mlx')}-{_compute_capability()}"
+
+
+def cuda_driver() -> int:
+    """The version of CUDA that the driver has; 0: there is none."""
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return version.value
 
 
 def _compute_capability() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -18,6 +19,7 @@ from paceline.conversation.parsing.formats import choose_format, opens_reasoning
 from paceline.conversation.sampling_tokens import SamplingVocabulary
 from paceline.delta_stream import DeltaDispatcher, DeltaStream
 from paceline.engine.limits import Limits
+from paceline.engine.phases import Phases
 from paceline.engine.token_index import TokenIndex
 from paceline.errors import InvalidRequest, PromptTooLong, SettingsError
 from paceline.host_memory import waits_until
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
     from paceline.engine.rank_role import RankRole
 
+log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 PROMPT_THREADS = 16  # threads that build prompts and compile grammars
@@ -49,6 +52,7 @@ class Runtime:
         """`ranks`: the other ranks that have the model together with this one."""
         if ranks is None and settings.several_ranks:
             raise SettingsError("several ranks are for `paceline serve`: leave out ranks and parallel")
+        phases = Phases()
         platform.prepare(settings.blas, exact=settings.dtype == "float32")
         from paceline.engine.startup import Startup
         from paceline.engine.thread import EngineThread
@@ -57,7 +61,8 @@ class Runtime:
         self.prompt_pool = ThreadPoolExecutor(PROMPT_THREADS, "paceline-prompt")
         self.media_pool = ThreadPoolExecutor(MEDIA_THREADS, "paceline-media")
         self.dispatcher = DeltaDispatcher()
-        self.startup = Startup(settings, progress, wanted, self.dispatcher.flush, ranks)
+        phases.done("imports")
+        self.startup = Startup(settings, progress, wanted, self.dispatcher.flush, ranks, phases)
         self.engine = EngineThread(self.startup.build)
         self.settings = settings
         if ranks is not None:
@@ -65,6 +70,8 @@ class Runtime:
         try:
             self.engine.start()
             self._prepare()
+            phases.done("requests")
+            log.info("the engine started in %s", phases.line())
         except BaseException:
             self.stop()
             raise

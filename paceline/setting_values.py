@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from paceline import generation_config as generation
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
+StartupChecks = Literal["auto", "always"]
 ShapeBucketing = Literal["auto", "on", "off"]
 Dequantize = Literal["auto", "off"]
 Pooling = Literal["mean", "last"]

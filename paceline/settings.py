@@ -56,6 +56,7 @@ from paceline.setting_values import (
     ShapeBucketing,
     SparsePrefill,
     SpeculationMode,
+    StartupChecks,
     WebAddress,
 )
 
@@ -256,6 +257,9 @@ class Settings(BaseModel):
     )
     embedding_pooling: Pooling = setting(
         "KIND", "mean", "What /v1/embeddings makes of a text's hidden states: their mean, or the last one."
+    )
+    startup_checks: StartupChecks = setting(
+        "MODE", "auto", "Check the model at start: always, or auto (where something has changed since it passed)."
     )
     blas: str | None = setting(
         "PATH|none",

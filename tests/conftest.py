@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ with contextlib.suppress(ImportError):
 
 from hypothesis import settings  # noqa: E402
 
+from paceline.models import verdicts  # noqa: E402
 from tests import synthetic  # noqa: E402
 from tests.lengths import ALL, examples  # noqa: E402
 
@@ -69,6 +70,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     )
     assert child.returncode == 0, child.stdout + child.stderr
     return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _every_check_runs() -> Iterator[None]:
+    """Whatever earlier starts have found: here and in the processes that tests start."""
+
+    def nowhere() -> Path:
+        raise OSError("no test reads what another has kept")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdicts, "cache_folder", nowhere)
+        patch.setenv("PACELINE_STARTUP_CHECKS", "always")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -181,7 +181,8 @@ class Bench:
 
         def switch(kv: KVQuantization | None) -> None:
             self.model.language.kv = None
-            layouts.quantize_kv(self.model, self.runner.grouping, kv)
+            if kv is not None:
+                layouts.quantize_kv(self.model, self.runner.grouping, kv)
             self.runner.forget_traces()
 
         self.on_engine_thread(lambda: switch(kv))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline.cache.memory_model import MemoryModel
-from paceline.engine import layout
 from paceline.engine.draft_model import DraftModelProposer, why_not
-from paceline.engine.memory import profile_memory
 from paceline.engine.runner import Runner
 from paceline.engine.sparse_draft import load_draft
-from paceline.engine.warmup import check_steps
+from paceline.engine.startup_checks import StartupChecks
 from paceline.errors import LoadError
 from paceline.models.loader import LoadedModel
 from paceline.settings import Settings
@@ -41,12 +39,14 @@ def checked(source: str, model: LoadedModel) -> LoadedModel:
     return model
 
 
-def build(source: str, model: LoadedModel, target: LoadedModel, settings: Settings) -> LoadedDraft:
+def build(
+    source: str, model: LoadedModel, target: LoadedModel, settings: Settings, checks: StartupChecks
+) -> LoadedDraft:
     """After the target was checked, which corrects the size of its vocabulary."""
-    grouping = layout.choose(model, settings.kv_layout, settings.shape_buckets)
-    layout.quantize_kv(model, grouping, target.language.kv)
-    traces = check_steps(model, grouping)
-    memory_model = profile_memory(Runner(model, grouping), head=False)
+    grouping = checks.layout(model, settings.kv_layout, settings.shape_buckets)
+    checks.quantize_kv(model, grouping, target.language.kv)
+    traces = checks.steps(model, grouping)
+    memory_model = checks.memory(Runner(model, grouping), head=False)
     return LoadedDraft(
         source,
         DraftModelProposer(model.language, target.language.vocab_size, grouping, traces=traces),

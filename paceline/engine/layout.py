@@ -33,7 +33,7 @@ def choose(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing =
     grouping = check.choose_layout(model.language, choices)
     if grouping is not choices[0]:
         model.notes.append(f"{model.config['model_type']} needs the padded layout.")
-    if bucketing == "off" or (bucketing == "auto" and platform.device_kind() not in DEVICES):
+    if not wants_buckets(bucketing):
         return grouping
     bucketed = replace(grouping, buckets=buckets_for(model.language))
     try:
@@ -48,10 +48,13 @@ def choose(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing =
     return bucketed
 
 
-def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization | None) -> None:
-    """From here on, keys and values of this model's batches are quantized. Raises LoadError if they cannot be."""
-    if kv is None:
-        return
+def wants_buckets(bucketing: ShapeBucketing) -> bool:
+    return bucketing == "on" or (bucketing == "auto" and platform.device_kind() in DEVICES)
+
+
+def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization) -> float:
+    """From here on, keys and values of this model's batches are quantized. Raises LoadError if they cannot be. Returns
+    the share of the largest logit by which logits differ."""
     language, family = model.language, model.config["model_type"]
     refused = f"--kv-bits {kv.bits} cannot be used with {family}"
     sizes = _head_sizes(language)
@@ -80,6 +83,14 @@ def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization | Non
             f"{refused}: logits differ by {error:.2g} of the largest from those without it, and in a batch by "
             f"{apart:.2g} from those alone. Leave it out."
         )
+    use_quantized_kv(model, kv, error)
+    return error
+
+
+def use_quantized_kv(model: LoadedModel, kv: KVQuantization, error: float) -> None:
+    """As checked before."""
+    model.language.kv = kv
+    family = model.config["model_type"]
     log.info("keys and values of %s have %s: logits differ by %.2g of the largest", family, kv, error)
 
 

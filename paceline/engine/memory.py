@@ -33,7 +33,6 @@ from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
-from paceline.models.prefill_chunk import overhead_tokens
 from paceline.models.vision import Vision
 from paceline.types import Media, Prompt, RequestId, Sampling
 
@@ -102,11 +101,11 @@ def build_prefix_manager(
     runner: Runner,
     budget: Budget,
     name: str,
-    chunk: int,
     wake: Callable[[], None],
+    overhead: Callable[[], int],
 ) -> PrefixManager | None:
-    """None: disabled by the settings. Raises DiskError if the folder cannot be used. `chunk`: prompt tokens that a step
-    may take."""
+    """None: disabled by the settings. Raises DiskError if the folder cannot be used. `overhead`: of a pass, in prompt
+    tokens (`overhead_tokens`)."""
     if not settings.prefix_cache:
         log.info("prefix cache off: the server is set so")
         return None
@@ -121,7 +120,7 @@ def build_prefix_manager(
     feeds_head = settings.speculation != "off" and "mtp" in settings.draft_methods
     worth = CHEAP
     if runner.grouping.buckets.widths and not runner.language.dynamic_rope:
-        worth = Worth.where_passes_split(overhead_tokens(runner.read_blank, chunk))
+        worth = Worth.where_passes_split(overhead())
     manager = PrefixManager(cache, runner, feeds_head=feeds_head, disk=tier, budget=budget, worth=worth)
     if tier is not None:
         try:

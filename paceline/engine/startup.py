@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -15,7 +16,7 @@ from paceline.cache.features import Features
 from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.slot_plan import NAMES
 from paceline.conversation.tokenizer import NO_TEMPLATE, Tokenizer
-from paceline.engine import draft_loading, layout
+from paceline.engine import draft_loading
 from paceline.engine.admission import Admission
 from paceline.engine.core import EngineCore
 from paceline.engine.draft_choice import DraftChoice
@@ -24,15 +25,14 @@ from paceline.engine.forced_tokens import GrammarProposer
 from paceline.engine.forward import DEVICES
 from paceline.engine.lookup import LookupProposer
 from paceline.engine.loras import load_all
-from paceline.engine.media_check import check_media
 from paceline.engine.memory import (
     budget_for,
     build_prefix_manager,
     dequantize_within,
     limit_mlx,
-    profile_memory,
     request_memory,
 )
+from paceline.engine.phases import Phases
 from paceline.engine.policy import POLICIES
 from paceline.engine.prefill_budget import PrefillBudget
 from paceline.engine.prefix_manager import PrefixManager
@@ -44,14 +44,15 @@ from paceline.engine.scheduler import MOST_DRAFT_PREFILL, Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.speculation_policy import DEVICE_METHODS, SpeculationPolicy
-from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
+from paceline.engine.startup_checks import StartupChecks
+from paceline.engine.warmup import WarmUpScope, warm_up
 from paceline.errors import StartAbandoned
 from paceline.generation_config import SamplingDefaults
 from paceline.host_memory import RequestMemory
-from paceline.models import check
 from paceline.models.files import DEFAULT_DESCRIPTION, DEFAULT_FOLDER, DEFAULT_MODEL, EMBEDDED, resolve
 from paceline.models.loader import LoadedModel, Progress, check_family, load
-from paceline.models.prefill_chunk import largest, prefill_chunk
+from paceline.models.prefill_chunk import largest
+from paceline.models.verdicts import Verdicts
 from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
@@ -95,10 +96,12 @@ class Startup:
         wanted: Callable[[], bool] = lambda: True,
         on_step: Callable[[], None] = lambda: None,
         ranks: RankRole | None = None,
+        phases: Phases | None = None,
     ) -> None:
         """`wanted` is asked between the parts of the start: False abandons it. `on_step` is called by the engine after
-        each step. `ranks`: this is one of several that have the model together."""
+        each step. `ranks`: this is one of several that have the model together. `phases`: of a start that has begun."""
         self.settings = settings
+        self.phases = phases or Phases()
         self._ranks = ranks
         self._on_step = on_step
         self._prefix: PrefixManager | None = None  # until the core has it
@@ -133,7 +136,7 @@ class Startup:
             raise StartAbandoned("The start was given up before the model was loaded.")
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
-        settings = self.settings
+        settings, phases = self.settings, self.phases
         preflight.check(settings)
         folder = resolve(settings.model or str(DEFAULT_FOLDER))
         config = preflight.check_checkpoint(folder, settings)
@@ -149,6 +152,8 @@ class Startup:
             check_draft(settings.draft_model, self.tokenizer, "draft for it")
         ranks = self._ranks
         sharding = None if ranks is None else ranks.meet()
+        checks = StartupChecks(self._verdicts(folder))
+        phases.done("tokenizer")
         model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings), sharding)
         if sharding is not None:
             note = f"The model is split over {sharding.ranks} ranks. {NOT_SPLIT}"
@@ -169,26 +174,29 @@ class Startup:
         self._check_wanted()
         draft_weights = self._draft_model(model, draft)
         self._check_wanted()
-        grouping = layout.choose(model, settings.kv_layout, "off" if ranks else settings.shape_buckets)
+        phases.done("weights")
+        grouping = checks.layout(model, settings.kv_layout, "off" if ranks else settings.shape_buckets)
+        phases.done("layout")
         self.context_length = settings.context_length or model.context_length
         self.sampling_defaults = defaults.within(self.context_length)
         log.info("sampling where a request is silent: %s", self.sampling_defaults)
         self.vocab_size = model.language.vocab_size
-        check_media(model, grouping)
+        checks.media(model, grouping)
         self.vision = model.vision
         kv = None if settings.kv_quantization is None else KVQuantization(*settings.kv_quantization)
-        layout.quantize_kv(model, grouping, kv)
-        self.embedding_size = check.hidden_size(model.language)
+        checks.quantize_kv(model, grouping, kv)
+        self.embedding_size = checks.hidden_size(model)
         chunk = settings.prefill_chunk or (
-            prefill_chunk(model.language, grouping, most=min(largest(), model.context_length))
+            checks.prefill_chunk(model, grouping, min(largest(), model.context_length))
             if ranks is None
             else min(CHUNK, model.context_length)
         )
-        traces = check_steps(model, grouping, may_trace=ranks is None)
+        traces = checks.steps(model, grouping, may_trace=ranks is None)
         drafting: LoadedDraft | None = None
         if settings.draft_model is not None and draft_weights is not None and model.no_rollback is None:
-            drafting = draft_loading.build(settings.draft_model, draft_weights, model, settings)
+            drafting = draft_loading.build(settings.draft_model, draft_weights, model, settings, checks)
             model.head = INSTEAD
+        phases.done("checks")
         no_head = model.head if isinstance(model.head, str) else None
         policy = self.speculation_policy = speculation_policy(settings, model, draft_model=drafting is not None)
         info = self.model = ModelInfo(
@@ -235,7 +243,7 @@ class Startup:
         on = policy.available if settings.speculation != "off" else ()
         head = min(settings.max_draft, MOST_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
         host = min(settings.max_draft, model.language.longest_draft) if {"lookup", "grammar"} & set(on) else 0
-        memory_model = profile_memory(runner, head=head > 0)
+        memory_model = checks.memory(runner, head=head > 0)
         self.admission = Admission(
             budget,
             memory_model if drafting is None else memory_model.beside(drafting.memory_model),
@@ -246,12 +254,15 @@ class Startup:
             self.admission.draft_prefill = partial(drafting.memory_model.chunk, MOST_DRAFT_PREFILL)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
-        prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, chunk, wake)
+        overhead = partial(checks.overhead, runner, chunk)
+        prefix = self._prefix = build_prefix_manager(settings, runner, budget, info.name, wake, overhead)
         sparse = None
         if draft is not None and self.no_sparse is None:
             sparse = self._sparse(draft, runner, budget, prefix)
+        phases.done("memory")
         if ranks is None:
             self._rehearse(runner, max(head, host), sparse)
+        phases.done("warm-up")
         core = (EngineCore if ranks is None else ranks.core)(
             runner,
             self._scheduler(chunk, DraftChoice(self._host_proposers(on), host)),
@@ -264,7 +275,16 @@ class Startup:
         )
         if ranks is not None:
             ranks.started(core, self.admission)
+        checks.verdicts.write()
         return core
+
+    def _verdicts(self, folder: Path) -> Verdicts:
+        """Several ranks check together, at every start: one that skipped a check would leave the others waiting."""
+        if self._ranks is not None:
+            return Verdicts(None, {})
+        drafts = (self.settings.specprefill_draft_model, self.settings.draft_model)
+        folders = [folder, *(resolve(source) for source in drafts if source is not None), *self.settings.loras.values()]
+        return Verdicts.of(self.settings, folders)
 
     def _host_proposers(self, methods: Collection[SpeculationMethod]) -> list[HostProposer]:
         found: list[HostProposer] = []

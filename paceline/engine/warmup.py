@@ -266,7 +266,7 @@ def check_steps(model: LoadedModel, grouping: Grouping, *, may_trace: bool = Tru
     Returns whether steps are traced; a model whose speculative steps disagree loses its head, and drafts nothing.
     """
     language = model.language
-    model.no_rollback = _no_rollback(language)
+    model.no_rollback = no_rollback(language)
     if model.no_rollback is None and not _speculation_agrees(language, grouping):
         with_kernels = language.use_kernels(False)
         if with_kernels and _speculation_agrees(language, grouping):
@@ -276,11 +276,8 @@ def check_steps(model: LoadedModel, grouping: Grouping, *, may_trace: bool = Tru
             if with_kernels:  # in plain steps they were right
                 language.use_kernels(True)
             log.warning("nothing is drafted for this model: %s", model.no_rollback)
-    if model.no_rollback is not None and not isinstance(model.head, str):
-        model.head = model.no_rollback
-    if not isinstance(model.head, str):
-        model.head.use_kernels(language.uses_kernels)
-    if not may_trace or platform.device_kind() not in DEVICES or language.dynamic_rope:
+    _settle_head(model)
+    if not may_be_traced(language, may_trace):
         return False
     forward = Forward(
         lambda inputs, batch: [language.module(inputs[0], cache=batch.layers)], traces=True, trace_after=1
@@ -302,7 +299,24 @@ def check_steps(model: LoadedModel, grouping: Grouping, *, may_trace: bool = Tru
     return False
 
 
-def _no_rollback(language: Adapted) -> str | None:
+def take_steps(model: LoadedModel) -> None:
+    """Speculative steps that were checked before."""
+    model.no_rollback = no_rollback(model.language)
+    _settle_head(model)
+
+
+def _settle_head(model: LoadedModel) -> None:
+    if model.no_rollback is not None and not isinstance(model.head, str):
+        model.head = model.no_rollback
+    if not isinstance(model.head, str):
+        model.head.use_kernels(model.language.uses_kernels)
+
+
+def may_be_traced(language: Adapted, may_trace: bool = True) -> bool:
+    return may_trace and platform.device_kind() in DEVICES and not language.dynamic_rope
+
+
+def no_rollback(language: Adapted) -> str | None:
     """Why this model's steps must keep all of their tokens; None: they need not."""
     if language.dynamic_rope:
         return "its positions depend on the length of the text"

@@ -10,8 +10,10 @@ import pytest
 
 from paceline.engine import draft_loading
 from paceline.engine.draft_loading import INSTEAD, NO_DRAFT_MODEL, load_draft_model
+from paceline.engine.startup_checks import StartupChecks
 from paceline.errors import InvalidRequest, LoadError
 from paceline.models.files import EMBEDDED
+from paceline.models.verdicts import Verdicts
 from paceline.requests import GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
@@ -41,7 +43,8 @@ def test_a_window_may_draft_though_it_cannot_score(tiny: Any) -> None:
 
 def test_its_rows_are_priced(tiny: Any) -> None:
     target, small = loaded(tiny("llama", layers=2)), load_draft_model(str(DRAFT), "float32", 10, None)
-    draft = draft_loading.build("small", small, target, Settings(kv_layout="similar"))
+    checks = StartupChecks(Verdicts(None, {}))
+    draft = draft_loading.build("small", small, target, Settings(kv_layout="similar"), checks)
     assert draft.memory_model.state > 0 and draft.memory_model.row(1000) > draft.memory_model.row(1)
     assert draft.proposer.vocab_size == target.language.vocab_size
 
