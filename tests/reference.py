@@ -14,6 +14,8 @@ from typing import Any
 
 import mlx.core as mx
 
+# Families whose features mlx-vlm 0.7.10 puts at wrong places.
+MISPLACED = ("llava_next", "granite_vision")
 Folder = str | os.PathLike[str]
 
 # Per model (kept alive, so that its id stays its own), prompt and chunk: the longest continuation so far.
@@ -119,7 +121,12 @@ def _load_text(folder: str) -> tuple[Any, Any]:
 @cache
 def _load_images(folder: str) -> tuple[Any, Any]:
     import mlx_vlm
+    from mlx_vlm.models import llava_onevision
 
     model, processor = mlx_vlm.load(folder)
     model.set_dtype(mx.float32)
+    if model.config.model_type in MISPLACED:  # embeds as mlx-vlm's own class of LLaVA-OneVision does
+        model.config.image_grid_pinpoints = processor.image_processor.image_grid_pinpoints
+        own = {"max_num_patches": 1 << 30}
+        model.__class__ = type("Model", (llava_onevision.Model, type(model)), own)
     return model, processor

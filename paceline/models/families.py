@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.models.hearing import AudioProcessor
+from paceline.models.llava_vision import LlavaNextVision, LlavaVision
 from paceline.models.minicpm_vision import MiniCPMVision
 from paceline.models.qwen_vision import QwenVision
 from paceline.models.tower import Tower
@@ -90,7 +91,10 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "gemma4": Gemma4Vision,
     "glm4v": GlmVision,
     "glm4v_moe": GlmVision,
+    "granite_vision": LlavaNextVision,
     "internvl_chat": InternVision,
+    "llava_next": LlavaNextVision,
+    "llava_onevision": LlavaVision,
     "minicpmv4_6": MiniCPMVision,
 }
 

@@ -26,9 +26,11 @@ class Tower:
     def __init__(self, config: dict[str, Any]) -> None:
         from mlx_vlm.utils import get_model_and_args, update_module_configs
 
+        config = copy.deepcopy(config)  # some families write into it
+        if (config["model_type"], (config.get("text_config") or {}).get("model_type")) == ("llava_next", "granite"):
+            config["model_type"] = "granite_vision"  # mlx-vlm's name of it
         # Without the checkpoint's path, code that a checkpoint carries is never imported.
         self._family, self.family = get_model_and_args(config)
-        config = copy.deepcopy(config)  # some families write into it
         config.setdefault("text_config", config.pop("llm_config", {}))
         if self.family in SILENT:
             config.setdefault("audio_config", None)

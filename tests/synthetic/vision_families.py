@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.synthetic.gemma_families import FAMILIES as GEMMA_FAMILIES
+from tests.synthetic.llava_families import FAMILIES as LLAVA_FAMILIES
 from tests.synthetic.vision_parts import HALF, SIGLIP, TEXT, Config, Family, Ids
 
 # -- Qwen
@@ -204,51 +205,6 @@ def _internvl(ids: Ids) -> Config:
     }
 
 
-def _llava(ids: Ids) -> Config:
-    tower = SIGLIP | {"model_type": "clip_vision_model", "num_hidden_layers": 3, "projection_dim": 32}
-    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
-    return {
-        "model_type": "llava",
-        "text_config": text | {"model_type": "llama"},
-        "vision_config": tower,
-        "image_token_index": ids["<image>"],
-        "vision_feature_layer": -2,
-        "vision_feature_select_strategy": "default",
-    }
-
-
-def _llava_files(ids: Ids) -> dict[str, Config]:
-    image: Config = {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}, "do_center_crop": True}
-    image |= HALF | {"image_processor_type": "CLIPImageProcessor", "do_resize": True, "do_convert_rgb": True}
-    more = {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
-    return {"preprocessor_config.json": image, "processor_config.json": more | {"image_token": "<image>"}}
-
-
-PINPOINTS = [[56, 56], [56, 112], [112, 56], [112, 112]]
-
-
-def _onevision(ids: Ids) -> Config:
-    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
-    return {
-        "model_type": "llava_onevision",
-        "text_config": text | {"model_type": "qwen2"},
-        "vision_config": SIGLIP | {"model_type": "siglip_vision_model"},
-        "image_token_index": ids["<image>"],
-        "video_token_index": ids["<video>"],
-        "image_grid_pinpoints": PINPOINTS,
-        "vision_aspect_ratio": "anyres_max_9",
-        "vision_feature_layer": -1,
-        "vision_feature_select_strategy": "full",
-    }
-
-
-def _onevision_files(ids: Ids) -> dict[str, Config]:
-    image = HALF | {"image_processor_type": "LlavaOnevisionImageProcessor", "image_grid_pinpoints": PINPOINTS}
-    image |= {"size": {"height": 56, "width": 56}, "do_resize": True, "do_pad": True}
-    more = {"num_image_tokens": 16, "vision_feature_select_strategy": "full"}
-    return {"preprocessor_config.json": image, "processor_config.json": more}
-
-
 GLM = ("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>", "<|begin_of_video|>", "<|end_of_video|>")
 
 
@@ -349,8 +305,6 @@ FAMILIES = {
         QWEN3_NAMES,
         _split_experts,
     ),
-    "llava": Family(_llava, _llava_files, ("<image>",), "<image>"),
-    "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
     "qwen2_vl": Family(
         _qwen2("qwen2_vl", {"embed_dim": 32, "hidden_size": 64}), _qwen_files(14), QWEN, QWEN_MARK, QWEN2_NAMES
     ),
@@ -403,4 +357,4 @@ FAMILIES = {
     ),
     "internvl_chat": Family(_internvl, lambda ids: {}, INTERNVL, "<image>\n"),
 }
-FAMILIES |= GEMMA_FAMILIES
+FAMILIES |= GEMMA_FAMILIES | LLAVA_FAMILIES
