@@ -36,7 +36,7 @@ settings.register_profile("paceline", deadline=None, derandomize=True, max_examp
 settings.load_profile("paceline")
 
 # The fewest layers that have one of each kind. MLX on a CPU takes its time by the operation, whatever the size.
-FEWEST = {"hybrid": 4, "hybrid_moe": 4, "llama": 2, "qwen3": 2, "window": 3, "window_llama": 3}
+FEWEST = {"hybrid": 4, "hybrid_moe": 4, "llama": 2, "qwen3": 2, "qwen3_moe": 2, "window": 3, "window_llama": 3}
 
 Tiny = Callable[..., Path]
 CHILD = "PACELINE_TEST_CHILD"

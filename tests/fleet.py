@@ -33,7 +33,14 @@ def find_smg() -> str | None:
 class Server:
     """A process that listens. `ready` is the path that says when it can be used."""
 
-    def __init__(self, command: Sequence[str], port: int, ready: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        port: int,
+        ready: str,
+        env: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
+    ) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self._ready = ready
@@ -44,7 +51,7 @@ class Server:
             command,
             cwd=ROOT,
             env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
@@ -73,6 +80,8 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         self._log.close()
 
     def status(self, key: str | None = None) -> dict[str, Any]:

@@ -105,9 +105,10 @@ def accepted(connection: socket.socket, secret: bytes) -> Channel:
     return Channel(connection, _key(secret, nonces), b"leader", b"follower")
 
 
-def connected(connection: socket.socket, secret: bytes) -> Channel:
-    """Another rank's end. Raises WrongSecret, NotAuthentic or ChannelClosed."""
-    _prepare(connection)
+def connected(connection: socket.socket, secret: bytes, seconds: float = HANDSHAKE_SECONDS) -> Channel:
+    """Another rank's end. Raises WrongSecret, NotAuthentic or ChannelClosed. `seconds`: rank 0 listens before it has
+    imported MLX, and answers after that."""
+    _prepare(connection, seconds)
     own = secrets.token_bytes(NONCE)
     _send_all(connection, MAGIC + own)
     greeting = read_exactly(connection, len(MAGIC) + NONCE + CODE)
@@ -132,8 +133,8 @@ def read_exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(parts)
 
 
-def _prepare(connection: socket.socket) -> None:
-    connection.settimeout(HANDSHAKE_SECONDS)
+def _prepare(connection: socket.socket, seconds: float = HANDSHAKE_SECONDS) -> None:
+    connection.settimeout(seconds)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -16,13 +17,12 @@ HELD_UP = 3  # timeouts that no thread may run
 
 
 def end_if_held_up(seconds: float) -> Callable[[bool], None]:
-    """A pulse: if it stops for so long, some call lets no thread run, and the process ends with 1 and a traceback."""
+    """A pulse: if it stops for so long, some call lets no thread run. Then the process is ended by SIGALRM, after a
+    traceback: the kernel needs none of its threads for that, and no exit code can be chosen without one."""
+    faulthandler.register(signal.SIGALRM, chain=True)
 
     def pulse(beats: bool) -> None:
-        if beats:
-            faulthandler.dump_traceback_later(seconds, exit=True)
-        else:
-            faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, seconds if beats else 0)
 
     return pulse
 

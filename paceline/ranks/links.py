@@ -276,9 +276,8 @@ class Follower:
 
     def _admitted(self, connection: socket.socket, deadline: float) -> Channel:
         try:
-            channel = connected(connection, self._secret)
+            channel = connected(connection, self._secret, max(deadline - time.monotonic(), 1.0))
             channel.send(json.dumps(self.identity.to_json()).encode())
-            channel.limit(max(deadline - time.monotonic(), 1.0))
             answer = json.loads(channel.receive())
         except (NotAuthentic, ChannelClosed) as error:
             raise RankLost(f"Rank 0 did not admit this rank: {error}.") from error

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Many
 from dataclasses import replace
 from pathlib import Path
@@ -39,10 +40,12 @@ from paceline.ranks.leaving import DONE, LOST, leave
 from paceline.ranks.links import Follower, Leader
 from paceline.types import Delta, Prompt, RequestId, Sampling
 from tests.engine.stepper import EVERYTHING
+from tests.waiting import until
 
 SECRET = b"a secret of the tests, and long enough"
 WAIT = 3600.0  # a machine may be very busy
 CHUNK = 24
+VOCABULARY = 400  # of prompts
 CACHE = 8 << 20  # bytes of prefixes
 LONGEST_DRAFT = 3
 PREEMPT_EVERY = 9  # plans
@@ -51,12 +54,16 @@ GREEDY = Sampling(temperature=0.0, ignore_eos=True)
 
 
 class Restless(RankScheduler):
-    """Rank 0 preempts now and then, and drafts from 0 to 3 tokens at random."""
+    """Rank 0 preempts now and then, and drafts from 0 to 3 tokens at random: with the MTP head, or anything at all."""
 
     random: random.Random
-    preempted = 0
+    vocabulary: int
     plans = 0
     drafted: list[int]
+
+    def wants_tokens(self, seqs: Collection[Sequence]) -> bool:
+        """Tokens of the host can be drafted only where the step before was read."""
+        return bool(self.ask("wants_tokens", lambda: self.random.random() < 0.5))
 
     def decide(self, now: float) -> StepPlan:
         plan = super().decide(now)
@@ -65,14 +72,18 @@ class Restless(RankScheduler):
         running = [seq for seq in self.running if seq.is_decoding]
         self.plans += 1
         if running and self.plans % PREEMPT_EVERY == 0:
-            self.preempted += 1
             return StepPlan(preempt=(self.random.choice(running).id,), cause="policy")
         known = {seq.id: seq for seq in self.running}
         drafts = []
         for request_id, draft in zip(plan.decode, plan.drafts, strict=True):
-            seq, length = known[request_id], self.random.randint(0, LONGEST_DRAFT)
-            if not draft.tokens and seq.speculation.head_length != 0:
-                draft = Draft("mtp", max(min(length, seq.max_draft_length), 0))
+            seq = known[request_id]
+            length = max(min(self.random.randint(0, LONGEST_DRAFT), seq.max_draft_length), 0)
+            if draft.tokens or not seq.speculation.drafts:
+                pass
+            elif "mtp" in seq.speculation.methods:
+                draft = Draft("mtp", length)
+            elif seq.scheduled == len(seq.generated):
+                draft = Draft("lookup", length, tuple(self.random.randrange(self.vocabulary) for _ in range(length)))
             self.drafted.append(draft.length)
             drafts.append(draft)
         return replace(plan, drafts=tuple(drafts))
@@ -85,6 +96,7 @@ def core_of(kind: type[RankCore], model: LoadedModel, sharding: Sharding, ask: A
     prefixes = PrefixCache(lambda: min(cache, budget.room("prefixes")))
     manager = PrefixManager(prefixes, runner, feeds_head=True, budget=budget, worth=EVERYTHING)
     scheduler = Restless(8, CHUNK)
+    scheduler.vocabulary = min(model.language.vocab_size, VOCABULARY)
     scheduler.random, scheduler.drafted = random.Random(os.environ.get("PACELINE_TEST_SEED", "0")), []
     scheduler.draft_choice = DraftChoice([LookupProposer(answers=True)], LONGEST_DRAFT)
     scheduler.ask = ask
@@ -94,21 +106,24 @@ def core_of(kind: type[RankCore], model: LoadedModel, sharding: Sharding, ask: A
 
 
 class Script:
-    """Requests join at random steps, some are aborted, and later ones repeat the beginnings of earlier ones."""
+    """Requests join at random steps, some are aborted, and later ones repeat the beginnings of earlier ones, or all."""
 
-    def __init__(self, core: LeaderCore, vocabulary: int, requests: int, seed: int, *, head: bool) -> None:
+    def __init__(self, core: LeaderCore, requests: int, seed: int, *, head: bool) -> None:
         self.core = core
         self.random = random.Random(seed)
         self.said: dict[str, list[int]] = {}
         self.prompts: dict[str, tuple[int, ...]] = {}
         self.ended: dict[str, str] = {}
-        self.restored = 0
+        self.joined = self.left = 0  # while others ran
+        self.restored = self.accepted = 0
         self.aborted: set[str] = set()
         self.methods = ("mtp", "lookup") if head else ("lookup",)
         for number in range(requests):
             name, length = f"request {number}", self.random.randint(2, 90)
-            prompt = [self.random.randrange(vocabulary) for _ in range(length)]
-            if number > 2 and self.random.random() < 0.6:
+            prompt = [self.random.randrange(VOCABULARY) for _ in range(length)]
+            if number > 2 and self.random.random() < 0.2:
+                prompt = list(self.prompts[f"request {self.random.randrange(number)}"])
+            elif number > 2 and self.random.random() < 0.6:
                 before = self.prompts[f"request {self.random.randrange(number)}"]
                 shared = before[: self.random.randint(-(-len(before) // 2), len(before))]
                 prompt = [*shared, *prompt[: self.random.randint(1, 30)]]
@@ -128,6 +143,7 @@ class Script:
 
     def add(self, name: str) -> None:
         self.said[name] = []
+        self.joined += bool(self.core.scheduler.running)
 
         def hear(delta: Delta) -> None:
             self.said[name] += delta.token_ids
@@ -135,6 +151,8 @@ class Script:
                 self.ended[name] = delta.finish_reason
                 assert delta.usage is not None
                 self.restored += delta.usage.cached_tokens > 0
+                self.accepted += delta.usage.accepted_tokens
+                self.left += len(self.core.scheduler.running) > 1
 
         number = int(name.split()[1])
         sampling = GREEDY if number % 4 else replace(GREEDY, repetition_penalty=1.1)
@@ -158,7 +176,17 @@ def alone(model: LoadedModel, prompt: Many[int], said: Many[int]) -> str | None:
     return None if worst <= TIE else f"{list(said)} where one process says {best.tolist()} ({worst:.2g})"
 
 
-def lead(folder: str, report: Path, link: Leader) -> None:
+class Comparing(Leader):
+    """Counts the digests of the other rank that were its own."""
+
+    compared = 0
+
+    def _compare(self, rank: int, body: Mapping[str, Any]) -> None:
+        super()._compare(rank, body)
+        self.compared += self._digests[body["step"]] == body["digest"]
+
+
+def lead(folder: str, report: Path, link: Comparing) -> None:
     link.gather(WAIT, lambda reason: leave(LOST))
     sharding = Sharding(group())
     model = load(folder, "float32", sharding=sharding)
@@ -166,15 +194,20 @@ def lead(folder: str, report: Path, link: Leader) -> None:
     core = core_of(LeaderCore, model, sharding, Leading(link, StepClock()), CACHE)
     assert isinstance(core, LeaderCore) and isinstance(core.scheduler, Restless)
     requests = int(os.environ.get("PACELINE_TEST_REQUESTS", "24"))
-    script = Script(core, min(model.language.vocab_size, 400), requests, seed=1, head=not isinstance(model.head, str))
+    script = Script(core, requests, seed=1, head=not isinstance(model.head, str))
     script.play()
+    until(lambda: link.compared == core.steps, WAIT)  # the other rank may be behind
     found = {
         "error": sharding.error,
         "steps": core.steps,
+        "compared_digests": link.compared,
+        "joined": script.joined,
+        "left": script.left,
         "ended": script.ended,
         "aborted": sorted(script.aborted),
-        "preempted": core.scheduler.preempted,
+        "preempted": core.scheduler.preemptions["policy"],
         "restored": script.restored,
+        "accepted": script.accepted,
         "drafted": sorted(set(core.scheduler.drafted)),
         "evicted": core.prefix.cache.counts.evictions if core.prefix is not None else 0,
     }
@@ -191,7 +224,7 @@ def main() -> None:
     rank, port = int(os.environ["MLX_RANK"]), int(os.environ["PACELINE_TEST_PORT"])
     identity = Identity(rank, 2, "test", "test", "test", {})
     if rank == 0:
-        link = Leader(identity, SECRET, WAIT)
+        link = Comparing(identity, SECRET, WAIT)
         link.listen("127.0.0.1", port)
         lead(folder, Path(report), link)
         return

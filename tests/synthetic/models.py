@@ -125,6 +125,18 @@ def qwen3(weights: Weights, folder: Path) -> Config:
     return _dense(weights, folder, "qwen3", "Qwen3ForCausalLM", normed=True)
 
 
+def qwen3_moe(weights: Weights, folder: Path) -> Config:
+    shape = weights.shape
+    return _dense(weights, folder, "qwen3_moe", "Qwen3MoeForCausalLM", normed=True) | {
+        "num_experts": shape.experts,
+        "num_experts_per_tok": shape.experts_per_token,
+        "moe_intermediate_size": shape.expert_intermediate,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    }
+
+
 def window_llama(weights: Weights, folder: Path) -> Config:
     """A Llama with sliding layers, which mlx-lm knows and Hugging Face's own Llama does not."""
     config = llama(weights, folder)
@@ -175,7 +187,10 @@ def _dense(weights: Weights, folder: Path, model_type: str, architecture: str, *
         weights.norm(f"{prefix}.input_layernorm", shape.hidden)
         weights.norm(f"{prefix}.post_attention_layernorm", shape.hidden)
         weights.attention(f"{prefix}.self_attn", normed=normed)
-        weights.gated_mlp(f"{prefix}.mlp", shape.intermediate)
+        if shape.experts:
+            weights.plain_experts(f"{prefix}.mlp")
+        else:
+            weights.gated_mlp(f"{prefix}.mlp", shape.intermediate)
     _plain_generation_config(weights, folder)
     return _sizes(shape) | {
         "architectures": [architecture],
@@ -310,6 +325,7 @@ FAMILIES: dict[str, tuple[Callable[[Weights, Path], Config], Shape]] = {
     "hybrid_moe": (hybrid, Shape(layers=8, head_dim=64, max_position=32768, experts=8, end_bias=2.5)),
     "llama": (llama, Shape()),
     "qwen3": (qwen3, Shape()),
+    "qwen3_moe": (qwen3_moe, Shape(experts=8)),
     "window": (window, Shape(layers=6)),
     "window_llama": (window_llama, Shape(layers=6, end_bias=1.0)),
 }

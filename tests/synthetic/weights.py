@@ -53,7 +53,7 @@ class Shape:
     mtp: bool = True
     vision_layers: int = 2
     vision_hidden: int = 64
-    # hybrid_moe
+    # hybrid_moe, qwen3_moe
     experts: int = 0
     experts_per_token: int = 2
     expert_intermediate: int = 64
@@ -217,6 +217,13 @@ class Weights:
         self.residual(f"{prefix}.experts.down_proj", inner, 2.0, experts=shape.experts)
         self.gated_mlp(f"{prefix}.shared_expert", inner)
         self.linear(f"{prefix}.shared_expert_gate", 1, shape.hidden)
+
+    def plain_experts(self, prefix: str) -> None:
+        """Each with names of its own, and no shared one."""
+        shape = self.shape
+        self.linear(f"{prefix}.gate", shape.experts, shape.hidden, gain=4.0)
+        for expert in range(shape.experts):
+            self.gated_mlp(f"{prefix}.experts.{expert}", shape.expert_intermediate)
 
     def delta_net(self, prefix: str) -> None:
         shape = self.shape
