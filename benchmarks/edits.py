@@ -1,12 +1,14 @@
 """Prompts of `python -m benchmarks speculate --trace`: a file to write again with small changes, or prose.
 
-The file is Python of our own making, of about 2,000 tokens. The answer has begun already, so that a small model knows
-what to do: it goes on copying, which is what agents do most of the time. The prompts of one run share their file, and
-each has another part of it to write. The other trace has nothing to copy.
+The file is the beginning of a module of Python's own library, of 2,000 tokens. The answer has begun already, so that a
+small model knows what to do: it goes on copying, which is what agents do most of the time. The prompts of one run share
+their file, and each has another part of it to write. The other trace has nothing to copy.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -18,21 +20,16 @@ from paceline.errors import LoadError
 
 Trace = Literal["edit", "prose"]
 Encode = Callable[[str], list[int]]
-NOUNS = (
-    "order",
-    "account",
-    "ticket",
-    "parcel",
-    "invoice",
-    "session",
-    "sensor",
-    "journey",
-    "recipe",
-    "lesson",
-    "tenant",
+# Modules of Python's own library, and a name in each that the edit changes.
+FILES = (
+    ("textwrap", "chunks", "pieces"),
+    ("queue", "unfinished_tasks", "open_tasks"),
+    ("shlex", "punctuation_chars", "punctuation"),
+    ("graphlib", "nodeinfo", "node_info"),
+    ("csv", "fieldnames", "columns"),
+    ("glob", "pathname", "path_name"),
+    ("copy", "memo", "seen"),
 )
-FIELDS = ("total", "count", "limit", "offset", "weight", "price", "status", "length", "height", "owner", "volume")
-VERBS = ("update", "check", "merge", "split", "close", "archive", "restore", "publish", "refresh", "rank", "measure")
 FILE_TOKENS = 2000
 STARTED = 200  # tokens of the answer that the prompt has already
 APART = 40  # tokens more that each further prompt of a run has
@@ -49,32 +46,15 @@ SUBJECTS = (
 )
 
 
-def function(place: int, seed: int) -> str:
-    """One function of the file; no two are alike."""
-    noun, field, verb = (
-        words[(place * step + seed) % len(words)] for words, step in ((NOUNS, 1), (FIELDS, 3), (VERBS, 5))
-    )
-    other = FIELDS[(place * 7 + seed + 4) % len(FIELDS)]
-    number = 3 + (17 * place + 5 * seed) % 89
-    return (
-        f"def {verb}_{noun}_{place}({noun}, {other}={number}):\n"
-        f'    """Return the {field} of a {noun} after {verb}, at most {number}."""\n'
-        f"    if {noun}.{field} > {number} or not {noun}.{other}:\n"
-        f'        raise ValueError("{noun} {place} has no {other}")\n'
-        f"    {noun}.{field} = min({noun}.{field} + {other}, {number * 2})\n"
-        f"    return {noun}.{field} - {number % 7}\n\n\n"
-    )
-
-
 def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
     """A file, and the beginning of the same file with one name changed."""
-    text, place = "", 0
-    while len(encode(text)) < FILE_TOKENS:
-        text += function(place, seed)
-        place += 1
-    old = FIELDS[seed % len(FIELDS)]
-    changed = encode(text.replace(old, f"{old}_value"))
-    asked = encode(text + f"\n# The same file once more, with {old} renamed to {old}_value:\n\n")
+    module, old, new = FILES[seed % len(FILES)]
+    lines = inspect.getsource(importlib.import_module(module)).splitlines(keepends=True)
+    while len(encode("".join(lines))) > FILE_TOKENS:
+        lines.pop()
+    text = "".join(lines)
+    changed = encode(text.replace(old, new))
+    asked = encode(f"{text}\n# The same file once more, with {old} renamed to {new}:\n\n")
     return [(*asked, *changed[: STARTED + place * APART]) for place in range(count)]
 
 

@@ -1,26 +1,31 @@
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.edits import APART, FILE_TOKENS, LINE, STARTED, encoder, function, prompts, walked_prompts
+from benchmarks.edits import APART, FILE_TOKENS, FILES, LINE, STARTED, encoder, prompts, walked_prompts
 from paceline.errors import LoadError
 
 
 def words(text: str) -> list[int]:
-    return [hash(word) % 50_000 for word in text.replace("_", " _ ").split()]
+    """Names, and what is between them, by sign."""
+    return [hash(part) % 50_000 for part in re.findall(r"\w+|\W", text)]
 
 
-def test_an_edit_is_a_file_of_its_size_and_the_beginning_of_another_like_it() -> None:
-    for place, prompt in enumerate(prompts("edit", words, 3, seed=2)):
+@pytest.mark.parametrize("seed", range(len(FILES)))
+def test_an_edit_is_a_file_of_its_size_and_the_beginning_of_another_like_it(seed: int) -> None:
+    _, old, new = FILES[seed]
+    for place, prompt in enumerate(prompts("edit", words, 3, seed)):
         begun = STARTED + place * APART
-        assert FILE_TOKENS + begun <= len(prompt) < FILE_TOKENS + begun + 200
-        written = prompt[-STARTED:]
-        shared = sum(token in prompt[:FILE_TOKENS] for token in written)
-        assert 0.9 * STARTED < shared < STARTED
+        file, written = prompt[:-begun], prompt[-begun:]
+        assert 0.9 * FILE_TOKENS < len(file) < FILE_TOKENS + 100
+        assert words(old)[0] in file[:FILE_TOKENS] and words(new)[0] in file[-40:]
+        renamed = [words(new)[0] if token == words(old)[0] else token for token in file]
+        assert list(written) == renamed[:begun]
 
 
 def test_the_prompts_of_a_run_share_their_file() -> None:
@@ -28,10 +33,9 @@ def test_the_prompts_of_a_run_share_their_file() -> None:
     assert two[: len(one)] == one
 
 
-def test_no_two_prompts_and_no_two_functions_are_alike() -> None:
+def test_no_two_prompts_are_alike() -> None:
     assert len({*prompts("edit", words, 4, 0), *prompts("edit", words, 4, 1)}) == 8
     assert len(set(prompts("prose", words, 8, 0))) == 8
-    assert len({function(place, 0) for place in range(60)}) == 60
 
 
 def test_weights_that_follow_an_order_go_on_with_a_file_that_has_changed_in_places() -> None:
