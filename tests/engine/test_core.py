@@ -13,7 +13,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from paceline.types import Sampling
+from paceline.engine.plan import StepPlan
+from paceline.engine.policy import Fair
+from paceline.engine.queueing import Timeouts
+from paceline.types import RequestId, Sampling
 from tests.engine.stepper import Stepper
 from tests.integration.test_exactness import prompt
 from tests.lengths import turns
@@ -91,3 +94,44 @@ def test_the_pool_is_cleared_at_most_once_in_256_decode_steps(llama: Path, monke
     stepper.greedy("row", prompt(4), 600)
     stepper.finish()
     assert cleared == [256, 512]
+
+
+def test_a_sequence_that_exceeds_the_memory_ends_with_what_it_has_said_or_with_an_error(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = Stepper(llama)
+    scheduler, exceeding = stepper.engine.scheduler, list[RequestId]()
+    plan = scheduler.plan
+    planned = lambda now: StepPlan(exceeds_memory=exceeding.pop()) if exceeding else plan(now)  # noqa: E731
+    monkeypatch.setattr(scheduler, "plan", planned)
+    heard = stepper.greedy("said", prompt(4), 100)
+    stepper.step(6)
+    exceeding.append(RequestId("said"))
+    stepper.finish()
+    assert (heard.finish_reason, 0 < len(heard.tokens) < 100) == ("length", True)
+    silent = stepper.greedy("silent", prompt(4), 100)
+    exceeding.append(RequestId("silent"))
+    stepper.finish()
+    assert (silent.finish_reason, silent.tokens) == ("error", [])
+    assert "memory does not suffice" in str(silent.deltas[-1].error)
+
+
+def test_a_sequence_past_its_deadline_is_refused_and_the_others_go_on(llama: Path) -> None:
+    stepper = Stepper(llama, max_rows=1)
+    now = 100.0
+    stepper.engine.timeouts, stepper.engine.clock = Timeouts(queue=10.0), lambda: now
+    first, second = stepper.greedy("first", prompt(4), 60), stepper.greedy("second", prompt(5), 60)
+    stepper.step(4)
+    now += 11
+    stepper.finish()
+    assert (first.finish_reason, len(first.tokens)) == ("length", 60)
+    assert second.finish_reason == "error" and second.deltas[-1].refusal is not None
+
+
+def test_prompts_count_for_the_policy(llama: Path) -> None:
+    stepper = Stepper(llama, chunk=8)
+    policy = stepper.engine.scheduler.policy = Fair()
+    stepper.greedy("row", prompt(30), 4)
+    stepper.step(3)
+    assert policy.accounts[""] >= 16
+    stepper.finish()
