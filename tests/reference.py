@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 # Families whose features mlx-vlm 0.7.10 puts at wrong places.
 MISPLACED = ("llava_next", "granite_vision")
@@ -129,4 +130,35 @@ def _load_images(folder: str) -> tuple[Any, Any]:
         model.config.image_grid_pinpoints = processor.image_processor.image_grid_pinpoints
         own = {"max_num_patches": 1 << 30}
         model.__class__ = type("Model", (llava_onevision.Model, type(model)), own)
+    if model.config.model_type == "granite4_vision":
+        model.__class__ = type("Model", (_OneByOne, type(model)), {})
     return model, processor
+
+
+class _OneByOne:
+    """mlx-vlm 0.7.10 reads only the first picture of Granite 4 Vision's prompts: here it reads one after the other,
+    each as if it were the only one."""
+
+    def get_input_embeddings(self, input_ids: mx.array, pixel_values: Any = None, **options: Any) -> Any:
+        from mlx_vlm.models.llava_onevision.llava_onevision import image_size_to_num_patches
+
+        own = super().get_input_embeddings  # type: ignore[misc]
+        sizes = options.pop("image_sizes", None)
+        if pixel_values is None or len(pixel_values) == 1:
+            return own(input_ids, pixel_values, image_sizes=sizes, **options)
+        config: Any = self.config  # type: ignore[attr-defined]
+        mask = np.array(input_ids[0]) == config.image_token_index
+        number = np.cumsum(mask & ~np.concatenate([[False], mask[:-1]])) * mask
+        whole = None
+        for place, size in enumerate(np.array(sizes).tolist()):
+            mine = mx.array(number == place + 1)[None]
+            count = image_size_to_num_patches(size, config.image_grid_pinpoints, config.vision_config.image_size)
+            ids = mx.where(mx.array(mask)[None] & ~mine, 0, input_ids)
+            found = own(ids, pixel_values[place : place + 1, :count], image_sizes=sizes[place : place + 1])
+            if whole is None:
+                whole = found
+                continue
+            whole.inputs_embeds = mx.where(mine[..., None], found.inputs_embeds, whole.inputs_embeds)
+            whole.deepstack_visual_embeds = whole.deepstack_visual_embeds + found.deepstack_visual_embeds
+            whole.visual_pos_masks = whole.visual_pos_masks | found.visual_pos_masks
+        return whole

@@ -98,7 +98,7 @@ class Adapted:
 
     @property
     def residual_layers(self) -> int:
-        """How many layers add something of their own at media's tokens."""
+        """Before how many layers something of their own is added at media's tokens."""
         return len(self.inlets.residuals)
 
     def hidden(

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from paceline.models.hearing import AudioProcessor
-from paceline.models.llava_vision import LlavaNextVision, LlavaVision
+from paceline.models.llava_vision import Granite4Vision, LlavaNextVision, LlavaVision
 from paceline.models.minicpm_vision import MiniCPMVision
 from paceline.models.qwen_vision import QwenVision
 from paceline.models.tower import Tower
@@ -91,6 +91,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "gemma4": Gemma4Vision,
     "glm4v": GlmVision,
     "glm4v_moe": GlmVision,
+    "granite4_vision": Granite4Vision,
     "granite_vision": LlavaNextVision,
     "internvl_chat": InternVision,
     "llava_next": LlavaNextVision,

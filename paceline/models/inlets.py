@@ -28,13 +28,13 @@ class Inlets:
         self.residuals = tuple(residuals)
 
     @classmethod
-    def of(cls, module: nn.Module, layers: int = 0) -> Inlets:
-        """Inlets of a model in whose first `layers` layers media have residuals."""
+    def of(cls, module: nn.Module, layers: Sequence[int] = ()) -> Inlets:
+        """Inlets of a model in which media have residuals before some `layers`."""
         embeddings = None
         if "input_embeddings" not in inspect.signature(type(module).__call__).parameters:
             inner = getattr(module, "language_model", module)
             embeddings = _wrapped(inner.model.embed_tokens, _GivenEmbedding)
-        return cls(embeddings, [_wrapped(layer, _WithResidual) for layer in module.layers[:layers]])
+        return cls(embeddings, [_wrapped(module.layers[layer], _WithResidual) for layer in layers])
 
     @contextmanager
     def given(self, embeddings: mx.array | None, residuals: Sequence[mx.array] = ()) -> Iterator[dict[str, Any]]:
@@ -63,9 +63,10 @@ class _GivenEmbedding:
 class _WithResidual:
     inlet: Given
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        states = super().__call__(*arguments, **options)  # type: ignore[misc]
-        return states if self.inlet.value is None else states + self.inlet.value
+    def __call__(self, states: mx.array, *arguments: Any, **options: Any) -> Any:
+        if self.inlet.value is not None:
+            states = states + self.inlet.value
+        return super().__call__(states, *arguments, **options)  # type: ignore[misc]
 
 
 def _wrapped(part: nn.Module, mixin: type) -> Given:

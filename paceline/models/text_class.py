@@ -74,7 +74,16 @@ def _text_classes(config: dict[str, Any], text: dict[str, Any]) -> Classes:
     def from_dict(_: Mapping[str, Any]) -> Any:
         return args_class.from_dict(text)  # type: ignore[attr-defined]
 
-    return _renamed(model_class, text_name), type("TextArgs", (), {"from_dict": staticmethod(from_dict)})
+    first = merged if config["model_type"] == "granite4_vision" else None
+    return _renamed(model_class, text_name, first), type("TextArgs", (), {"from_dict": staticmethod(from_dict)})
+
+
+def merged(weights: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Granite 4 Vision is a language model and an adapter; mlx-vlm merges them."""
+    from mlx_vlm.models.granite4_vision import Model
+
+    made: dict[str, mx.array] = Model.sanitize(dict(weights))
+    return made
 
 
 def text_name(name: str) -> str:
@@ -90,10 +99,15 @@ def _nested(name: str) -> str:
     return f"language_model.{own}" if own != name or name.startswith("lm_head.") else name
 
 
-def _renamed(model_class: type[nn.Module], rename: Callable[[str], str]) -> type[nn.Module]:
+def _renamed(
+    model_class: type[nn.Module],
+    rename: Callable[[str], str],
+    first: Callable[[dict[str, mx.array]], dict[str, mx.array]] | None = None,
+) -> type[nn.Module]:
     """The class with a `sanitize` that renames first, and drops what is none of the model's parts."""
 
     def sanitize(self: nn.Module, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        weights = first(weights) if first else weights
         parts = {_part(name) for name, _ in tree_flatten(self.parameters())}
         weights = {rename(name): array for name, array in weights.items()}
         weights = {name: array for name, array in weights.items() if _part(name) in parts}

@@ -29,6 +29,8 @@ class Tower:
         config = copy.deepcopy(config)  # some families write into it
         if (config["model_type"], (config.get("text_config") or {}).get("model_type")) == ("llava_next", "granite"):
             config["model_type"] = "granite_vision"  # mlx-vlm's name of it
+        if config["model_type"] == "granite4_vision":  # mlx-lm splits what gates and goes up, and calls it `mlp`
+            config["text_config"].pop("shared_intermediate_size", None)
         # Without the checkpoint's path, code that a checkpoint carries is never imported.
         self._family, self.family = get_model_and_args(config)
         config.setdefault("text_config", config.pop("llm_config", {}))

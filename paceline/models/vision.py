@@ -168,9 +168,10 @@ class Vision:
     # -- on MLX's thread
 
     @property
-    def residual_layers(self) -> int:
-        """How many layers of the language model add something of their own at media's tokens (deepstack)."""
-        return len(getattr(getattr(self.tower.config, "vision_config", None), "deepstack_visual_indexes", None) or ())
+    def residual_layers(self) -> tuple[int, ...]:
+        """Layers of the language model before which something of their own is added at media's tokens (deepstack)."""
+        found = getattr(getattr(self.tower.config, "vision_config", None), "deepstack_visual_indexes", None) or ()
+        return tuple(range(1, len(found) + 1))
 
     @property
     def tower_bytes(self) -> int:

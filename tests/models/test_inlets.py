@@ -41,11 +41,10 @@ def test_embeddings_take_the_place_of_tokens_for_one_call(family: str) -> None:
     assert np.array_equal(np.array(made(IDS, cache=make_prompt_cache(made))), expected)
 
 
-def test_residuals_are_added_behind_the_first_layers() -> None:
+def test_residuals_are_added_before_their_layers() -> None:
     made = model("llama")
     embeddings = made.model.embed_tokens(IDS)
     plain = np.array(made(IDS, cache=make_prompt_cache(made)))
-    inlets = Inlets.of(made, 1)
     seen: list[np.ndarray[Any, Any]] = []
     second = made.layers[1]
 
@@ -55,6 +54,7 @@ def test_residuals_are_added_behind_the_first_layers() -> None:
             return super().__call__(x, *arguments, **options)
 
     second.__class__ = Watched
+    inlets = Inlets.of(made, [1])
     shift = mx.zeros_like(embeddings).at[:, 2].add(1.0)
     for residual in (mx.zeros_like(shift), shift):
         with inlets.given(embeddings, [residual]) as options:
@@ -66,7 +66,7 @@ def test_residuals_are_added_behind_the_first_layers() -> None:
 
 def test_an_error_in_the_call_leaves_nothing_behind(seeing: Callable[[str], Path]) -> None:
     made = model("glm4")
-    inlets = Inlets.of(made, 1)
+    inlets = Inlets.of(made, [1])
     with pytest.raises(RuntimeError), inlets.given(mx.zeros((1, 4, 32)), [mx.zeros((1, 4, 32))]):
         raise RuntimeError("the call failed")
     assert inlets.residuals[0].value is None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tests.synthetic.vision_parts import HALF, SIGLIP, TEXT, Config, Family, Ids
 
 PINPOINTS = [[56, 56], [56, 112], [112, 56], [112, 112]]
+LARGE = [[112, 112], [112, 224], [224, 112], [224, 224]]
 PLAIN = {key: value for key, value in TEXT.items() if key != "head_dim"}
 CLIP = SIGLIP | {"model_type": "clip_vision_model", "num_hidden_layers": 3, "projection_dim": 32}
 
@@ -39,10 +42,13 @@ def _llava_next(ids: Ids) -> Config:
     }
 
 
-def _next_files(strategy: str, additional: int, patch: int = 14) -> Callable[[Ids], dict[str, Config]]:
+def _next_files(
+    strategy: str, additional: int, tile: int = 56, pinpoints: Any = PINPOINTS
+) -> Callable[[Ids], dict[str, Config]]:
     image = _llava_files({})["preprocessor_config.json"]
-    image |= {"image_processor_type": "LlavaNextImageProcessor", "image_grid_pinpoints": PINPOINTS, "do_pad": True}
-    more: Config = {"patch_size": patch, "vision_feature_select_strategy": strategy, "image_token": "<image>"}
+    image |= {"image_processor_type": "LlavaNextImageProcessor", "image_grid_pinpoints": pinpoints, "do_pad": True}
+    image |= {"size": {"shortest_edge": tile}, "crop_size": {"height": tile, "width": tile}}
+    more: Config = {"patch_size": 14, "vision_feature_select_strategy": strategy, "image_token": "<image>"}
     more |= {"num_additional_image_tokens": additional}
     return lambda ids: {"preprocessor_config.json": image, "processor_config.json": more}
 
@@ -64,6 +70,38 @@ def _granite_vision(ids: Ids) -> Config:
 
 def _tied(weights: dict[str, Any]) -> None:
     weights.pop("language_model.lm_head.weight")
+
+
+def _granite4_vision(ids: Ids) -> Config:
+    text = {"model_type": "granitemoehybrid", "num_hidden_layers": 6, "layer_types": ["attention"] * 6}
+    text |= {"shared_intermediate_size": 96, "num_local_experts": 0, "num_experts_per_tok": 0}
+    tower = SIGLIP | {"model_type": "siglip_vision_model", "num_hidden_layers": 4, "hidden_size": 64}
+    return {
+        "model_type": "granite4_vision",
+        "text_config": PLAIN | GRANITE | text,
+        "vision_config": tower | {"image_size": 112},
+        "image_token_index": ids["<image>"],
+        "image_grid_pinpoints": LARGE,
+        "downsample_rate": "4/8",
+        "deepstack_layer_map": [[-3, 3], [-1, 0]],
+        "use_spatial_sampling": True,
+        "spatial_target_layers": [1, 2, 4, 5],
+        "tie_word_embeddings": True,
+    }
+
+
+def _granite4_weights(weights: dict[str, Any]) -> None:
+    """One tensor gates and goes up, and an adapter is part of the checkpoint."""
+    _tied(weights)
+    for name in [name for name in weights if name.endswith("mlp.gate_proj.weight")]:
+        place = name.removesuffix("mlp.gate_proj.weight")
+        gate, up = weights.pop(name), weights.pop(f"{place}mlp.up_proj.weight")
+        weights[f"{place}shared_mlp.input_linear.weight"] = np.concatenate([gate, up])
+        weights[f"{place}shared_mlp.output_linear.weight"] = weights.pop(f"{place}mlp.down_proj.weight")
+        rng, adapted = np.random.default_rng(len(name)), place.replace("language_model.model.", "language_model.")
+        for part, shape in (("lora_A", (2, 64)), ("lora_B", (64, 2))):
+            values = 0.3 * rng.standard_normal(shape).astype(np.float32)
+            weights[f"base_model.model.model.{adapted}self_attn.q_proj.{part}.weight"] = values
 
 
 def _onevision(ids: Ids) -> Config:
@@ -88,9 +126,17 @@ def _onevision_files(ids: Ids) -> dict[str, Config]:
 
 
 IMAGE = ("<image>",)
+GRANITE4_NAMES = (
+    ("language_model.model.", "model.language_model."),
+    *((name, f"model.{name}") for name in ("vision_tower.", "layerwise_projectors.", "spatial_projectors.")),
+    ("image_newline", "model.image_newline"),
+)
 FAMILIES = {
     "llava": Family(_llava, _llava_files, IMAGE, "<image>"),
     "llava_onevision": Family(_onevision, _onevision_files, ("<image>", "<video>"), "<image>"),
     "llava_next": Family(_llava_next, _next_files("default", 1), IMAGE, "<image>\n"),
     "granite_vision": Family(_granite_vision, _next_files("full", 0), IMAGE, "<image>\n", convert=_tied),
+    "granite4_vision": Family(
+        _granite4_vision, _next_files("full", 0, 112, LARGE), IMAGE, "<image>\n", GRANITE4_NAMES, _granite4_weights
+    ),
 }
