@@ -432,3 +432,27 @@ def front(
     result = measure(pieces, interval / 1e3, streams)
     print(result.line())
     write_json(json, {"direct": result.direct, "through": result.through, "added": result.added})
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def start(
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="As for serve. Default: paceline-mini.", show_default=False)
+    ] = None,
+    starts: Annotated[int, option("Load", "N", "How often it is started.", min=1)] = 3,
+    output: JsonFile = None,
+) -> None:
+    """How long `paceline serve` takes until it is ready: the first start, and later ones that find what it has kept.
+
+    Other flags are those of `paceline serve`.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from benchmarks.start import measure
+
+    found = asyncio.run(measure(model, context.args, starts))
+    for number, each in enumerate(found, 1):
+        print(f"start {number}: {each.line()}")
+    write_json(output, {"model": model, "starts": [asdict(each) for each in found]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import inspect
 import logging
@@ -292,10 +293,17 @@ def serve(settings: Settings, accepted: list[str], models: list[str], config: Pa
         _start(settings, accepted)
 
         from paceline.progress import LoadProgress
-        from paceline.server import app as server
         from paceline.service import Service
 
-        server.run(Service(settings, LoadProgress()), settings)
+        service = Service(settings, LoadProgress())
+        service.begin()  # the model loads while the server is imported
+        try:
+            from paceline.server import app as server
+
+            server.run(service, settings)
+        except BaseException:
+            asyncio.run(service.stop())  # an error before the server ran leaves a load behind
+            raise
 
 
 def _serve_over_ranks(settings: Settings, accepted: list[str], *, several: bool) -> None:

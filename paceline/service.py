@@ -47,21 +47,22 @@ class Service:
         self._runtime: Runtime | None = None
         self._starting = threading.Lock()
         self._pending_starts: dict[threading.Event, Future[None]] = {}  # by the event that cancels it
+        self._begun: threading.Event | None = None  # of a pending start that nobody waits for yet
 
     # -- lifecycle
+
+    def begin(self) -> None:
+        """Begin to load. `start` waits for it, and raises what went wrong; `stop` cancels it."""
+        if self._begun is None:
+            self._begun = self._launch()
 
     async def start(self) -> None:
         """Load the model and check it, on the engine's own thread. Raises LoadError.
 
         When cancelled, it first stops what was started; when cancelled a second time, it returns at once.
         """
-        cancelled = threading.Event()
-        done: Future[None] = Future()
-        self._pending_starts[cancelled] = done
-        arguments = (done, lambda: not cancelled.is_set())
-        # Not a thread of the loop's executor: the loop waits for those when it ends.
-        threading.Thread(target=self._start, args=arguments, name="paceline-start", daemon=True).start()
-        started = asyncio.wrap_future(done)
+        cancelled, self._begun = self._begun or self._launch(), None
+        started = asyncio.wrap_future(self._pending_starts[cancelled])
         try:
             await asyncio.shield(started)
         except asyncio.CancelledError:
@@ -72,6 +73,16 @@ class Service:
             raise
         finally:
             del self._pending_starts[cancelled]
+
+    def _launch(self) -> threading.Event:
+        """A pending start; the event cancels it."""
+        cancelled = threading.Event()
+        done: Future[None] = Future()
+        self._pending_starts[cancelled] = done
+        arguments = (done, lambda: not cancelled.is_set())
+        # Not a thread of the loop's executor: the loop waits for those when it ends.
+        threading.Thread(target=self._start, args=arguments, name="paceline-start", daemon=True).start()
+        return cancelled
 
     def _start(self, done: Future[None], wanted: Callable[[], bool]) -> None:
         try:
@@ -89,6 +100,9 @@ class Service:
         for cancelled in starts:
             cancelled.set()
         await asyncio.gather(*map(asyncio.wrap_future, starts.values()), return_exceptions=True)
+        if self._begun is not None:
+            del self._pending_starts[self._begun]
+            self._begun = None
         if self._ranks is not None and self.failure is not None:
             return  # to free what waits for a rank that is gone would take for ever: the process ends
         stopped = [] if self._runtime is None else [self._runtime]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import paceline
 from paceline import cli, doctor, platform, preflight, terminal
-from paceline.errors import LoadError
+from paceline.errors import LoadError, SettingsError
 from paceline.service import Service
 from paceline.settings import Settings, flag_name
 
@@ -28,6 +28,21 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
+class Started:
+    """A service that loads nothing."""
+
+    stopped = False
+
+    def __init__(self, settings: Settings, seen: list[Settings]) -> None:
+        seen.append(settings)
+
+    def begin(self) -> None:
+        """Loads nothing."""
+
+    async def stop(self) -> None:
+        Started.stopped = True
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     """The settings that `serve` or `chat` started with; nothing is loaded and nothing listens."""
@@ -36,7 +51,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     monkeypatch.setattr(platform, "prepare", lambda blas, exact: None)
     monkeypatch.setattr(preflight, "check", lambda settings: None)
     monkeypatch.setattr(preflight, "listen", lambda settings: socket.socket())
-    monkeypatch.setattr("paceline.service.Service", lambda settings, progress: seen.append(settings))
+    monkeypatch.setattr("paceline.service.Service", lambda settings, progress: Started(settings, seen))
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
     yield seen
@@ -344,6 +359,18 @@ def test_what_can_be_known_without_loading_is_refused_before_the_service_is_made
     result = invoke(command, "folder")
     assert (result.exit_code, result.stderr) == (2, "paceline: error: there is no folder\n")
     assert started == []
+
+
+@pytest.mark.usefixtures("started")
+def test_a_server_that_cannot_be_made_stops_the_load_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(service: object, settings: Settings) -> None:
+        raise SettingsError("no such key file")
+
+    monkeypatch.setattr(Started, "stopped", False)
+    monkeypatch.setattr("paceline.server.app.run", refuse)
+    result = invoke("serve")
+    assert (result.exit_code, result.stderr) == (2, "paceline: error: no such key file\n")
+    assert Started.stopped
 
 
 def test_a_port_in_use_is_one_line_before_anything_is_loaded(

@@ -79,6 +79,8 @@ class Verdicts:
     def write(self) -> None:
         """At the end of a start that has succeeded. Of two processes at once, the later one's file stays: it is whole,
         and what it lacks is checked again."""
+        if self.recalled:
+            log.info("%d checks passed at an earlier start and nothing has changed: they were not run", self.recalled)
         if self._place is None:
             return
         try:
