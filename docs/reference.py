@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.reference_cli import alias_table, options_table, unneeded_table
-from docs.reference_fields import fields_table, harmless_list, paths_table, refused_table
+from docs.reference_fields import fields_table, harmless_list, partly_refused_table, paths_list, refused_table
 from docs.reference_stats import metric_aliases_table, metrics_table, status_table
 from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
@@ -29,23 +29,26 @@ BLOCK = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOT
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "sampling fields": lambda: fields_table(SamplingFields),
-    "chat fields": lambda: fields_table(ChatBody, without=SamplingFields),
-    "completion fields": lambda: fields_table(CompletionBody, without=SamplingFields),
-    "response fields": lambda: fields_table(ResponsesBody, without=SamplingFields),
-    "message fields": lambda: fields_table(MessagesBody),
-    "count fields": lambda: fields_table(CountBody),
-    "embedding fields": lambda: fields_table(EmbeddingBody),
-    "score fields": lambda: fields_table(ScoreBody),
-    "rerank fields": lambda: fields_table(RerankBody),
-    "tokenize fields": lambda: fields_table(TokenizeBody),
-    "detokenize fields": lambda: fields_table(DetokenizeBody),
-    "ollama chat fields": lambda: fields_table(ollama.ChatBody),
-    "ollama generate fields": lambda: fields_table(ollama.GenerateBody),
-    "ollama options": lambda: fields_table(ollama.Options),
-    "ollama embed fields": lambda: fields_table(ollama.EmbedBody),
+    "chat fields": lambda: fields_table(ChatBody, SamplingFields),
+    "completion fields": lambda: fields_table(CompletionBody, SamplingFields),
+    "response fields": lambda: fields_table(ResponsesBody, SamplingFields, ChatBody),
+    "message fields": lambda: fields_table(MessagesBody, SamplingFields, ChatBody),
+    "count fields": lambda: fields_table(CountBody, ChatBody, MessagesBody),
+    "embedding fields": lambda: fields_table(EmbeddingBody, SamplingFields, ChatBody),
+    "score fields": lambda: fields_table(ScoreBody, SamplingFields, ChatBody),
+    "rerank fields": lambda: fields_table(RerankBody, SamplingFields, ChatBody),
+    "tokenize fields": lambda: fields_table(TokenizeBody, SamplingFields, ChatBody),
+    "detokenize fields": lambda: fields_table(DetokenizeBody, SamplingFields, ChatBody),
+    "ollama chat fields": lambda: fields_table(ollama.ChatBody, SamplingFields, ChatBody),
+    "ollama generate fields": lambda: fields_table(ollama.GenerateBody, SamplingFields, ollama.ChatBody),
+    "ollama options": lambda: fields_table(ollama.Options, SamplingFields),
+    "ollama embed fields": lambda: fields_table(
+        ollama.EmbedBody, SamplingFields, ChatBody, EmbeddingBody, ollama.ChatBody
+    ),
     "refused fields": refused_table,
+    "fields refused by some": partly_refused_table,
     "fields without effect": harmless_list,
-    "paths not implemented": paths_table,
+    "paths not implemented": paths_list,
     "status": lambda: status_table("Stats"),
     "status of the model": lambda: status_table("ModelInfo"),
     "status of a sequence": lambda: status_table("SequenceStats"),
@@ -63,20 +66,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "flags of other servers": alias_table,
     "flags without effect": unneeded_table,
     "chat options": lambda: options_table("chat"),
-    "run options": lambda: options_table("run"),
-    "models list options": lambda: options_table("models", "list"),
-    "models show options": lambda: options_table("models", "show"),
-    "models rm options": lambda: options_table("models", "rm"),
-    "doctor options": lambda: options_table("doctor"),
-    "cache ls options": lambda: options_table("cache", "ls"),
-    "cache clear options": lambda: options_table("cache", "clear"),
-    "bench offline options": lambda: options_table("bench", "offline"),
-    "bench serve options": lambda: options_table("bench", "serve"),
-    "bench traffic options": lambda: options_table("bench", "traffic"),
-    "bench media options": lambda: options_table("bench", "media"),
-    "bench memory options": lambda: options_table("bench", "memory"),
-    "bench replicas options": lambda: options_table("bench", "replicas"),
-    "bench fabric options": lambda: options_table("bench", "fabric"),
 }
 
 

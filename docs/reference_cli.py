@@ -15,11 +15,13 @@ MARKUP = re.compile(r"\[/?[a-z ]+\]")  # rich's
 
 
 def alias_table() -> str:
-    lines = ["| flag | of | here |", "|---|---|---|"]
+    """By our flag: the flags of others, whose they are, and what is different."""
+    rows: dict[str, list[str]] = {}
     for name, alias in ALIASES.items():
-        here = f"`{flag_name(alias.setting)}`" + (f": {alias.note}" if alias.note else "")
-        lines.append(f"| `{flag_name(name)}` | {alias.whose} | {here} |")
-    return "\n".join(lines)
+        remarks = "; ".join(filter(None, (alias.whose, alias.note)))
+        rows.setdefault(flag_name(alias.setting), []).append(f"`{flag_name(name)}` ({remarks})")
+    lines = ["| here | there |", "|---|---|"]
+    return "\n".join(lines + [f"| `{here}` | {', '.join(there)} |" for here, there in rows.items()])
 
 
 def unneeded_table() -> str:

@@ -36,17 +36,34 @@ ENDPOINTS: Mapping[str, tuple[frozenset[str], Mapping[str, tuple[Any, ...]]]] = 
 }
 
 
-def fields_table(model: type[BaseModel], *, without: type[BaseModel] | None = None) -> str:
-    schema = body_schema(model)["requestBody"]["content"]["application/json"]["schema"]
-    skipped = set() if without is None else set(without.model_fields)
-    required = schema.get("required", ())
-    lines = ["| field | type | |", "|---|---|---|"]
-    for name, shape in schema["properties"].items():
-        if name in skipped:
-            continue
-        kind = _kind(shape) + (", required" if name in required else "")
-        lines.append(f"| `{name}` | {kind} | {shape['description']} |")
+def fields_table(model: type[BaseModel], *above: type[BaseModel]) -> str:
+    """The fields of a request without its parent's. What a table above describes in the same words is only named."""
+    described = {(name, *shown) for other in above for name, shown in _fields(other).items()}
+    described |= {(name, "any", text) for name, _, text in described}
+    fields = _fields(model)
+    own = {name: shown for name, shown in fields.items() if (name, *shown) not in described}
+    lines = []
+    inherited = {name for other in above if issubclass(model, other) for name in other.model_fields}
+    if common := [f"`{name}`" + _required(fields[name][0]) for name in fields if name not in {*own, *inherited}]:
+        lines += [f"As above: {', '.join(common)}."]
+    if own:
+        lines += ["", "| field | type | |", "|---|---|---|"] if lines else ["| field | type | |", "|---|---|---|"]
+        lines += [f"| `{name}` | {kind} | {text} |" for name, (kind, text) in own.items()]
     return "\n".join(lines)
+
+
+def _fields(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
+    """By name: the type, and the description."""
+    schema = body_schema(model)["requestBody"]["content"]["application/json"]["schema"]
+    required = schema.get("required", ())
+    return {
+        name: (_kind(shape) + (", required" if name in required else ""), shape["description"])
+        for name, shape in schema["properties"].items()
+    }
+
+
+def _required(kind: str) -> str:
+    return " (required)" if kind.endswith(", required") else ""
 
 
 def refused() -> dict[str, dict[str, tuple[Any, ...]]]:
@@ -61,30 +78,47 @@ def refused() -> dict[str, dict[str, tuple[Any, ...]]]:
 
 
 def refused_table() -> str:
-    lines = ["| field | refused by | accepted values | why |", "|---|---|---|---|"]
+    """Fields that every API refuses for one reason share a row."""
+    rows: dict[str, list[str]] = {}
     for name, endpoints in sorted(refused().items()):
-        where = "all" if len(endpoints) == len(ENDPOINTS) else ", ".join(endpoints)
-        values = [_value(value) for value in next(iter(endpoints.values())) if value is not None]
-        lines.append(f"| `{name}` | {where} | {', '.join(values)} | {REASONS[name]} |")
+        if len(endpoints) == len(ENDPOINTS):
+            rows.setdefault(REASONS[name], []).append(_with_values(name, next(iter(endpoints.values()))))
+    lines = ["| field | why |", "|---|---|"]
+    return "\n".join(lines + [f"| {', '.join(names)} | {why} |" for why, names in rows.items()])
+
+
+def partly_refused_table() -> str:
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, endpoints in sorted(refused().items()):
+        if len(endpoints) == len(ENDPOINTS):
+            continue
+        where = ", ".join(endpoints)
+        if 2 * len(endpoints) > len(ENDPOINTS):
+            where = f"all but {' and '.join(other for other in ENDPOINTS if other not in endpoints)}"
+        rows.setdefault((where, REASONS[name]), []).append(_with_values(name, next(iter(endpoints.values()))))
     for name, harmless in ollama.UNSUPPORTED_OPTIONS.items():
-        shown = ", ".join(_value(value) for value in harmless if value is not None)
-        lines.append(f"| `options.{name}` | Ollama | {shown} | {REASONS[name]} |")
-    return "\n".join(lines)
+        rows.setdefault(("Ollama", REASONS[name]), []).append(_with_values(f"options.{name}", harmless))
+    lines = ["| field | refused by | why |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {', '.join(names)} | {where} | {why} |" for (where, why), names in rows.items()])
+
+
+def _with_values(name: str, harmless: tuple[Any, ...]) -> str:
+    """A refused field, and the values that it may have."""
+    values = [_value(value) for value in harmless if value is not None]
+    return f"`{name}`" + (f" ({', '.join(values)})" if values else "")
 
 
 def harmless_list() -> str:
     return ", ".join(f"`{name}`" for name in sorted(HARMLESS))
 
 
-def paths_table() -> str:
-    lines = ["| path | the 404 says |", "|---|---|"]
-    lines += [f"| `/v1/{name}` | {reason} |" for name, reason in sorted(NOT_IMPLEMENTED.items())]
-    return "\n".join(lines)
+def paths_list() -> str:
+    return ", ".join(f"`/v1/{name}`" for name in sorted(NOT_IMPLEMENTED))
 
 
 def _value(value: Any) -> str:
     shown = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
-    return f"`{shown or str(value)}`".replace("'", '"')
+    return f"`{shown or str(value) or chr(34) * 2}`".replace("'", '"')
 
 
 def _kind(shape: Mapping[str, Any]) -> str:

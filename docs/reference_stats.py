@@ -235,7 +235,6 @@ PARTS = (
     *("draft", "draft prefixes", "disk"),
     *REQUEST_PARTS,
 )
-KINDS = {"str": "text", "int": "integer", "float": "number", "bool": "true or false", "None": "null"}
 
 
 def classes() -> dict[str, type[Any]]:
@@ -245,26 +244,24 @@ def classes() -> dict[str, type[Any]]:
 
 
 def status_table(*names: str) -> str:
-    lines = ["| field | type | |", "|---|---|---|"]
+    lines = ["| field | |", "|---|---|"]
     for name in names:
         for field in dataclasses.fields(classes()[name]):
-            kind = _kind(str(field.type))
-            lines.append(f"| `{PLACES[name]}{field.name}` | {kind} | {STATUS[name][field.name]} |")
+            text = STATUS[name][field.name]
+            if values := _values_of(str(field.type)):
+                text = f"{values}. {text}"
+            if str(field.type).endswith(" | None") and "null" not in text:
+                text += "; may be null"
+            lines.append(f"| `{PLACES[name]}{field.name}` | {text} |")
     return "\n".join(lines)
 
 
-def _kind(annotation: str) -> str:
+def _values_of(annotation: str) -> str:
+    """The texts that a field can have, if they are few."""
     if annotation in ("ServiceState", "SequenceState"):
         annotation = re.sub(r"^typing\.", "", str(getattr(stats, annotation)))
-    if found := re.fullmatch(r"Literal\[(.*)\]", annotation):
-        return ", ".join(f"`{value.strip(chr(34) + chr(39))}`" for value in found[1].split(", "))
-    if annotation.endswith(" | None"):
-        return f"{_kind(annotation.removesuffix(' | None'))} or null"
-    if annotation.startswith("tuple["):
-        return "list"
-    if annotation.startswith("Mapping[") or annotation in classes():
-        return "object"
-    return " or ".join(KINDS.get(part, part) for part in annotation.split(" | "))
+    found = re.fullmatch(r"Literal\[(.*)\]", annotation)
+    return ", ".join(f"`{value.strip(chr(34) + chr(39))}`" for value in found[1].split(", ")) if found else ""
 
 
 def full_stats() -> stats.Stats:
@@ -295,7 +292,7 @@ def _values(values: list[str]) -> str:
 
 def metrics_table() -> str:
     registry = Metrics("m", full_stats).registry
-    lines = ["| name | type | more labels | |", "|---|---|---|---|"]
+    lines = ["| name | |", "|---|---|"]
     for family in registry.collect():
         if not family.name.startswith("paceline_"):
             continue
@@ -305,8 +302,9 @@ def metrics_table() -> str:
             for label, value in sample.labels.items():
                 if label not in ("model_name", "le"):
                     values.setdefault(label, {})[value] = None
-        labels = [f"`{label}`: {_values(list(found))}" for label, found in values.items()]
-        lines.append(f"| `{name}` | {family.type} | {'; '.join(labels)} | {family.documentation} |")
+        labels = [f" `{label}`: {_values(list(found))}." for label, found in values.items()]
+        kind = "Histogram. " if family.type == "histogram" else ""
+        lines.append(f"| `{name}` | {kind}{family.documentation}{''.join(labels)} |")
     return "\n".join(lines)
 
 
