@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.reference_cli import alias_table, options_table, unneeded_table
-from docs.reference_fields import fields_table, harmless_list, partly_refused_table, paths_list, refused_table
+from docs.reference_fields import fields_table, harmless_list, paths_list, refused_table
 from docs.reference_stats import metric_aliases_table, metrics_table, status_table
 from paceline.server.anthropic.schema import CountBody, MessagesBody
 from paceline.server.ollama import schema as ollama
@@ -46,7 +46,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
         ollama.EmbedBody, SamplingFields, ChatBody, EmbeddingBody, ollama.ChatBody
     ),
     "refused fields": refused_table,
-    "fields refused by some": partly_refused_table,
     "fields without effect": harmless_list,
     "paths not implemented": paths_list,
     "status": lambda: status_table("Stats"),

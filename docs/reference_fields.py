@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from paceline.server.anthropic.schema import UNSUPPORTED_IN_MESSAGES, MessagesBody
 from paceline.server.common.fields import FORMATS, GUIDED, UNSUPPORTED
-from paceline.server.common.refusal_reasons import REASONS
 from paceline.server.common.unknown_fields import HARMLESS
 from paceline.server.http.openapi import body_schema
 from paceline.server.not_implemented import NOT_IMPLEMENTED
@@ -78,28 +77,19 @@ def refused() -> dict[str, dict[str, tuple[Any, ...]]]:
 
 
 def refused_table() -> str:
-    """Fields that every API refuses for one reason share a row."""
+    """By the APIs that refuse them: the fields. Why is in the 400."""
     rows: dict[str, list[str]] = {}
     for name, endpoints in sorted(refused().items()):
-        if len(endpoints) == len(ENDPOINTS):
-            rows.setdefault(REASONS[name], []).append(_with_values(name, next(iter(endpoints.values()))))
-    lines = ["| field | why |", "|---|---|"]
-    return "\n".join(lines + [f"| {', '.join(names)} | {why} |" for why, names in rows.items()])
-
-
-def partly_refused_table() -> str:
-    rows: dict[tuple[str, str], list[str]] = {}
-    for name, endpoints in sorted(refused().items()):
-        if len(endpoints) == len(ENDPOINTS):
-            continue
+        others = [other for other in ENDPOINTS if other not in endpoints]
         where = ", ".join(endpoints)
-        if 2 * len(endpoints) > len(ENDPOINTS):
-            where = f"all but {' and '.join(other for other in ENDPOINTS if other not in endpoints)}"
-        rows.setdefault((where, REASONS[name]), []).append(_with_values(name, next(iter(endpoints.values()))))
+        if len(others) < len(endpoints):
+            where = f"all but {' and '.join(others)}" if others else "all"
+        rows.setdefault(where, []).append(_with_values(name, next(iter(endpoints.values()))))
     for name, harmless in ollama.UNSUPPORTED_OPTIONS.items():
-        rows.setdefault(("Ollama", REASONS[name]), []).append(_with_values(f"options.{name}", harmless))
-    lines = ["| field | refused by | why |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {', '.join(names)} | {where} | {why} |" for (where, why), names in rows.items()])
+        rows.setdefault("Ollama", []).append(_with_values(f"options.{name}", harmless))
+    lines = ["| refused by | fields |", "|---|---|"]
+    order = sorted(rows, key=lambda where: -len(rows[where]))
+    return "\n".join(lines + [f"| {where} | {', '.join(rows[where])} |" for where in order])
 
 
 def _with_values(name: str, harmless: tuple[Any, ...]) -> str:
