@@ -34,11 +34,14 @@ from training import (
     wide_asked,
     wide_checks,
     wide_forms,
+    wide_keyed,
     wide_kinds,
     wide_long,
     wide_pictures,
     wide_prompted,
+    wide_scenes,
     wide_talk,
+    wide_tools,
 )
 from training.data_chat import Chat, Picture, Split, held, segments
 from training.data_long import HAYSTACK, Corpus
@@ -64,19 +67,20 @@ STAGES = {
     "text": Recipe(1024, {}, "all of the corpus, prose twice"),
     "chat": Recipe(
         1024,
-        {"talk": 2.0, "persona": 0.2, "dialogue": 0.1, "lookup": 1.0, "scene": 0.4, "memory": 0.8, "json": 0.7,
-        "tools": 1.0, "wide": 8.5, "wide_talk": 13.0, "wide_json": 8.0, "wide_tools": 10.0, "wide_prompted": 9.0},
+        {"talk": 1.2, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.4,
+        "tools": 0.6, "wide": 13.0, "wide_talk": 12.0, "wide_json": 7.0, "wide_keyed": 6.0, "wide_tools": 7.0,
+        "wide_acts": 8.0, "wide_prompted": 8.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
         1024,
-        {"picture": 0.6, "picture_groups": 0.4, "picture_position": 0.3, "picture_word": 0.4, "picture_emoji": 0.3,
-        "pictures_two": 0.7, "wide_picture": 5.0},
+        {"picture": 0.4, "picture_groups": 0.3, "picture_position": 0.3, "picture_word": 0.4, "picture_emoji": 0.3,
+        "pictures_two": 0.6, "wide_picture": 3.0, "wide_scene": 6.0},
         "conversations about one or two pictures",
     ),
-    "long4k": Recipe(4096, {"hidden": 1.5, "dense": 0.5, "memory": 0.4, "wide": 16.0},
+    "long4k": Recipe(4096, {"hidden": 1.0, "dense": 0.4, "memory": 0.4, "wide": 16.0},
     "facts hidden in up to 4,096 tokens"),
-    "long16k": Recipe(16384, {"hidden": 2.5, "dense": 0.5, "memory": 0.4, "wide": 18.0},
+    "long16k": Recipe(16384, {"hidden": 1.5, "dense": 0.4, "memory": 0.3, "wide": 9.0},
     "facts hidden in up to 16,384 tokens"),
 }  # fmt: skip
 KINDS = sorted({TEXT, *(kind for recipe in STAGES.values() for kind in recipe.shares)})
@@ -104,7 +108,10 @@ DRAWS: dict[str, Draw] = {
     "wide_json": lambda rng, split: (wide_kinds if rng.random() < 0.75 else wide_forms).json_answer(rng),
     "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
     "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),
+    "wide_keyed": lambda rng, split: wide_keyed.json_answer(rng),
+    "wide_acts": lambda rng, split: (wide_tools.tool_call if rng.random() < 0.75 else wide_tools.thing_call)(rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
+    "wide_scene": lambda rng, split: wide_scenes.draw(rng),
 }
 
 

@@ -19,8 +19,8 @@ work() {
     local data=$WORK/data begun=$SECONDS
     mkdir -p "$data/b" && cp -r "$source/tokenizer" "$data/"
     [ -e "$data/made" ] || (
-        $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.3}" --stage $STAGES --split train
-        nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 72 --scale "${SCALE_B:-3.5}" \
+        $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.25}" --stage $STAGES --split train
+        nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 72 --scale "${SCALE_B:-2.2}" \
             --stage $STAGES --split train --workers "${WORKERS_B:-14}"
         [ -z "${HELD-held}" ] ||
             nice $PYTHON -m training.data --source "$source" --out "$data" --seed 73 --stage $STAGES --split held --workers 4

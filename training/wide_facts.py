@@ -20,6 +20,7 @@ from training.wide_events import Event
 
 if TYPE_CHECKING:
     from training.wide_relations import Related
+    from training.wide_things import Owned
 
 # -- attributes
 
@@ -390,7 +391,7 @@ def yes_no(text: str, plain: str, answer: str, right: bool, rng: Random) -> tupl
 
 
 def _lower(text: str) -> str:
-    return text[0].lower() + text[1:] if text.startswith(("The ", "In ")) else text
+    return text[0].lower() + text[1:] if text.startswith(("The ", "In ", "It ", "There ", "At ", "On ")) else text
 
 
 def capital(text: str) -> str:
@@ -442,7 +443,7 @@ def draw(rng: Random) -> Fact:
     return Fact("" if form > 0.92 else key(rng), name, value(rng))
 
 
-def another(fact: Fact | Told | Related, rng: Random) -> str:
+def another(fact: Fact | Told | Related | Owned, rng: Random) -> str:
     """A value of the same kind that is not the fact's."""
     if isinstance(fact, Told):
         return fact.event.another(rng)
@@ -458,20 +459,24 @@ def _head(attribute: str) -> str:
     return attribute if attribute in wide.HEADS else attribute.split(" ", 1)[1] and _head(attribute.split(" ", 1)[1])
 
 
-def some(rng: Random, count: int) -> list[Fact | Told | Related]:
+def some(rng: Random, count: int) -> list[Fact | Told | Related | Owned]:
     """Different facts; about half are near misses of others: the same kind of key, the same attribute."""
-    from training import wide_relations
+    from training import wide_relations, wide_things
 
-    found: dict[tuple[str, str], Fact | Told | Related] = {}
+    found: dict[tuple[str, str], Fact | Told | Related | Owned] = {}
     while len(found) < count:
         form = rng.random()
-        fact: Fact | Told | Related = draw(rng) if form < 0.4 else wide_relations.draw(rng)
-        if form > 0.85:
+        fact: Fact | Told | Related | Owned = draw(rng) if form < 0.3 else wide_relations.draw(rng)
+        if form > 0.87:
             fact = Told(wide_events.draw(rng))
+        elif form > 0.6:
+            fact = wide_things.draw(rng)
         if found and rng.random() < 0.5:
             near = rng.choice(list(found.values()))
             if isinstance(near, Told):
                 fact = Told(wide_events.draw(rng, near.event))
+            elif isinstance(near, wide_things.Owned):
+                fact = wide_things.draw(rng, near)
             elif not isinstance(near, Fact):
                 fact = wide_relations.draw(rng, [near.number])
             elif near.relation >= 0:

@@ -318,8 +318,12 @@ def listed(rng: Random) -> Drawn:
 
 
 def draw(rng: Random) -> Drawn:
+    from training import wide_things
+
     form = rng.random()
-    return record(rng) if form < 0.5 else composed(rng) if form < 0.94 else listed(rng)
+    if form < 0.4:
+        return wide_things.drawn(rng)
+    return record(rng) if form < 0.67 else composed(rng) if form < 0.95 else listed(rng)
 
 
 # -- JSON
@@ -368,9 +372,10 @@ def json_answer(rng: Random) -> Chat:
         text = rng.choice((f"{rng.choice(NOISE)} {text}", f"{text} {rng.choice(NOISE)}"))
     opening, form = "", rng.random()
     shown = value
-    if rng.random() < 0.04 and len(names) > 2:
+    if rng.random() < 0.08 and len(names) > 2:
         cut = rng.randint(1, len(names) - 1)
-        value = {name: value[name] for name in names[:cut]} | {"details": {name: value[name] for name in names[cut:]}}
+        inside = rng.choice(("details", "info", "data", "more", "extra", "about", "content"))
+        value = {name: value[name] for name in names[:cut]} | {inside: {name: value[name] for name in names[cut:]}}
         form = 0.0
     if form < 0.55:  # the grammar knows the keys, the prompt does not
         order = capital(rng.choice(ORDER))

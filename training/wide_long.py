@@ -16,6 +16,7 @@ from training.wide_facts import LISTED, Fact, Told, capital, some, typed
 
 if TYPE_CHECKING:
     from training.wide_relations import Related
+    from training.wide_things import Owned
 
 Prose = Callable[[int, Random], str]  # characters wanted; text of the corpus
 
@@ -161,9 +162,12 @@ def system(rng: Random) -> str:
 
 def _text(size: int, told: list[str], rng: Random, prose: Prose) -> str:
     """About `size` tokens, with the sentences somewhere in it, in their order."""
-    kinds = list(TEXTS)
-    kind = rng.choices(kinds, [TEXTS[one][0] for one in kinds])[0]
-    _, each, joint = TEXTS[kind]
+    from training import wide_filler
+
+    texts = TEXTS | wide_filler.FILLERS
+    kinds = list(texts)
+    kind = rng.choices(kinds, [texts[one][0] for one in kinds])[0]
+    _, each, joint = texts[kind]
     room = int((size - sum(len(line) for line in told) / 2.3) * each)
     units = kind(room, rng, prose) if room > 60 else []
     total = 0
@@ -174,6 +178,7 @@ def _text(size: int, told: list[str], rng: Random, prose: Prose) -> str:
             break
     if kind in DRESSES:
         told = [rng.choice(DRESSES[kind]).replace("{}", line) if rng.random() < 0.5 else line for line in told]
+    told = [wide_filler.put(line, rng) if rng.random() < 0.15 else line for line in told]
     draw = rng.random()
     if draw < 0.12 and len(told) == 1:  # at the very start or end
         places = [0 if rng.random() < 0.5 else len(units)]
@@ -182,7 +187,10 @@ def _text(size: int, told: list[str], rng: Random, prose: Prose) -> str:
     else:
         places = sorted(rng.randint(0, len(units)) for _ in told)
     for place, line in reversed(list(zip(places, told, strict=True))):
-        units.insert(place, line)
+        if 0 < place < len(units) and rng.random() < 0.12:
+            units[place] = wide_filler.woven(line, units[place], rng)
+        else:
+            units.insert(place, line)
     return joint.join(units)
 
 
@@ -226,7 +234,7 @@ def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> 
     return _chat(_text(size, [fact.told(rng) for fact in found], rng, prose), pairs, rng, asked[-1].value)
 
 
-def _other(fact: Fact | Told | Related, rng: Random) -> str:
+def _other(fact: Fact | Told | Related | Owned, rng: Random) -> str:
     from training.wide_facts import another
 
     return another(fact, rng)
@@ -378,7 +386,8 @@ def draw(rng: Random, length: int, prose: Prose) -> Chat:
     """For rows of `length` tokens."""
     room = int(length * 0.86) - 90
     least = {1024: 60, 4096: 700}.get(length, length // 8)  # shorter ones are another stage's
-    size = room if rng.random() < 0.35 else int(math.exp(rng.uniform(math.log(least), math.log(room))))
+    full = 0.15 if length == 4096 else 0.35  # most are of one or two thousand tokens
+    size = room if rng.random() < full else int(math.exp(rng.uniform(math.log(least), math.log(room))))
     form = rng.random()
     if form < 0.66:
         return find(rng, size, prose)

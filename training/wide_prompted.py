@@ -101,7 +101,10 @@ def _of_fields(rng: Random) -> Form:
 
 
 def form(rng: Random) -> Form:
-    return _of_record(rng) if rng.random() < 0.72 else _of_fields(rng)
+    from training import wide_things
+
+    draw = rng.random()
+    return wide_things.form(rng) if draw < 0.5 else _of_record(rng) if draw < 0.85 else _of_fields(rng)
 
 
 # -- a schema as it is printed
