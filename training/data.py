@@ -38,6 +38,7 @@ from training import (
     wide_kinds,
     wide_long,
     wide_pictures,
+    wide_plain,
     wide_prompted,
     wide_scenes,
     wide_talk,
@@ -104,7 +105,9 @@ DRAWS: dict[str, Draw] = {
     "picture_word": pictures_talk.word,
     "picture_emoji": pictures_talk.emoji,
     "pictures_two": _two,
-    "wide_talk": lambda rng, split: rng.choices((wide_asked, wide_talk, wide_checks), (5, 3, 3))[0].draw(rng),
+    "wide_talk": lambda rng, split: rng.choices((wide_asked, wide_talk, wide_checks, wide_plain), (5, 3, 3, 3))[0].draw(
+        rng
+    ),
     "wide_json": lambda rng, split: (wide_kinds if rng.random() < 0.75 else wide_forms).json_answer(rng),
     "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
     "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),

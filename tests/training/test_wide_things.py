@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from training import wide_filler, wide_keyed, wide_pictures, wide_scenes, wide_things, wide_tools
+from training import wide_filler, wide_keyed, wide_pictures, wide_plain, wide_scenes, wide_things, wide_tools
 from training.data_chat import segments
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -103,3 +103,14 @@ def test_fillers_have_about_the_size() -> None:
             assert units and all(units) and sum(map(len, units)) > size * 0.4, kind.__name__
     assert "the mill is old" in wide_filler.put("the mill is old.", rng)
     assert "the mill is old" in wide_filler.woven("the mill is old.", "It rained.", rng)
+
+
+def test_plain_talk_has_answers() -> None:
+    rng = Random(7)
+    for kind in wide_plain.EXCHANGES:
+        for _ in range(200):
+            one = kind(rng)
+            assert one.user.strip() and one.answer.strip() and "{" not in one.user + one.answer
+    for kind, members in wide_plain.MORE.items():
+        assert len(members.split()) == 3, kind
+    assert len(dict(wide_plain._meanings())) > 480
