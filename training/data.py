@@ -217,7 +217,7 @@ class Encoder:
                 firsts = np.flatnonzero(tokens == self.image)[:: pictures.TOKENS]
                 for first, picture in zip(firsts.tolist(), chat.pictures, strict=True):
                     document.places.append((first, len(self.pictures)))
-                    self.pictures.append(picture)
+                    self.pictures.append(pictures.enlarged(picture))
             yield document
 
 
@@ -414,7 +414,7 @@ def main() -> None:
                 arguments.compress,
             )
             write_index(
-                arguments.out, {"kinds": KINDS, "picture_size": pictures.SIZE, **entry, f"corpus_{split}": counts}
+                arguments.out, {"kinds": KINDS, "picture_size": pictures.PIXELS, **entry, f"corpus_{split}": counts}
             )
             (name, facts) = next(iter(entry.items()))
             took = time.perf_counter() - started

@@ -15,8 +15,9 @@ from training.data_chat import Picture, Split, held
 from training.facts import words
 from training.sources import records
 
-SIZE = 64  # pixels a side: two by two image tokens of 32 pixels
-TOKENS = (SIZE // 32) ** 2
+SIZE = 64  # units a side, which pictures are laid out in
+PIXELS = 96  # pixels a side: three by three image tokens of 32 pixels
+TOKENS = (PIXELS // 32) ** 2
 
 COLOURS = {
     "red": (215, 35, 35), "blue": (40, 70, 215), "green": (35, 150, 55), "yellow": (240, 215, 40), "orange": (245,
@@ -131,6 +132,19 @@ def ground_for(colours: list[str], rng: Random) -> str:
 
     fitting = [name for name in GROUNDS if contrast(name) > 200] or [max(GROUNDS, key=contrast)]
     return "white" if "white" in fitting and rng.random() < 0.45 else rng.choice(fitting)
+
+
+def pixels(units: int) -> int:
+    return round(units * PIXELS / SIZE)
+
+
+def enlarged(picture: Picture) -> Picture:
+    """A picture of any size as the model sees it."""
+    from PIL import Image
+
+    if picture.shape[0] == PIXELS:
+        return picture
+    return np.asarray(Image.fromarray(picture).resize((PIXELS, PIXELS), Image.Resampling.BICUBIC))
 
 
 def canvas(ground: str, rng: Random) -> Picture:

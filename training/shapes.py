@@ -17,7 +17,7 @@ class Eye:
     side: int = 4  # of the square of learnt positions; other grids interpolate in it
     patch: int = 16
     merge: int = 2
-    picture: int = 64  # pixels a side of the pictures that it is trained on
+    picture: int = 96  # pixels a side of the pictures that it is trained on
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from training import facts, pictures
 from training.data_chat import Chat, Picture, Turn
-from training.pictures import SIZE
+from training.pictures import PIXELS, SIZE, pixels
 from training.rough import rough
 from training.sources import records
 from training.wide_facts import capital, typed
@@ -57,7 +58,8 @@ Colour = tuple[int, int, int]
 @lru_cache(20_000)
 def alpha(shape: str, side: int, height: int = 0, width: int = 0, line: int = 0, turn: int = 0) -> NDArray[np.float32]:
     """How much of each pixel a shape covers: its edges are soft. `line` is an outline's width in 64ths, `turn` in degrees."""
-    height, width, size = height or side, width or side, side * 4
+    side, height, width = (pixels(units) for units in (side, height or side, width or side))
+    size = side * 4
     fine = _turned(_mask(shape, size), turn) if turn else _mask(shape, size)
     if line:
         fine = fine & ~_eroded(fine, max(2, size * line // 64))
@@ -154,11 +156,12 @@ def _ground(tones: list[Colour], rng: Random) -> Colour:
 
 
 def blank(ground: Colour) -> Picture:
-    return np.broadcast_to(np.array(ground, np.uint8), (SIZE, SIZE, 3)).copy()
+    return np.broadcast_to(np.array(ground, np.uint8), (PIXELS, PIXELS, 3)).copy()
 
 
 def put(picture: Picture, cover: NDArray[np.float32], tone: Colour, top: int, left: int) -> None:
     height, width = cover.shape
+    top, left = min(pixels(top), PIXELS - height), min(pixels(left), PIXELS - width)
     under = picture[top : top + height, left : left + width].astype(np.float32)
     mixed = under + (np.array(tone, np.float32) - under) * cover[..., None]
     picture[top : top + height, left : left + width] = mixed.round().astype(np.uint8)
@@ -401,6 +404,11 @@ def _lettering(text: str, rng: Random) -> NDArray[np.float32]:
     return dots.repeat(scale, 0).repeat(scale, 1).astype(np.float32)
 
 
+def _in_pixels(cover: NDArray[np.float32]) -> NDArray[np.float32]:
+    height, width = (pixels(units) for units in cover.shape)
+    return np.asarray(Image.fromarray(cover).resize((width, height), Image.Resampling.BILINEAR))
+
+
 def word(rng: Random) -> Chat:
     colour, draw = _colour(rng), rng.random()
     text = rng.choice(pictures.WORDS) if draw < 0.6 else str(rng.randint(0, 9999))
@@ -409,7 +417,8 @@ def word(rng: Random) -> Chat:
     tone = _tone(colour, rng)
     shown = blank(_ground([tone], rng))
     cover = _lettering(text, rng)
-    put(shown, cover, tone, rng.randint(0, SIZE - cover.shape[0]), rng.randint(0, SIZE - cover.shape[1]))
+    top, left = (rng.randint(0, SIZE - units) for units in cover.shape)
+    put(shown, _in_pixels(cover), tone, top, left)
     asked = [(_ask(READ, rng), f"It says {text}.")]
     if rng.random() < 0.4:
         named = rng.choice(("text", "word", "lettering", "writing"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from training import facts, pictures, wide_pictures
 from training.data_chat import Chat, Picture
-from training.pictures import SIZE
+from training.pictures import PIXELS, SIZE
 from training.wide_facts import capital
 from training.wide_long import joined
 from training.wide_pictures import COUNT, COUNTED, JUST_SHAPE, TONES, WHAT, _ask, _chat, _named, cover, put, squeezed
@@ -86,23 +86,25 @@ def ground(tones: list[Colour], rng: Random) -> tuple[Picture, str]:
     else:
         colour, tone = max((("white", (255, 255, 255)), ("black", (0, 0, 0)), ("gray", (128, 128, 128))),
                            key=lambda pair: min(sum(abs(a - b) for a, b in zip(pair[1], one, strict=True)) for one in tones))  # fmt: skip
-    picture = np.broadcast_to(np.array(tone, np.float32), (SIZE, SIZE, 3)).copy()
+    picture = np.broadcast_to(np.array(tone, np.float32), (PIXELS, PIXELS, 3)).copy()
     draw = rng.random()
     if draw < 0.15:  # shaded from one side to the other
-        slope = np.linspace(-1, 1, SIZE, dtype=np.float32) * rng.uniform(8, 34)
+        slope = np.linspace(-1, 1, PIXELS, dtype=np.float32) * rng.uniform(8, 34)
         picture += slope[:, None, None] if rng.random() < 0.5 else slope[None, :, None]
     elif draw < 0.25:  # stripes, checks
         wide = rng.randint(2, 9)
-        rows = (np.arange(SIZE) // wide) % 2
+        rows = (np.arange(PIXELS) // wide) % 2
         pattern = (
             rows[:, None] ^ rows[None]
             if rng.random() < 0.4
-            else np.broadcast_to(rows[:, None] if rng.random() < 0.5 else rows[None], (SIZE, SIZE))
+            else np.broadcast_to(rows[:, None] if rng.random() < 0.5 else rows[None], (PIXELS, PIXELS))
         )
         picture += pattern[..., None] * rng.choice((-1, 1)) * rng.uniform(6, 22)
     elif draw < 0.4:
         picture += (
-            np.random.default_rng(rng.getrandbits(32)).normal(0, rng.uniform(2, 11), (SIZE, SIZE, 1)).astype(np.float32)
+            np.random.default_rng(rng.getrandbits(32))
+            .normal(0, rng.uniform(2, 11), (PIXELS, PIXELS, 1))
+            .astype(np.float32)
         )
     if rng.random() < 0.12:  # a frame
         edge, by = rng.choice(((0, 0, 0), (90, 90, 90), (255, 255, 255))), rng.randint(1, 3)

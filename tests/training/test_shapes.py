@@ -26,10 +26,10 @@ def test_the_shipped_files_are_what_the_exporter_writes(name: str) -> None:
 
 def test_pictures_come_to_the_size_that_was_trained() -> None:
     eye = SHAPES["paceline-mini"].eye
-    assert eye is not None and eye.picture == pictures.SIZE
+    assert eye is not None and eye.picture == pictures.PIXELS
     assert (eye.picture // eye.patch // eye.merge) ** 2 == pictures.TOKENS
     size = _shipped("paceline-mini", "preprocessor_config.json")["size"]
-    assert size["shortest_edge"] < pictures.SIZE**2 < size["longest_edge"]
+    assert size["shortest_edge"] < pictures.PIXELS**2 < size["longest_edge"]
 
 
 @pytest.mark.parametrize("shown", [(64, 64), (100, 90), (90, 100), (640, 480), (31, 45), (1280, 1024)])

@@ -126,7 +126,7 @@ def test_pictures_are_of_the_size_and_shapes_do_not_overlap(data: Path) -> None:
     rng = Random(10)
     for _ in range(200):
         chat = wide_pictures.draw(rng)
-        assert [picture.shape for picture in chat.pictures] == [(64, 64, 3)]
+        assert [picture.shape for picture in chat.pictures] == [(96, 96, 3)]
         assert all(answer_text(turn) for turn in chat.turns if turn.role == "assistant") and segments(chat)
     shown, where = wide_pictures.scene([("circle", "red")] * 6, rng)
     for at, (top, left, side) in enumerate(where):

@@ -86,7 +86,7 @@ def test_scenes_show_what_is_said_of_them() -> None:
     for _ in range(200):
         chat = wide_scenes.draw(rng)
         (picture,) = chat.pictures
-        assert picture.shape == (64, 64, 3)
+        assert picture.shape == (96, 96, 3)
         for turn in chat.turns:
             assert turn.text and "{" not in turn.text
     shown, figures, _ = wide_scenes.scene([("square", "red"), ("circle", "blue")], rng)
