@@ -315,6 +315,7 @@ class Startup:
         buckets = runner.grouping.buckets
         draft_lengths = list(buckets.draft_lengths(drafts)) if buckets.drafts else sorted({0, min(drafts, 1), drafts})
         scorer = None if sparse is None else sparse.draft
+        log.info("warming up every kind of step")
         scope = WarmUpScope(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
         seconds = warm_up(runner, scope, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)
         log.info("warmed up every kind of step in %.0f s", seconds)

@@ -6,6 +6,7 @@ What fails is never kept: a model that is served without something says why at e
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,6 +27,9 @@ from paceline.models.prefill_chunk import overhead_tokens, prefill_chunk
 from paceline.models.verdicts import Verdicts
 from paceline.setting_values import ShapeBucketing
 
+log = logging.getLogger("paceline")
+COMPILES = ": the first time, kernels are compiled, which takes minutes"
+
 
 class StartupChecks:
     def __init__(self, verdicts: Verdicts) -> None:
@@ -41,6 +45,7 @@ class StartupChecks:
                 grouping = replace(grouping, buckets=buckets_for(language))
             _warm(model, grouping)
             return grouping
+        log.info("checking %s on this machine%s", model.folder.name, COMPILES if _on_gpu() else "")
         kernels, notes = language.uses_kernels, len(model.notes)
         grouping = layout.choose(model, wanted, bucketing)
         padded = layout.wants_buckets(bucketing) == bool(grouping.buckets.rows)
@@ -134,8 +139,12 @@ def _name(what: str, model: LoadedModel, *of: Any) -> str:
     return f"{what} {[*map(str, of)]} of {' '.join(f'{name}={value}' for name, value in form.items())}"
 
 
+def _on_gpu() -> bool:
+    return platform.device_kind() in DEVICES
+
+
 def _warm(model: LoadedModel, grouping: Grouping) -> None:
     """MLX compiles for a CPU too, in the first pass. On a GPU there is a warm-up."""
-    if platform.device_kind() not in DEVICES:
+    if not _on_gpu():
         form = check.forms(grouping)[0]
         check.decode(model.language, check.two_rows(model.language, form, piece=max(check.PROMPTS)), mx.array([0, 0]))

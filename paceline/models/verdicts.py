@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from paceline import platform
-from paceline.models.files import fingerprint
 from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
@@ -108,7 +107,7 @@ def digest(parts: Mapping[str, Any]) -> str:
 def key_parts(settings: Settings, folders: Iterable[Path]) -> dict[str, Any]:
     """All that a check of these models may depend on, by kind. After `platform.prepare`; imports MLX."""
     return {
-        "models": [[_contents(folder), *_stamps(folder)] for folder in folders],
+        "models": [_files(folder) for folder in folders],
         "source": [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(SOURCE.rglob("*.py"))],
         "libraries": _libraries(),
         "machine": _machine(),
@@ -121,9 +120,12 @@ def key_parts(settings: Settings, folders: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def _contents(folder: Path) -> str | None:
-    """Adapters have no config.json: their files' times must do."""
-    return fingerprint(folder) if (folder / "config.json").is_file() else None
+def _files(folder: Path) -> list[Any]:
+    """A checkpoint's or an adapter's. Also when each was last changed in any way: a copy may have the times of other
+    weights, and to read samples of many files takes seconds on a slow disk."""
+    changed = [file.stat().st_ctime_ns for file in sorted(folder.glob("*.safetensors"))]
+    config = folder / "config.json"
+    return [*_stamps(folder), changed, config.read_text() if config.is_file() else None]
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
