@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import gc
 import inspect
 import logging
 import os
@@ -496,3 +497,4 @@ def _start(settings: Settings, accepted: list[str], name: str = "") -> None:
 
     platform.prepare(settings.blas, exact=settings.dtype == "float32")
     platform.without_torch()
+    gc.freeze()  # what is imported stays: collections while the rest is loaded need not look at it

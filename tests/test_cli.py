@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -55,6 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Settings]]:
     monkeypatch.setattr("paceline.server.app.run", lambda service, settings: None)
     monkeypatch.setattr(terminal.Chat, "run", lambda self: None)
     yield seen
+    gc.unfreeze()
     for each, handler in handlers.items():  # `serve` sets its own
         signal.signal(each, handler)
 
