@@ -78,13 +78,14 @@ def metadata(wheel: ZipFile) -> Message:
     return message_from_bytes(wheel.read(name))
 
 
-def test_a_built_wheel_has_the_licence_the_notice_and_the_weights_and_no_tests(wheel: ZipFile) -> None:
+def test_a_built_wheel_has_the_licence_the_notice_the_weights_and_its_types_and_no_tests(wheel: ZipFile) -> None:
     names = wheel.namelist()
     for name in ("LICENSE", "NOTICE"):
         (packed,) = (path for path in names if path.endswith(f".dist-info/licenses/{name}"))
         assert wheel.read(packed) == (ROOT / name).read_bytes()
     for model in LARGEST:
         assert any(path.startswith(f"paceline/models/embedded/{model}/model") for path in names)
+    assert "paceline/py.typed" in names
     folders = {path.split("/")[0] for path in names}
     assert {name for name in folders if not name.endswith(".dist-info")} == {"paceline"}
 
