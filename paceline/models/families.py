@@ -73,6 +73,26 @@ class InternVision(Vision):
         return {"pixel_values": np.ascontiguousarray(pixels)[None], "image_token_index": self.image_token}
 
 
+class KimiVision(Vision):
+    """mlx-vlm's image processor computes on MLX, pixel by pixel in Python; this is the same in numpy."""
+
+    def _call(self, processor: Any, text: str, **media: list[Any]) -> Mapping[str, Any]:
+        own, patches, grids, written = processor.image_processor, [], [], text
+        high, wide = own.merge_kernel_size
+        mean, deviation = (np.array(values, dtype=np.float32) for values in (own.image_mean, own.image_std))
+        for picture in media["images"]:
+            pixels = np.asarray(own.rescale(picture.convert("RGB")), dtype=np.float32) / np.float32(255)
+            rows, columns = (length // own.patch_size for length in pixels.shape[:2])
+            if not rows * columns:
+                raise ValueError(f"it needs {wide * own.patch_size} x {high * own.patch_size} pixels at least")
+            cut = ((pixels - mean) / deviation).reshape(rows, own.patch_size, columns, own.patch_size, 3)
+            patches.append(cut.transpose(0, 2, 4, 1, 3).reshape(rows * columns, 3, own.patch_size, own.patch_size))
+            grids.append((rows, columns))
+            written = written.replace(self.marker, "\0" * (rows * columns // (high * wide)), 1)
+        processor.tokenizer([written.replace("\0", self.marker)])
+        return {"pixel_values": np.concatenate(patches), "image_grid_hws": np.array(grids)}
+
+
 class GlmVision(QwenVision):
     """As Qwen's, but the processor is transformers', whose limits are found by trying."""
 
@@ -94,6 +114,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "granite4_vision": Granite4Vision,
     "granite_vision": LlavaNextVision,
     "internvl_chat": InternVision,
+    "kimi_vl": KimiVision,
     "llava_next": LlavaNextVision,
     "llava_onevision": LlavaVision,
     "minicpmv4_6": MiniCPMVision,

@@ -30,11 +30,14 @@ PLACES = (
 )
 # Text types whose class has another name.
 TEXT_TYPES = {"glm4v_moe_text": "glm4_moe", "glm4v_moe": "glm4_moe", "glm4v_text": "glm4"}
+BY_TEXT = ("kimi_vl",)  # mlx-lm's class does not split `kv_b_proj`; that of the text model does
 OWN_NAMES = ("gemma3", "pixtral")  # mlx-lm's classes know only the older of two layouts
 
 
 def choose(config: dict[str, Any]) -> Classes:
     """Model and arguments class. Raises what mlx-lm raises for a family that it does not have."""
+    if config["model_type"] in BY_TEXT and (text := text_config(config)) is not None:
+        return _text_classes(config, text)
     try:
         model_class, args_class = _library(config=config)
     except ValueError:

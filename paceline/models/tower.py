@@ -87,6 +87,9 @@ class Tower:
         for name, array in tree_flatten(language.parameters()):
             name = name.removeprefix(LANGUAGE)
             shared[LANGUAGE + (name if nested else name.removeprefix("model."))] = array
+        for path, module in language.named_modules():
+            if "embed_q" in module:  # mlx-lm has in two parts what mlx-vlm has in one; a copy, if the check needs it
+                shared[f"{LANGUAGE}{path.removeprefix(LANGUAGE)}.kv_b_proj.weight"] = _latent(module)
         names = [name for name in shared if ".embed_tokens." in name]
         if not any(".lm_head." in name for name in shared) and "lm_head" in self.view.language_model:
             shared |= {f"{LANGUAGE}lm_head.{name.rpartition('.')[2]}": shared[name] for name in names}
@@ -122,6 +125,19 @@ def load_processor(folder: Path) -> Any:
         options = {"backend": "pil", "trust_remote_code": False}
         processor.image_processor = AutoImageProcessor.from_pretrained(folder, **options)
     return processor
+
+
+def _latent(attention: nn.Module) -> mx.array:
+    """`kv_b_proj` of DeepSeek's attention."""
+
+    def dense(part: nn.Module) -> mx.array:
+        if "scales" not in part:
+            return part.weight
+        options = {"group_size": part.group_size, "bits": part.bits, "mode": part.mode}
+        return mx.dequantize(part.weight, part.scales, part.get("biases"), **options)
+
+    keys, values = dense(attention.embed_q).swapaxes(-1, -2), dense(attention.unembed_out)
+    return mx.concatenate([keys, values], axis=1).reshape(-1, keys.shape[-1])
 
 
 def _quantize(view: nn.Module, config: dict[str, Any], weights: dict[str, mx.array]) -> None:

@@ -156,6 +156,14 @@ def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
         assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size
 
 
+def test_a_picture_of_which_nothing_would_be_left_is_refused(seeing: Seeing) -> None:
+    """mlx-vlm cuts Kimi-VL's pictures to whole blocks of patches."""
+    vision = loaded(seeing("kimi_vl")).vision
+    assert vision is not None
+    with pytest.raises(InvalidRequest, match="it needs 28 x 28 pixels at least"):
+        vision.preprocess(Image.new("RGB", (100, 20)))
+
+
 @pytest.mark.parametrize("pictures", [(), (0,)])
 def test_a_token_of_a_picture_in_text_is_refused_for_what_it_is(seeing: Seeing, pictures: tuple[int, ...]) -> None:
     """Gemma 3's marker is another token than those that a picture becomes."""

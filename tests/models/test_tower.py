@@ -24,8 +24,10 @@ def test_the_reference_s_language_model_is_made_of_our_arrays(seeing: Seeing, fa
     model = load(str(seeing(family)), "float32")
     assert model.vision is not None
     before = mx.get_active_memory()
-    mx.eval(model.vision.view.parameters())
-    assert mx.get_active_memory() == before
+    parameters = tree_flatten(model.vision.view.parameters())
+    mx.eval(parameters)
+    split = sum(array.nbytes for name, array in parameters if ".kv_b_proj." in name)  # by mlx-lm, in another order
+    assert mx.get_active_memory() == before + split
     tensors = model.vision.tower.tensors
     assert tensors and not any(name.startswith(LANGUAGE) for name in tensors)
     assert model.vision.tower_bytes == sum(array.nbytes for array in tensors.values())

@@ -250,6 +250,31 @@ def _split_experts(weights: dict[str, Any]) -> None:
             weights[name.replace("switch_mlp", f"experts.{expert}")] = values
 
 
+KIMI = ("<|media_start|>", "<|media_content|>", "<|media_pad|>", "<|media_end|>")
+
+
+def _kimi_vl(ids: Ids) -> Config:
+    text = {key: value for key, value in TEXT.items() if key != "head_dim"}
+    text |= {"model_type": "deepseek_v3", "num_hidden_layers": 3, "num_key_value_heads": 4, "first_k_dense_replace": 1}
+    text |= {"kv_lora_rank": 32, "q_lora_rank": None, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
+    text |= {"moe_intermediate_size": 32, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1}
+    text |= {"n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.5, "norm_topk_prob": True}
+    tower = {"model_type": "moonvit", "patch_size": 14, "num_attention_heads": 2, "num_hidden_layers": 2}
+    tower |= {"num_heads": 2, "depth": 2, "embed_dim": 32, "hidden_size": 32, "intermediate_size": 48}
+    return {
+        "model_type": "kimi_vl",
+        "text_config": text,
+        "vision_config": tower | {"init_pos_emb_height": 8, "init_pos_emb_width": 8, "merge_kernel_size": [2, 2]},
+        "media_placeholder_token_id": ids["<|media_pad|>"],
+    }
+
+
+def _kimi_weights(weights: dict[str, Any]) -> None:
+    _split_experts(weights)
+    for name in [name for name in weights if name.startswith("vision_tower.") and ".blocks." in name]:
+        weights[name.replace(".blocks.", ".encoder.blocks.").replace(".attn.", ".")] = weights.pop(name)
+
+
 MINICPM = ("<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>", "<|image_pad|>", "<|video_pad|>")
 
 
@@ -295,6 +320,14 @@ FAMILIES = {
             ("merger.", "model.merger."),
         ),
         _minicpm_weights,
+    ),
+    "kimi_vl": Family(
+        _kimi_vl,
+        lambda ids: {},
+        KIMI,
+        "<|media_start|>image<|media_content|><|media_pad|><|media_end|>",
+        convert=_kimi_weights,
+        padded=True,
     ),
     "glm4v": Family(_glm4v, _glm_files, GLM, "<|begin_of_image|><|image|><|end_of_image|>", QWEN3_NAMES),
     "glm4v_moe": Family(
