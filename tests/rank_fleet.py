@@ -74,8 +74,9 @@ def pair() -> Iterator[Pair]:
 
 
 def children(server: Server) -> list[int]:
-    pid = server.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Whichever of its threads has started them."""
+    tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def is_gone(pid: int) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -26,6 +29,7 @@ from tests.server.harness import serve, user
 from tests.waiting import WAIT, until
 
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+LITELLM = os.environ.get("PACELINE_LITELLM") or shutil.which("litellm")
 needs_haproxy = pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy here")
 
 
@@ -158,11 +162,53 @@ def test_smg_is_started_alike_by_the_script_and_the_manifest() -> None:
             assert f"{name} {value}".strip() in script
 
 
+def litellm() -> Any:
+    return yaml.safe_load((EXAMPLES / "litellm.yaml").read_text())
+
+
 def test_litellm_points_at_the_routers() -> None:
-    config = yaml.safe_load((EXAMPLES / "litellm.yaml").read_text())
-    [model] = config["model_list"]
+    [model] = litellm()["model_list"]
     port = model["litellm_params"]["api_base"].rpartition(":")[2].removesuffix("/v1")
     assert f"PORT=${{PORT:-{port}}}" in (EXAMPLES / "smg.sh").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(LITELLM is None, reason="there is no litellm here: PACELINE_LITELLM names one")
+def test_litellm_knows_keys_budgets_and_rates_from_a_file(tmp_path: Path) -> None:
+    assert LITELLM is not None
+    settings = Settings(served_model_name=("paceline-mini",))
+    with serve(FakeService(settings), settings) as address:
+        config = litellm()
+        config["model_list"][0]["litellm_params"]["api_base"] = f"{address}/v1"
+        (tmp_path / "litellm.yaml").write_text(yaml.safe_dump(config))
+        shutil.copy(EXAMPLES / "litellm_keys.py", tmp_path)
+        keys = {
+            "sk-rich": {"user_id": "a"},
+            "sk-poor": {"user_id": "b", "max_budget": 1e-6},
+            "sk-slow": {"rpm_limit": 1},
+        }
+        (tmp_path / "keys.json").write_text(json.dumps(keys))
+        port = free_port()
+        command = [LITELLM, "--config", str(tmp_path / "litellm.yaml"), "--host", "127.0.0.1", "--port", str(port)]
+        env = {"LITELLM_MASTER_KEY": f"sk-{secrets.token_hex(32)}", "LITELLM_KEYS": str(tmp_path / "keys.json")}
+        env |= {"PYTHONPATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        proxy = Server(command, port, "/health/liveliness", env)
+        try:
+            proxy.until_ready()
+
+            def code(key: str) -> int:
+                body = {"model": "paceline-mini", "messages": user("hi")}
+                headers = {"authorization": f"Bearer {key}"}
+                url = f"{proxy.url}/v1/chat/completions"
+                return httpx.post(url, json=body, headers=headers, timeout=WAIT, trust_env=False).status_code
+
+            assert [code("sk-rich") for _ in range(3)] == [200, 200, 200]
+            assert code("sk-wrong") == 401
+            assert code("sk-poor") == 200
+            until(lambda: code("sk-poor") == 422)  # what was spent is counted after the answer
+            assert [code("sk-slow"), code("sk-slow")] == [200, 429]
+        finally:
+            proxy.end()
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.sh")))
