@@ -1,8 +1,8 @@
 """`paceline bench memory`: how many sequences of a length fit, by the memory model and by trying.
 
 Trying: that many rows of so many tokens decode in a batch, in the buffers that the engine would have, one more row
-joins, and all decode. MLX says how much memory that took at its peak. Nothing is prefilled: what the buffers hold does
-not matter. Drafting is off.
+joins, and all decode. MLX says how much memory that took at its peak, and the estimate is of that peak, too: what is
+held, and what the step with the most needs in addition. Drafting is off.
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ from functools import partial
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
-from mlx_lm.sample_utils import apply_top_p
 from rich.table import Table
 
 from paceline.bench.offline import Bench
-from paceline.cache.batch import Batch
 from paceline.cache.budget import Budget
 from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.memory_model import MemoryModel
-from paceline.cache.stacking import Shapes, allocate, shapes
-from paceline.engine.memory import profile_memory
-from paceline.models.adapter import Adapted
+from paceline.cache.stacking import shapes
+from paceline.engine.memory import DecodeTrial, profile_memory
 
 BITS = (None, 8, 4)
 STEPS = 2  # decode steps of every try, after the row has joined
@@ -54,64 +50,39 @@ class Trial:
     """On the engine's thread, while the engine is idle."""
 
     def __init__(self, bench: Bench, tokens: int) -> None:
-        self.language: Adapted = bench.model.language
-        self.grouping = bench.runner.grouping
         self.tokens = tokens
         self.memory_model: MemoryModel = profile_memory(bench.runner, head=False)
         self.weights = bench.model.nbytes
         self.beside = max(mx.get_active_memory() - self.weights, 0)  # no part of it
-        row = self.language.batch(self.grouping)
+        row = bench.model.language.batch(bench.runner.grouping)
         row.begin(1)
-        self.language.module(mx.array([[0]]), cache=row.layers)
+        bench.model.language.module(mx.array([[0]]), cache=row.layers)
         row.commit()
-        self.shapes: Shapes = shapes(row)
+        self.decoding = DecodeTrial(bench.runner, shapes(row))
 
     def estimate(self, rows: int) -> int:
         """As admission counts sequences that decode."""
-        memory_model, lengths = self.memory_model, [self.tokens] * rows
-        held = memory_model.batch(lengths) + memory_model.copying(lengths)
-        return self.weights + held + memory_model.step(rows, 1)
+        lengths = [self.tokens] * rows
+        return self.weights + self.memory_model.batch(lengths) + self.memory_model.passing(lengths)
 
     def peak(self, rows: int) -> int:
         """Bytes of MLX at their peak while the last of so many rows joins and all decode."""
-        batch = self._rows(rows - 1) if rows > 1 else None
-        new = self._rows(1)
-        for each in (batch, new):
-            if each is not None:
-                each.evaluate()
+        before = self.tokens - STEPS
+        batch = self.decoding.rows(rows - 1, before) if rows > 1 else None
+        new = self.decoding.rows(1, before)
         mx.clear_cache()
         mx.reset_peak_memory()
         chosen = mx.array(0)
         if batch is None:
             batch = new
         else:
-            chosen = self._step(batch)  # which still runs while the row joins, as in the engine
+            chosen = self.decoding.step(batch)  # which still runs while the row joins, as in the engine
             batch.low_memory = True
             batch.join(new)
         mx.eval(chosen)
         for _ in range(STEPS):
-            mx.eval(self._step(batch))
+            mx.eval(self.decoding.step(batch))
         return int(mx.get_peak_memory()) - self.beside
-
-    def _step(self, batch: Batch) -> mx.array:
-        """A decode step that samples, launched."""
-        batch.begin(1)
-        tokens = mx.zeros((batch.rows, 1), dtype=mx.int32)
-        logits = self.language.module(tokens, cache=batch.layers)[:, -1].astype(mx.float32)
-        chosen = mx.random.categorical(apply_top_p(nn.log_softmax(logits), 0.9))
-        batch.commit()
-        mx.async_eval(chosen, batch.arrays())
-        return chosen
-
-    def _rows(self, count: int) -> Batch:
-        padded = self.grouping.buckets.row_count(count)
-        batch = self.language.batch(self.grouping, padded)
-        batch.active = [place < count for place in range(padded)]
-        batch.reserve(self.tokens)
-        allocate(batch, self.shapes)
-        batch.lengths = [self.tokens - STEPS - 1 if active else 0 for active in batch.active]
-        batch.trim()
-        return batch
 
 
 def most(fits: Callable[[int], bool], guess: int, limit: int) -> int:

@@ -193,8 +193,9 @@ class Batch:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Make the copies now, layer by layer: together with a step, the old and the new buffers of all layers would be
-        in memory at the same time."""
+        """Make the copies now, layer by layer, after the steps under way: together with a step, the old and the new
+        buffers of all layers would be in memory at the same time."""
+        mx.synchronize()
         for cache in self.flat:
             mx.eval(list(cache.arrays()))
 

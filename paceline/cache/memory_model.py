@@ -24,6 +24,10 @@ class AttentionCost:
     exact: int = 0  # additional bytes of a slot in all layers, of the first `exact_slots` that are not quantized
     exact_slots: int = 0
 
+    def tokens(self, length: int) -> int:
+        """Tokens of a decoding row of this length that these layers have."""
+        return length if self.window is None else min(length, self.window + MARGIN)
+
     def row(self, slots: int) -> int:
         """Bytes of a row with so many slots."""
         return self.token * slots + self.exact * (min(slots, self.exact_slots) + 1)
@@ -36,7 +40,8 @@ class MemoryModel:
     fixed: int = 0  # other bytes of a row: sampling, pending pairs of the head
     chunk_token: float = 0.0  # activations, per token of a prefill chunk
     chunk_pair: float = 0.0  # and per pair of such a token and a token before it
-    decode_token: float = 0.0  # activations, per token of a decode step
+    decode_token: float = 0.0  # activations and sampling, per token of a decode step
+    decode_pair: float = 0.0  # and per pair of such a token and a token before it
     media_byte: float = 0.0  # features that a row keeps until prefill has read them, per byte of its media's inputs
     encode_byte: float = 0.0  # an encoder's activations, per byte of the inputs that it encodes
     encode_pair: float = 0.0  # and per pair of such bytes
@@ -63,6 +68,7 @@ class MemoryModel:
             chunk_token=self.chunk_token + other.chunk_token,
             chunk_pair=self.chunk_pair + other.chunk_pair,
             decode_token=self.decode_token + other.decode_token,
+            decode_pair=self.decode_pair + other.decode_pair,
         )
 
     def row(self, tokens: int) -> int:
@@ -74,9 +80,9 @@ class MemoryModel:
         total = 0
         for layer in self.attention:
             if layer.window is not None:
-                kept = _window_tokens(layer.window)
+                kept = layer.tokens(tokens)
                 wide = self._capacity(layer.window, min(tokens, kept + chunk))
-                total += layer.token * max(wide - self._capacity(layer.window, min(tokens, kept)), 0)
+                total += layer.token * max(wide - self._capacity(layer.window, kept), 0)
         return total
 
     def batch(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None) -> int:
@@ -93,23 +99,24 @@ class MemoryModel:
         self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, at_once: bool = False
     ) -> int:
         """Additional bytes while the largest group's buffers grow, or a row joins it: old and new buffers are in memory
-        together, of one layer at a time or, `at_once`, of all layers. Quantized keys and values of a row in one
-        layer are in memory dequantized, too."""
+        together, of one layer at a time or, `at_once`, of all layers."""
         shared = groups if groups is not None else self.groups([(None, length) for length in lengths])
-        most = total = dense = 0
+        most = total = 0
         for layer in self.attention:
             if not layer.layers:
                 continue
-            largest = reach = 0
+            largest = 0
             for group in shared:
-                longest = max(lengths[place] for place in group)
-                if layer.window is not None:
-                    longest = min(longest, _window_tokens(layer.window))
+                longest = layer.tokens(max(lengths[place] for place in group))
                 rows = self.grouping.buckets.row_count(len(group))
-                slots = self._capacity(layer.window, longest)
-                reach, largest = max(reach, slots), max(largest, rows * layer.row(slots))
-            most, total, dense = max(most, largest // layer.layers), total + largest, max(dense, reach * layer.dense)
-        return (total if at_once else most) + dense
+                largest = max(largest, rows * layer.row(self._capacity(layer.window, longest)))
+            most, total = max(most, largest // layer.layers), total + largest
+        return total if at_once else most
+
+    def passing(self, lengths: Sequence[int], groups: Sequence[Sequence[int]] | None = None, *, width: int = 1) -> int:
+        """Additional bytes of a decode step at its peak. Where memory is short, buffers are copied before the step, so
+        that the two are not in memory at the same time (cache/batch)."""
+        return max(self.copying(lengths, groups), self.step(len(lengths), width, max(lengths, default=0)))
 
     def groups(self, rows: Sequence[tuple[int | None, int]]) -> list[list[int]]:
         """Which rows share a buffer, by their index in `rows`. Rows of the batch stay in their group, whatever their
@@ -142,9 +149,13 @@ class MemoryModel:
         dense = max((layer.dense for layer in self.attention if layer.window is None), default=0)
         return int(tokens * (self.chunk_token + self.chunk_pair * (before + tokens)) + dense * (before + tokens))
 
-    def step(self, rows: int, width: int) -> int:
-        """Activations of a decode step."""
-        return int(self.grouping.buckets.row_count(rows) * width * self.decode_token)
+    def step(self, rows: int, width: int, longest: int = 0) -> int:
+        """Activations of a decode step whose longest row has so many tokens. Quantized keys and values of a row in one
+        layer are in memory dequantized, too."""
+        slots = [self._capacity(layer.window, layer.tokens(longest)) for layer in self.attention]
+        dense = max((count * layer.dense for count, layer in zip(slots, self.attention, strict=True)), default=0)
+        tokens = self.grouping.buckets.row_count(rows) * width
+        return int(tokens * (self.decode_token + self.decode_pair * max(slots, default=0))) + (dense if rows else 0)
 
     def media(self, costs: Sequence[int]) -> int:
         """Media whose inputs have so many bytes, encoded one after another."""
@@ -153,17 +164,7 @@ class MemoryModel:
 
     def _slots_of(self, tokens: int) -> int:
         """Bytes of a decoding row's slots."""
-        total = 0
-        for layer in self.attention:
-            window = layer.window
-            kept = tokens if window is None else min(tokens, _window_tokens(window))
-            total += layer.row(self._capacity(window, kept))
-        return total
+        return sum(layer.row(self._capacity(layer.window, layer.tokens(tokens))) for layer in self.attention)
 
     def _capacity(self, window: int | None, need: int) -> int:
         return capacity(window, need, self.grouping.buckets)
-
-
-def _window_tokens(window: int) -> int:
-    """Tokens in a window's buffer while a row decodes: those that it keeps (cache/slot_plan), and the new one."""
-    return window + MARGIN

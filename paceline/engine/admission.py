@@ -54,9 +54,9 @@ class Admission:
         """What `used` returns for a new sequence that runs alone with the smallest chunk."""
         memory_model = self.memory_model
         width = self._width(1)
-        activations = memory_model.step(1, width) + self._chunk(tokens, MIN_CHUNK)
         length = tokens + 2 * width
-        held = memory_model.row(length) + memory_model.copying([length]) + memory_model.stretch(tokens, MIN_CHUNK)
+        activations = memory_model.passing([length], width=width) + self._chunk(tokens, MIN_CHUNK)
+        held = memory_model.row(length) + memory_model.stretch(tokens, MIN_CHUNK)
         drafting = 0 if self.draft_prefill is None else self.draft_prefill(length)
         return self.budget.holding("weights") + held + activations + drafting + memory_model.media(list(media))
 
@@ -77,11 +77,7 @@ class Admission:
 
     def reserved(self, seqs: Collection[Sequence], chunk: int) -> int:
         """Bytes in use when all these have their expected length."""
-        return (
-            self._base(seqs)
-            + self._batch([self.expected_length(seq) for seq in seqs], seqs)
-            + self._activations(seqs, chunk)
-        )
+        return self._total([self.expected_length(seq) for seq in seqs], seqs, chunk)
 
     def left(self, seqs: Collection[Sequence]) -> int:
         """Bytes that the next steps of the running sequences leave for prefill; negative: they do not fit."""
@@ -94,7 +90,7 @@ class Admission:
     def used(self, seqs: Collection[Sequence], chunk: int, ahead: int = 0) -> int:
         """Bytes in use now; or when all prompts are prefilled, and all sequences have grown by `ahead`."""
         lengths = [self._length(seq, ahead) for seq in seqs]
-        return self._base(seqs) + self._batch(lengths, seqs) + self._activations(seqs, chunk)
+        return self._total(lengths, seqs, chunk)
 
     def chunk(self, seqs: Collection[Sequence], wanted: int, left: int) -> int:
         """As many prompt tokens of `wanted` as fit into `left` bytes, but not fewer than the smallest chunk."""
@@ -121,13 +117,16 @@ class Admission:
         """Report to the budget what sequences hold and what is reserved for them."""
         groups = self._groups(seqs)
         now = self.memory_model.batch([seq.length for seq in seqs], groups)
-        later = self.memory_model.batch([self.expected_length(seq) for seq in seqs], groups)
+        lengths = [self.expected_length(seq) for seq in seqs]
+        later = self.memory_model.batch(lengths, groups)
         self.budget.hold("sequences", now)
         self.budget.hold("reserved", max(later - now, 0))
-        lengths = [self.expected_length(seq) for seq in seqs]
-        copying = self.memory_model.copying(lengths, groups)
-        self.low_memory = self.memory_model.copying(lengths, groups, at_once=True) - copying > self.spare
-        self.budget.hold("activations", self._activations(seqs, chunk) + copying)
+        width = self._width(len(seqs))
+        passing = self.memory_model.passing(lengths, groups, width=width)
+        together = self.memory_model.step(len(seqs), width, max(lengths, default=0))
+        together += self.memory_model.copying(lengths, groups, at_once=True)
+        self.low_memory = together - passing > self.spare
+        self.budget.hold("activations", passing + self.reading(seqs, chunk))
         self.budget.hold("sequence images", self._media(seqs))
         self.budget.hold("draft", self._scoring(seqs) + self._drafting(seqs))
 
@@ -167,9 +166,11 @@ class Admission:
 
     # -- internal
 
-    def _batch(self, lengths: list[int], seqs: Collection[Sequence]) -> int:
-        groups = self._groups(seqs)
-        return self.memory_model.batch(lengths, groups) + self.memory_model.copying(lengths, groups)
+    def _total(self, lengths: list[int], seqs: Collection[Sequence], chunk: int) -> int:
+        """Bytes in use at the peak of a step with sequences of these lengths and a prefill chunk."""
+        groups, width = self._groups(seqs), self._width(len(seqs))
+        decoding = self.memory_model.batch(lengths, groups) + self.memory_model.passing(lengths, groups, width=width)
+        return self._base(seqs) + decoding + self.reading(seqs, chunk)
 
     def _base(self, seqs: Collection[Sequence]) -> int:
         return self.budget.holding("weights") + self._media(seqs) + self._scoring(seqs) + self._drafting(seqs)
@@ -190,10 +191,6 @@ class Admission:
     def _media(self, seqs: Collection[Sequence]) -> int:
         sizes = [size for seq in seqs if seq.media_costs and seq.remaining for size in seq.media_costs]
         return self.memory_model.media(sizes) if sizes else 0
-
-    def _activations(self, seqs: Collection[Sequence], chunk: int) -> int:
-        """A decode step of all sequences, and a prefill chunk."""
-        return self.memory_model.step(len(seqs), self._width(len(seqs))) + self.reading(seqs, chunk)
 
     def _width(self, rows: int) -> int:
         """Tokens of each of so many sequences in a decode step."""

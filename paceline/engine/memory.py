@@ -24,17 +24,20 @@ from paceline.cache.disk_summary import clear, summaries
 from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.prefix import PrefixCache
+from paceline.cache.stacking import Shapes, allocate, shapes
 from paceline.cache.tier import DiskTier
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.checkpoints import CHEAP, Worth
 from paceline.engine.prefix_manager import PrefixManager
+from paceline.engine.prompt_runner import slots_of
 from paceline.engine.runner import Runner
+from paceline.engine.sampler import Sampler
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
 from paceline.models.files import fingerprint
 from paceline.models.vision import Vision
-from paceline.types import Media, Prompt, RequestId, Sampling
+from paceline.types import Lora, Media, Prompt, RequestId, Sampling
 
 if TYPE_CHECKING:
     from paceline.settings import Settings
@@ -156,7 +159,9 @@ def _disk(folder: Path, gigabytes: float, runner: Runner, name: str, wake: Calla
 
 CHUNK = 128  # tokens of each chunk that is measured
 CHUNKS = 4
-LOGITS = 8  # float32 copies of a token's logits that sampling makes at most
+DECODED = (128, 512)  # tokens of the rows whose decode steps are measured
+DECODING = 4  # rows of each
+SAMPLED = Sampling(temperature=1.0, top_k=20, top_p=0.95, seed=0)  # most filters need a sort: the usual one
 IMAGE_SIDES = (224, 448)  # sides of the images that are measured, in pixels
 AUDIO_SECONDS = (1, 4)  # of the recordings that are measured
 
@@ -166,11 +171,7 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     prompts."""
     adapter = next(iter(runner.language.loras.loaded), None)  # its passes need a little more
     prompt = Prompt((0,) * (CHUNK * CHUNKS + 1), cached=False, lora=adapter)
-    seq = Sequence(
-        EngineRequest(RequestId("measure"), prompt, Sampling(), 1),
-        TextStream(ByteDetokenizer(lambda token: b"")),
-        lambda delta: None,
-    )
+    seq = _sequence(prompt)
     seq.draft.mtp_prefill = head and runner.drafter is not None
     peaks = []
     for _ in range(CHUNKS):
@@ -182,18 +183,70 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
     pair, token = _line([((before + CHUNK), peak / CHUNK) for before, peak in peaks])
     dense = max((layer.dense for layer in attention if layer.window is None), default=0)
     pair = max(pair - dense / CHUNK, 0.0)  # the memory model counts it apart
+    decode_pair, decode_token = _profile_decoding(runner, shapes(seq.computed.batch), adapter)
     media_byte, encode_byte, encode_pair = _profile_media(runner)
     return MemoryModel(
         attention=attention,
         state=sum(_bytes(cache) for batch in held for cache in batch.flat if isinstance(cache, StateCache)),
         chunk_token=token,
         chunk_pair=pair,
-        decode_token=token + LOGITS * 4 * runner.language.vocab_size,
+        decode_token=decode_token,
+        decode_pair=decode_pair,
         media_byte=media_byte,
         encode_byte=encode_byte,
         encode_pair=encode_pair,
         grouping=runner.grouping,
     )
+
+
+def _sequence(prompt: Prompt, sampling: Sampling | None = None) -> Sequence:
+    request = EngineRequest(RequestId("measure"), prompt, sampling or Sampling(), 1)
+    return Sequence(request, TextStream(ByteDetokenizer(lambda token: b"")), lambda delta: None)
+
+
+class DecodeTrial:
+    """Rows of so many tokens that decode and sample as the engine does. Nothing is prefilled: what buffers hold does
+    not matter."""
+
+    def __init__(self, runner: Runner, like: Shapes, adapter: Lora | None = None) -> None:
+        self.language, self.grouping = runner.language, runner.grouping
+        self.like = like
+        self.adapter = adapter
+
+    def rows(self, count: int, tokens: int) -> Batch:
+        """So many rows that lack one token of `tokens`."""
+        padded = self.grouping.buckets.row_count(count)
+        batch = self.language.batch(self.grouping, padded)
+        batch.active = [place < count for place in range(padded)]
+        batch.reserve(tokens)
+        allocate(batch, self.like)
+        batch.lengths = [tokens - 1 if active else 0 for active in batch.active]
+        batch.trim()
+        batch.evaluate()
+        return batch
+
+    def step(self, batch: Batch) -> mx.array:
+        """Launch a step; returns its tokens."""
+        sampler = Sampler(self.language.vocab_size)
+        seqs = [_sequence(Prompt((0,), lora=self.adapter), SAMPLED) if active else None for active in batch.active]
+        sampler.arrange(seqs)
+        batch.begin(1)
+        with self.language.loras.reading(slots_of(seqs)):
+            logits = self.language.module(mx.zeros((batch.rows, 1), dtype=mx.int32), cache=batch.layers)
+        tokens = sampler(logits[:, -1]).tokens
+        batch.commit()
+        mx.async_eval(tokens, batch.arrays())
+        return tokens
+
+
+def _profile_decoding(runner: Runner, like: Shapes, adapter: Lora | None) -> tuple[float, float]:
+    """Bytes of a row's decode step, per pair of its token and one before it, and for itself. Dequantized keys and
+    values are counted apart."""
+    trial, points = DecodeTrial(runner, like, adapter), []
+    for tokens in DECODED:
+        batch = trial.rows(DECODING, tokens)
+        points.append((tokens, _peak(lambda batch=batch: mx.eval(trial.step(batch))) / batch.rows))  # type: ignore[misc]
+    return _line(points)
 
 
 def _attention(batches: Collection[Batch]) -> tuple[AttentionCost, ...]:

@@ -34,6 +34,7 @@ def test_rows_are_estimated_and_tried_with_each_number_of_bits(llama: Path) -> N
     assert lines[0].token_bytes > 3 * lines[1].token_bytes > 3 * lines[2].token_bytes
     assert 0 < lines[0].tried < lines[1].tried < lines[2].tried
     assert 0 < lines[0].estimated < lines[1].estimated < lines[2].estimated
+    assert all(abs(line.error) <= 0.05 for line in lines), lines
 
 
 def test_the_table_has_the_error_of_the_estimate() -> None:

@@ -110,8 +110,20 @@ def test_a_chunk_pays_for_its_tokens_and_for_what_they_look_back_at() -> None:
     assert memory_model.chunk(10, 90) == 10 * (2 + 50)
 
 
-def test_a_step_pays_for_each_token_of_each_row() -> None:
+def test_a_step_pays_for_each_token_of_each_row_and_for_what_it_attends_to() -> None:
     assert MemoryModel(decode_token=3.0).step(4, 2) == 24
+    memory_model = MemoryModel((AttentionCost(None, 1), AttentionCost(512, 1)), decode_token=3.0, decode_pair=0.5)
+    assert memory_model.step(4, 2, 3000) == 8 * (3 + capacity(None, 3000) // 2)
+    windowed = MemoryModel((AttentionCost(512, 1),), decode_pair=1.0)
+    assert windowed.step(1, 1, 3000) == windowed.step(1, 1, 1_000_000)
+
+
+def test_a_step_at_its_peak_copies_buffers_or_computes() -> None:
+    memory_model = MemoryModel((AttentionCost(None, 8, 4),), decode_token=3.0, grouping=PADDED)
+    assert memory_model.passing([100, 200]) == memory_model.copying([100, 200]) > memory_model.step(2, 1)
+    heavy = replace(memory_model, decode_token=1e6)
+    assert heavy.passing([100, 200], width=2) == heavy.step(2, 2) > heavy.copying([100, 200])
+    assert heavy.passing([]) == 0
 
 
 def test_images_keep_their_features_and_the_largest_needs_the_tower() -> None:
@@ -193,6 +205,7 @@ def test_quantized_keys_and_values_are_priced_with_what_is_exact_and_with_a_row_
     slots = capacity(None, 1000)
     assert model.row(1000) == plain.row(1000) + 40 * 101
     assert model.row(50) == plain.row(50) + 40 * (min(capacity(None, 50), 100) + 1)
-    assert model.copying([1000]) == plain.copying([1000]) + 40 * 101 // 2 + 32 * slots
+    assert model.copying([1000]) == plain.copying([1000]) + 40 * 101 // 2
+    assert model.step(3, 1, 1000) == plain.step(3, 1, 1000) + 32 * slots
     assert model.chunk(8, 1000) == 32 * 1008
     assert model.beside(model).attention == (AttentionCost(None, 20, 4, 32, 80, 100),)
