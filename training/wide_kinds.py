@@ -341,7 +341,10 @@ SCHEMED = lines(
 SYSTEM = lines("""You extract data from messages.|You answer in JSON.|Reply with a JSON object only.|You are a data entry clerk.|You turn text into records.|
 Return structured data.|You are a parser.|Only JSON, no comments.|You keep the books.|Fill in the form from the user's message.""")
 NOISE = lines("""Hope you are well.|Thanks in advance.|Sorry for the late message.|Nice weather today, by the way.|More news tomorrow.|That is all for now.|Please
-check it twice.|As we said on the phone.|I was told to write here.|Best wishes from all of us.|You know how it is.|Not a word to anybody.|No hurry with this.""")
+check it twice.|As we said on the phone.|I was told to write here.|Best wishes from all of us.|You know how it is.|Not a word to anybody.|No hurry with this.|The coffee machine is broken again, by the way.|I
+hope this reaches you in time.|We met on the stairs this morning.|Greetings to your family.|It took me all day to find that out.|Somebody left the window open.|I am writing this on the bus.|The rest can
+wait until Monday.|As always, I may be wrong about the small things.|Lunch was good.|You asked for it, so here it is.|The phone rings all the time.|I copied it from an old notebook.|My colleague typed
+this.|Let me know if something is unclear.|It is raining here.|I will call you later.|What a long day.|This is everything I could get.|The office is almost empty.|Do not print this.|Sent from my phone.""")
 
 
 def type_of(value: Any) -> dict[str, Any]:

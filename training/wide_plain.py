@@ -10,10 +10,11 @@ from random import Random
 
 from training import facts, facts_talk, wide_kinds, wide_more, wide_talk, wide_things, wide_words
 from training.data_chat import Chat, Turn
+from training.facts_questions import Exchange
 from training.wide_facts import capital
 from training.wide_long import joined, system
 from training.wide_more import put
-from training.wide_talk import Exchange, lines
+from training.wide_talk import lines
 
 # -- lists
 

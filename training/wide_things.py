@@ -13,6 +13,7 @@ from training import facts, wide, wide_clauses, wide_kinds
 from training.wide_facts import asked_for, capital, framed, yes_no
 from training.wide_long import joined
 from training.wide_prompted import Form
+from training.wide_relations import LEADS
 from training.wide_talk import lines
 
 FOOD = facts.FOODS + facts.FRUITS + facts.VEGETABLES
@@ -269,6 +270,10 @@ def drawn(rng: Random) -> wide_kinds.Drawn:
 # -- facts to be found
 
 
+INTRO = lines("""Let me tell you about {k}.|Do you remember {k}?|Then there is {k}.|About {k}:|I have news of {k}.|{k} came up again today.|People talk a lot about {k}.|We also spoke of {k}.|My next point is {k}.|A word on {k}.|You asked about
+{k}.|Everybody here knows {k}.|Take {k}, for example.|And what about {k}?|I looked into {k}.|Somebody mentioned {k}.|They wrote about {k}.|On to {k}.|{k} is another matter.|I should not forget {k}.""")
+
+
 @dataclass(frozen=True)
 class Owned:
     """A property of a thing, told and asked for as the facts of `wide_facts` are."""
@@ -296,16 +301,21 @@ class Owned:
         return capital(self._form(self.value, 0)) + "."
 
     def told(self, rng: Random) -> str:
-        return framed(self._form(self.value, rng.randrange(len(self.prop.clauses))), rng)
+        at = rng.randrange(len(self.prop.clauses))
+        if rng.random() < 0.2:  # named in one sentence, told in the next
+            clause = self.prop.clause(self.value, rng, at).format(s=self.thing.pronoun)
+            return f"{capital(rng.choice(INTRO).format(k=self.key))} {capital(clause)}."
+        return framed(self._form(self.value, at), rng)
 
     def asked(self, rng: Random) -> tuple[str, str]:
         text = rng.choice(self.prop.questions).format(k=self.key)
         if rng.random() < 0.12:
-            name = rng.choice(self.prop.names).replace("_", " ")
+            name = self.prop.names[0].replace("_", " ")
             text = rng.choice(("{n} of {k}", "tell me the {n} of {k}", "I need the {n} of {k}", "{k}: {n}")).format(
                 n=name, k=self.key
             )
-        return asked_for(text, self.answer, self.value, (self.key,), rng)
+        question, answer = asked_for(text, self.answer, self.value, (self.key,), rng)
+        return (f"{rng.choice(LEADS)} {question}" if rng.random() < 0.1 else question), answer
 
     def yes_or_no(self, rng: Random, other: str) -> tuple[str, str, bool]:
         right = rng.random() < 0.5

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from training import wide_filler, wide_keyed, wide_pictures, wide_plain, wide_scenes, wide_things, wide_tools
+from training import (
+    wide_filler,
+    wide_keyed,
+    wide_pictures,
+    wide_plain,
+    wide_prompted,
+    wide_scenes,
+    wide_things,
+    wide_tools,
+)
 from training.data_chat import segments
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -74,7 +83,7 @@ def test_json_has_the_keys_that_are_named() -> None:
     for _ in range(600):
         chat = wide_keyed.json_answer(rng)
         prompt, answer = chat.system + chat.turns[0].text, chat.turns[-1].text
-        assert (answer.startswith("```json")) == any(text in prompt for text in wide_keyed.FENCE)
+        assert (answer.startswith("```json")) == any(text in prompt for text in wide_prompted.FENCE)
         value = json.loads(re.sub(r"^```json\n|\n```$", "", answer))
         assert value == chat.expect
         for one in value if isinstance(value, list) else [value]:
@@ -111,6 +120,6 @@ def test_plain_talk_has_answers() -> None:
         for _ in range(200):
             one = kind(rng)
             assert one.user.strip() and one.answer.strip() and "{" not in one.user + one.answer
-    for kind, members in wide_plain.MORE.items():
-        assert len(members.split()) == 3, kind
+    for name, members in wide_plain.MORE.items():
+        assert len(members.split()) == 3, name
     assert len(dict(wide_plain._meanings())) > 480
