@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.edits import SUBJECTS
 from benchmarks.models import Bench
 from benchmarks.shapes import SHAPES, prefer, random_model
 from benchmarks.speculate import MAX_SEQS, Measured, Mode, counted, in_turns
@@ -80,6 +79,9 @@ SAMPLE = json.dumps(
     separators=(",", ":"),
 )
 
+PEOPLE = (("Ann", "Rome", "Italy"), ("Luis", "Lima", "Peru"), ("Mei", "Osaka", "Japan"), ("Omar", "Cairo", "Egypt"))
+THINGS = ("ropes", "apples", "hammers", "dolls", "loaves", "saws", "kites")
+
 
 def preferences(tokenizer: Tokenizer, vocab_size: int) -> NDArray[np.float32]:
     """How much each token is wanted: those of an order that is written without blanks, then other words; the longest of
@@ -122,9 +124,12 @@ class StructuredBench(Bench):
         return self._grammars.compile(GrammarSpec.json_schema(schema))
 
     def prompt(self, number: int) -> tuple[int, ...]:
-        subject = SUBJECTS[number % len(SUBJECTS)]
-        asked = f"A shop got order {number} from somebody who read about {subject}. The order as JSON:\n"
-        return tuple(self.tokenizer.encode(asked, add_special_tokens=False))
+        name, city, country = PEOPLE[number % len(PEOPLE)]
+        first, second = (THINGS[(number + place) % len(THINGS)] for place in (0, 3))
+        told = f"{name} from {city}, {country}, has ordered {2 + number % 7} {first} and {1 + number % 5} {second}."
+        asked = f"{told} Order {1000 + number} is shipped and paid. Give me the order as JSON."
+        text = self.tokenizer.render([{"role": "user", "content": asked}])
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def add(
         self,

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Enough for indentation. Without a bound, a model may write blanks until its tokens are used up.
-OPTIONS = {"whitespace_pattern": r"[ \t\n\r]{0,20}"}
+# A blank, or a new line and its indentation: small models that may write more blanks do, until their tokens are used up.
+OPTIONS = {"whitespace_pattern": r"( |\r?\n[ \t]{0,24})?"}
 ANYTHING = "/(?s:.*)/"
 
 Part = dict[str, Any]

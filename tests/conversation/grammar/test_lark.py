@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from paceline.conversation.grammar.lark import free_text, literal, pieces
+import re
+
+import pytest
+
+from paceline.conversation.grammar.lark import OPTIONS, free_text, literal, pieces
 
 MARKERS = {"<a>": 1, "<a>>": 2}
 
@@ -18,3 +22,13 @@ def test_a_marker_is_named_by_its_token_and_other_text_is_quoted() -> None:
 def test_free_text_ends_with_the_marker_as_a_token_or_as_text() -> None:
     assert any("<[1]>" in rule for rule in free_text("rest", "<a>", MARKERS))
     assert not any("<[" in rule for rule in free_text("rest", "<b>", MARKERS))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\r\n", "\n  ", "\n\t\t", "\n" + 24 * " "])
+def test_a_blank_or_a_line_and_its_indentation_may_stand_in_json(blank: str) -> None:
+    assert re.fullmatch(OPTIONS["whitespace_pattern"], blank)
+
+
+@pytest.mark.parametrize("blank", ["  ", "\t", "\n\n", " \n", "\n" + 25 * " ", "\r"])
+def test_more_blanks_than_that_may_not(blank: str) -> None:
+    assert not re.fullmatch(OPTIONS["whitespace_pattern"], blank)
