@@ -131,10 +131,8 @@ def together(folder: Path, layout: str, chunk: int) -> None:
     assert other.cached <= places[first]  # up to the picture that differs
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize(
-    "family", ["internvl_chat", "lfm2_vl", "idefics3", "llava_onevision", "llava_next", "glm4v_moe", "minicpmv4_6"]
-)
+@pytest.mark.thin(8)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
     seeing: Seeing, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
