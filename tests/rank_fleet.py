@@ -54,7 +54,8 @@ class Pair:
         self._stack = stack
         self.port, self.meeting = free_ports(2)
         self._hosts = folder / "hosts.json"
-        self._hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(2)]))
+        self.ring = free_ports(2)  # of MLX's collectives
+        self._hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in self.ring]))
 
     def start(
         self, rank: int, model: Path, *flags: str, secret: str = SECRET, program: Sequence[str] = PACELINE

@@ -72,7 +72,8 @@ class Leader:
         return int(self._listener.getsockname()[1])
 
     def gather(self, seconds: float, on_lost: Lost, alive: Callable[[], str | None] = lambda: None) -> None:
-        """Until all ranks are here. Raises RankRefused or RankLost. `alive` says if one that was started has ended."""
+        """Until all ranks are here; then all of them go on. Raises RankRefused or RankLost. `alive` says if one that
+        was started has ended."""
         assert self._listener is not None
         deadline, last = time.monotonic() + seconds, ""
         self._listener.settimeout(RETRY_SECONDS)
@@ -96,6 +97,12 @@ class Leader:
             except RankRefused as error:
                 raise self._given_up(error) from None
         self._listener.close()
+        for rank, channel in self._channels.items():  # not before: they go on to wait for each other inside MLX
+            try:
+                channel.send(b'{"accepted":true}')
+            except ChannelClosed as error:
+                raise self._given_up(RankLost(f"Rank {rank} is gone: {error}")) from error
+            channel.limit(None)
         self._on_lost = on_lost
         for rank in self._channels:
             self._heard[rank] = time.monotonic()
@@ -116,13 +123,16 @@ class Leader:
             channel.send(json.dumps({"refused": str(error)}).encode())
             channel.close()
             raise RankRefused(f"Another rank was refused: {error}") from error
-        channel.send(b'{"accepted":true}')
-        channel.limit(None)
         self._channels[other.rank] = channel
 
     def _given_up(self, error: PacelineError) -> PacelineError:
         self.close(str(error))
         return error
+
+    @property
+    def admitted(self) -> set[int]:
+        """Ranks that are here."""
+        return set(self._channels)
 
     # -- orders: on the engine's thread
 
@@ -283,6 +293,8 @@ class Follower:
             raise RankLost(f"Rank 0 did not admit this rank: {error}.") from error
         if "refused" in answer:
             raise RankRefused(f"Rank 0 refused this rank: {answer['refused']}")
+        if "accepted" not in answer:
+            raise RankLost(f"Rank 0 has given up: {answer.get('body', {}).get('reason')}")
         return channel
 
     def take(self, *kinds: Kind) -> Order:

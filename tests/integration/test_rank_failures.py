@@ -166,6 +166,16 @@ def test_a_port_in_use_is_said_at_once(llama: Path, which: str) -> None:
             assert f"{port}" in leader.log() and "in use" in leader.log()
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_port_in_use_of_mlx_itself_ends_both_ranks(llama: Path, rank: int) -> None:
+    with pair() as ranks, socket.create_server(("127.0.0.1", ranks.ring[rank])):
+        started = [ranks.start(number, llama) for number in (0, 1)]
+        this, other = started[rank], started[1 - rank]
+        assert codes(this) == [USED]
+        assert "The ranks cannot be connected" in this.log()
+        assert codes(other)[0] in (LOST, -signal.SIGALRM)  # MLX lets no thread run while it waits for this one
+
+
 def test_a_family_that_cannot_be_split_is_refused(window: Path) -> None:
     """Gemma 3: mlx-lm has no shard() for it."""
     port = free_port()

@@ -120,6 +120,15 @@ def texts(answer: dict[str, Any]) -> list[str]:
     return [choice["message"]["content"] for choice in answer["choices"]]
 
 
+def test_four_ranks_answer_as_one_process_does(tiny: Callable[..., Path]) -> None:
+    folder = tiny("llama", layers=2, kv_heads=4)
+    answers = []
+    for ranks in (1, 4):
+        with served(folder, ranks=ranks) as server:
+            answers.append(say(server, max_tokens=24))
+    assert answers[0] == answers[1]
+
+
 def test_mlx_launch_starts_the_ranks(llama: Path) -> None:
     """By the command of docs/scale-out.md, with the ring of this machine."""
     port, meeting, ring = free_ports(3)

@@ -15,7 +15,7 @@ from paceline.ranks.channel import WrongSecret
 from paceline.ranks.handshake import Identity, RankRefused
 from paceline.ranks.links import Follower, Leader, RankLost
 from paceline.ranks.orders import BadOrder
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 SECRET = b"a secret of all ranks"
 LEADER = Identity(0, 2, "1.0", "mlx 1", "abc", {})
@@ -120,6 +120,36 @@ def test_a_rank_that_never_comes_is_named() -> None:
     leader.listen(HOST, 0)
     with pytest.raises(RankLost, match=r"Rank 1, 2 did not come within 0\.01 seconds"):
         leader.gather(0.01, lambda reason: None)
+
+
+def test_ranks_go_on_when_the_last_one_has_come() -> None:
+    leader = Leader(replace(LEADER, world=3), SECRET, WAIT)
+    port = leader.listen(HOST, 0)
+    followers = [Follower(replace(OTHER, rank=rank, world=3), SECRET, WAIT) for rank in (1, 2)]
+    with ThreadPoolExecutor(2) as pool:
+        gathered = pool.submit(leader.gather, WAIT, lambda reason: None)
+        first = pool.submit(followers[0].connect, HOST, port, WAIT, lambda reason: None)
+        until(lambda: leader.admitted == {1})
+        assert not first.done()
+        followers[1].connect(HOST, port, WAIT, lambda reason: None)
+        first.result()
+        gathered.result()
+    for follower in followers:
+        follower.close()
+    leader.close()
+
+
+def test_a_rank_that_waits_hears_that_another_does_not_come() -> None:
+    leader = Leader(replace(LEADER, world=3), SECRET, WAIT)
+    port = leader.listen(HOST, 0)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(
+            Follower(replace(OTHER, world=3), SECRET, WAIT).connect, HOST, port, WAIT, lambda reason: None
+        )
+        with pytest.raises(RankLost, match="Rank 2 has ended"):
+            leader.gather(WAIT, lambda reason: None, lambda: "Rank 2 has ended." if leader.admitted else None)
+        with pytest.raises(RankLost, match="Rank 0 has given up: Rank 2 has ended"):
+            waiting.result()
 
 
 def test_a_process_that_ended_is_not_waited_for() -> None:
