@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.front.client import Broken, Client
+from paceline.front.client import Broken, Chunks, Client
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -101,3 +101,61 @@ async def test_pieces_that_came_together_are_one_and_none_is_lost_when_the_end_c
                 async for piece in response.body():
                     got.append(piece)
         assert b"".join(got) == b"0123456789"  # what came before the break is passed on
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_a_chunked_body_is_read_wherever_its_bytes_are_cut(size: int) -> None:
+    sent = b"3\r\nabc\r\nA;name=value\r\n0123\r\n6789\r\n0\r\nlast: word\r\n\r\n"
+    chunks = Chunks()
+    found = [chunks.feed(sent[place : place + size]) for place in range(0, len(sent), size)]
+    assert b"".join(found) == b"abc0123\r\n6789" and chunks.ended
+
+
+@pytest.mark.parametrize("sent", [b"x\r\n", b"-1\r\n", b"1\r\nab\r\n", b"0\r\n\r\nmore", b"1" * 100_000, b"\r\n"])
+def test_what_is_no_chunked_body_is_refused(sent: bytes) -> None:
+    with pytest.raises(ValueError):
+        Chunks().feed(sent)
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+async def test_a_connection_is_used_again_after_an_answer_in_chunks(tmp_path: Path) -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        for _ in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(CHUNKED + b"2\r\nok\r\n")
+            await writer.drain()
+            writer.write(b"1\r\n!\r\n0\r\n\r\n")
+
+    async with serving(tmp_path / "s", serve) as client:
+        for _ in range(3):
+            assert (await client.get("/x")).body == b"ok!"
+    assert connections == 1
+
+
+@pytest.mark.parametrize("sent", [b"5\r\nab", b"2\r\nok\r\n", b"2\r\nokay\r\n"])
+async def test_chunks_that_break_off_or_are_none_are_broken(tmp_path: Path, sent: bytes) -> None:
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(CHUNKED + sent)
+
+    async with serving(tmp_path / "s", half) as client:
+        with pytest.raises(Broken) as broken:
+            await client.get("/x")
+    assert broken.value.answered
+
+
+async def test_an_answer_without_a_body_may_say_chunked(tmp_path: Path) -> None:
+    async def head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(CHUNKED)
+
+    async with serving(tmp_path / "s", head) as client:
+        for _ in range(2):
+            assert (await client.whole("HEAD", b"/x")).body == b""
