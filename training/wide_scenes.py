@@ -206,8 +206,16 @@ def _any(rng: Random) -> str:
     return rng.choice(("thing", "figure", "shape", "object", "one", "form", "drawing"))
 
 
+COMMON = list(dict.fromkeys(wide_pictures.SHAPES))
+# A circle of a few pixels looks like an octagon: what people draw more often comes more often.
+WEIGHTS = [
+    6 if one in ("circle", "square", "triangle") else 0.4 if one == "octagon" else 3 if one in pictures.SHAPES else 1.5
+    for one in COMMON
+]
+
+
 def _shape(rng: Random) -> str:
-    return rng.choice(wide_pictures.SHAPES)
+    return rng.choices(COMMON, WEIGHTS)[0]
 
 
 def single(rng: Random) -> Chat:
@@ -273,7 +281,11 @@ def _seen(figures: list[Figure]) -> str:
 
 def several(rng: Random) -> Chat:
     """Different figures, and how they stand to each other."""
-    shapes = rng.sample(list(dict.fromkeys(wide_pictures.SHAPES)), rng.choice((2, 2, 2, 3, 3, 4)))
+    shapes = list(dict.fromkeys(_shape(rng) for _ in range(rng.choice((3, 3, 4, 5, 6)))))[
+        : rng.choice((2, 2, 2, 3, 3, 4))
+    ]
+    if len(shapes) < 2:
+        return several(rng)
     shared = _colour(rng) if rng.random() < 0.12 else ""
     kinds = [(shape, shared or _colour(rng)) for shape in shapes]
     shown, figures, under = scene(kinds, rng)
