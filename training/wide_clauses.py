@@ -1,7 +1,8 @@
 """Things with properties, each told by clauses of its own: the same properties make records, facts to find and yes or no.
 
 A line is kinds | names=how: clauses ? questions. Kinds: P person, B building, V machine, A animal, O goods, E event, C
-company, D work, T town, F dish, R trip, I case, L course, M match. `{s}` is the thing or its pronoun, `{v}` the value,
+company, D work, T town, F dish, R trip, I case, L course, M match,
+N nature, G group, Y plant, S shop, W painting, H flat, J job, U program. `{s}` is the thing or its pronoun, `{v}` the value,
 `{k}` the thing's name. How: as in `wide_schemas`, and `b` for what is true or false, where a clause has both, with `/`
 between them.
 """
@@ -179,4 +180,66 @@ M|goals points_scored total_goals number_of_goals=i0-30: there were {v} goals in
 M|overtime extra_time went_to_overtime=b {s} went into extra time/{s} ended in regular time|{s} needed extra time/{s} needed no extra time? did {k} go into extra time
 M|best_player star man_of_the_match mvp=p: {v} was the best player of {s}|the star of {s} was {v}|nobody in {s} shone like {v}? who was the best player of {k}|who was the star of {k}
 M|date played_on day match_day=d: {s} was played on {v}|{s} took place on {v}|on {v} they played {s}? when was {k} played
+N|country lies_in state land=Norway,Canada,Bolivia,Austria,Georgia,Japan,Morocco,Slovenia,Mongolia: {s} is in {v}|{s} belongs to {v}|you have to go to {v} to see {s}|{v} is proud of {s}? in which country is {k}|to which country does {k} belong
+N|depth depth_m meters_deep deep=i2-1600: {s} is {v} meters deep|it is {v} meters down to the bottom of {s}|divers measured {v} m in {s}? how deep is {k}|how far down is the bottom of {k}
+N|length length_km kilometers stretches=i1-4000: {s} is {v} km long|{s} stretches over {v} kilometers|from one end of {s} to the other it is {v} km? how long is {k}|over how many kilometers does {k} stretch
+N|discovered first_seen discovery_year found_in=y: {s} was discovered in {v}|nobody knew {s} before {v}|the first people saw {s} in {v}? when was {k} discovered|since when is {k} known
+N|discoverer discovered_by explorer first_explorer=p: {s} was discovered by {v}|{v} was the first to see {s}|{v} put {s} on the map? who discovered {k}|who put {k} on the map
+N|protected nature_reserve under_protection=b {s} is protected/{s} is not protected|{s} is a nature reserve/{s} is no nature reserve? is {k} protected
+N|frozen_in_winter freezes ice=b {s} freezes in winter/{s} never freezes|one can walk on {s} in winter/nobody can walk on {s} in winter? does {k} freeze
+N|main_animal animal fauna lives_there=seals,beavers,pelicans,salmon,lizards,goats,bats: {s} is full of {v}|{v} live at {s}|people watch {v} at {s}? which animals live at {k}|what do people watch at {k}
+G|leader head director led_by=p: {s} is led by {v}|{v} leads {s}|the head of {s} is {v}|{v} is in charge of {s}? who leads {k}|who is in charge of {k}
+G|members size member_count people=i2-900: {s} has {v} members|{v} people belong to {s}|{s} is {v} strong|there are {v} people in {s}? how many members has {k}|how many people belong to {k}
+G|founded since founding_year formed=y: {s} was formed in {v}|{s} has met since {v}|{s} goes back to {v}? when was {k} formed|since when has {k} met
+G|meets_on weekday meeting_day day=w: {s} meets on {v}|every {v} {s} comes together|{v} is the day of {s}? on which day does {k} meet
+G|meeting_place room meets_at where=s: {s} meets at {v}|{s} comes together at {v}|you find {s} at {v}? where does {k} meet|where does {k} come together
+G|fee yearly_fee contribution dues=i1-300: {s} costs {v} euros a year|members of {s} pay {v}|the fee of {s} is {v}? what do members of {k} pay
+G|open_to_all accepts_beginners new_members=b {s} takes new members/{s} takes no new members|anybody can join {s}/nobody new can join {s}? can I join {k}
+G|purpose goal aim what_for=saving frogs,old cars,folk songs,clean rivers,board games,local history,kites: {s} is about {v}|the aim of {s} is {v}|{s} cares for {v}|people of {s} love {v}? what is {k} about|what is the aim of {k}
+Y|flower_color color blossom blooms_in=white,violet,pink,yellow,crimson,blue: {s} has {v} flowers|the blossoms of {s} are {v}|{s} blooms in {v}? what color are the flowers of {k}|in which color does {k} bloom
+Y|height height_cm grows_to centimeters=i5-900: {s} grows {v} cm high|{s} reaches {v} centimeters|{s} is {v} cm tall? how high does {k} grow
+Y|month blooming_month flowers_in blossoms_in=March,April,May,June,July,August: {s} flowers in {v}|{s} comes out in {v}|{v} is the time of {s}? when does {k} flower
+Y|poisonous toxic is_poisonous=b {s} is poisonous/{s} is not poisonous|do not eat {s}/one can eat {s}? is {k} poisonous
+Y|soil ground needs_soil grows_on=sand,clay,chalk,peat,gravel,loam: {s} needs {v}|{s} likes to grow on {v}|plant {s} in {v}? what soil does {k} need|on what does {k} grow
+Y|water_days water_every days_between watering=i1-30: {s} wants water every {v} days|water {s} every {v} days? how often does {k} want water
+Y|gardener planted_by tended_by grower=p: {s} was planted by {v}|{v} tends {s}|{v} grew {s}? who planted {k}|who tends {k}
+S|owner shopkeeper run_by belongs_to=p: {s} is run by {v}|{v} owns {s}|behind the counter of {s} stands {v}? who runs {k}|who stands behind the counter of {k}
+S|sells goods products offers=N: {s} sells every kind of {v}|you go to {s} when you need a {v}|{s} has a {v} for everybody? what does {k} sell|for what do you go to {k}
+S|opens opening_hour opens_at open_from=h: {s} opens at {v}|from {v} on {s} serves customers? when does {k} open
+S|closed_on day_off closing_day rest_day=w: {s} is closed on {v}|on {v} {s} stays shut|{v} is the day off of {s}? on which day is {k} closed
+S|takes_cards card_payment accepts_cards=b {s} takes cards/{s} takes no cards|you can pay by card at {s}/you need cash at {s}? can I pay by card at {k}
+S|customers customers_per_day daily_customers visitors=i3-4000: {s} has {v} customers a day|{v} people a day come to {s}? how many customers has {k}
+S|street address located where=s: {s} is at {v}|you reach {s} at {v}|the door of {s} is at {v}? where is {k}
+W|artist painter made_by creator=p: {s} was painted by {v}|{s} is by {v}|{v} created {s}|{s} came from the hand of {v}? who painted {k}|by whom is {k}
+W|year painted_in created_in date=y: {s} was painted in {v}|{s} is from {v}|the paint of {s} dried in {v}? when was {k} painted|from what year is {k}
+W|shows subject motif depicts=a bridge,two sailors,a bowl of fruit,a stormy sea,a sleeping child,a market,an old mill: {s} shows {v}|on {s} you see {v}|the subject of {s} is {v}? what does {k} show|what do you see on {k}
+W|width width_cm wide centimeters=i10-600: {s} is {v} cm wide|{s} measures {v} cm from left to right? how wide is {k}
+W|museum hangs_in location owned_by=s: {s} hangs in {v}|{s} can be seen at {v}|{v} bought {s}? where does {k} hang|where can {k} be seen
+W|value insured_for worth price=i100-900000: {s} is worth {v}|{s} is insured for {v}|experts say {v} for {s}? what is {k} worth|for how much is {k} insured
+W|forgery fake is_fake=b {s} is a forgery/{s} is genuine|{s} is fake/{s} is real? is {k} a forgery
+W|technique medium painted_with material=oil,chalk,ink,watercolor,charcoal,tempera: {s} was done in {v}|the artist used {v} for {s}|{s} is a work in {v}? in what was {k} done
+H|rent monthly_rent price_per_month cost=i150-4000: {s} costs {v} a month|the rent of {s} is {v}|you pay {v} a month for {s}? what is the rent of {k}
+H|rooms bedrooms number_of_rooms room_count=i1-9: {s} has {v} rooms|there are {v} rooms in {s}? how many rooms has {k}
+H|floor level storey which_floor=i1-30: {s} is on floor {v}|you climb to floor {v} to get to {s}? on which floor is {k}
+H|landlord owner rented_by lessor=p: {s} is let by {v}|{v} is the landlord of {s}|talk to {v} about {s}? who lets {k}|to whom do I talk about {k}
+H|balcony has_balcony with_balcony=b {s} has a balcony/{s} has no balcony|one can sit outside at {s}/one cannot sit outside at {s}? does {k} have a balcony
+H|pets pets_allowed animals_welcome=b pets are allowed in {s}/pets are not allowed in {s}|you may bring a dog to {s}/you may not bring a dog to {s}? are pets allowed in {k}
+H|free_from available move_in vacant=d: {s} is free from {v}|one can move into {s} on {v}|{s} stands empty from {v}? when can one move into {k}
+H|tenant lives_there rented_to occupant=p: {v} lives in {s}|{s} was given to {v}|{v} signed for {s}? who lives in {k}|to whom was {k} given
+H|size square_meters area surface=i12-300: {s} has {v} square meters|{s} is {v} square meters large? how large is {k}
+J|employer company offered_by firm=g: {s} is at {v}|{v} offers {s}|whoever takes {s} works for {v}? at which company is {k}|who offers {k}
+J|hours weekly_hours hours_per_week workload=i4-48: {s} takes {v} hours a week|one works {v} hours a week in {s}? how many hours does {k} take
+J|wage hourly_pay pay per_hour=i8-90: {s} pays {v} an hour|the wage of {s} is {v} euros|one earns {v} an hour in {s}? what does {k} pay
+J|remote from_home home_office=b {s} can be done from home/{s} cannot be done from home|nobody has to come to the office for {s}/one has to come to the office for {s}? can {k} be done from home
+J|deadline apply_until closes last_day=d: one can apply for {s} until {v}|applications for {s} end on {v}|{v} is the last day for {s}? until when can one apply for {k}
+J|contact apply_to recruiter person=p: {v} knows more about {s}|send your papers for {s} to {v}|{v} decides about {s}? to whom do I send papers for {k}|who decides about {k}
+J|skill needs required_skill must_know=typing,Spanish,driving,math,welding,cooking,swimming: {s} calls for {v}|without {v} nobody gets {s}|{s} is for people good at {v}? what does {k} call for
+U|version release build number=x1-20: {s} is at version {v}|the newest {s} is {v}|{v} is out, the latest of {s}? which version is {k}
+U|license licensed_under terms=MIT,GPL,Apache,BSD,proprietary: {s} is under {v}|the license of {s} is {v}|{s} is given away under {v}? under what license is {k}
+U|developer author written_by maintainer=p: {s} is written by {v}|{v} maintains {s}|{s} is the project of {v}? who maintains {k}|who wrote {k}
+U|users downloads installations installed=i10-900000: {s} has {v} users|{v} people installed {s}|{s} was downloaded {v} times? how many users has {k}
+U|language written_in programming_language=Rust,Python,Go,Lua,Kotlin,Haskell,Ruby: {s} is written in {v}|the code of {s} is {v}|they built {s} with {v}? in what is {k} written
+U|bugs open_issues issues known_bugs=i0-900: {s} has {v} open issues|there are {v} bugs in {s}? how many bugs are in {k}
+U|free_of_charge free costs_nothing=b {s} is free of charge/{s} is not free of charge|nobody pays for {s}/one has to pay for {s}? is {k} free of charge
+U|runs_on platform system works_on=Linux,Windows,Android,macOS,FreeBSD: {s} runs on {v}|{s} needs {v}|{s} was made for {v}? on what does {k} run
 """

@@ -77,16 +77,21 @@ NOUNS = {
     "O": "article item product piece thing", "E": "concert fair workshop auction lecture festival parade exhibition gala",
     "C": "company firm business enterprise", "D": "novel film song play report poem album essay", "T": "town city village place",
     "F": "dish meal recipe", "R": "trip journey tour booking", "I": "case ticket report incident", "L": "course class lesson seminar",
-    "M": "match game final",
+    "M": "match game final", "N": "lake cave waterfall glacier gorge lagoon reef canyon", "G": "club band orchestra troop circle league society",
+    "Y": "plant flower shrub bush", "S": "shop store bakery boutique kiosk", "W": "painting picture canvas", "H": "flat apartment studio cottage",
+    "J": "job position post", "U": "program app library tool",
 }  # fmt: skip
 CALLED = {
     "P": "name full_name person who", "B": "building name place", "V": "machine name unit", "A": "name animal_name called", "O": "item product article",
     "E": "event name title", "C": "company name firm", "D": "title name work", "T": "town city place name", "F": "dish name meal", "R": "booking trip id",
     "I": "ticket case id", "L": "course title name", "M": "match game name",
+    "N": "name place site", "G": "group name club", "Y": "plant name flower", "S": "shop name store", "W": "painting title name", "H": "flat apartment name",
+    "J": "job position title", "U": "program name app",
 }  # fmt: skip
 CLASSES = {
     "P": "Person Contact", "B": "Building Site", "V": "Machine Device", "A": "Animal Pet", "O": "Product Item Article", "E": "Event", "C": "Company Firm",
     "D": "Work Publication", "T": "Town City", "F": "Dish Recipe", "R": "Trip Booking Journey", "I": "Ticket Case Incident", "L": "Course Lesson", "M": "Match Game",
+    "N": "Place Landmark", "G": "Group Club", "Y": "Plant", "S": "Shop Store", "W": "Painting Artwork", "H": "Flat Apartment", "J": "Job Vacancy", "U": "Program Software",
 }  # fmt: skip
 SUFFIX = ("", " Ltd", " Inc", " & Sons", " Works", " Group", " Brothers", " AG")
 
@@ -120,12 +125,14 @@ def thing(rng: Random, kind: str = "") -> Thing:
         name = wide.town(rng)
     elif kind == "C":
         name = MORE["g"](rng) + rng.choice(SUFFIX)
-    elif kind == "D":
+    elif kind == "U":
+        name = capital(wide.made_up(rng)) if rng.random() < 0.6 else MORE["g"](rng)
+    elif kind in "DW":
         title = " ".join(
             map(capital, rng.choice((wide.phrase(rng), f"the {wide.phrase(rng)}", wide.thing(rng))).split())
         )
         name = f'"{title}"' if rng.random() < 0.6 else title
-    elif kind in "VRIL":
+    elif kind in "VRILJ":
         name = rng.choice(
             (
                 f"{noun} {wide.code(rng)}",
@@ -134,7 +141,7 @@ def thing(rng: Random, kind: str = "") -> Thing:
                 f"the {noun} {wide.code(rng)}",
             )
         )
-    elif kind in "EM":
+    elif kind in "EMNGSH":
         name = rng.choice(
             (f"the {wide.town(rng)} {noun}", f"the {wide.last_name(rng)} {noun}", f"the {wide.adjective(rng)} {noun}")
         )
