@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
@@ -227,11 +229,50 @@ def find(rng: Random, size: int, prose: Prose, questions: int | None = None) -> 
         count = rng.randint(4, min(60, size // 130))
         most = rng.randint(4, 30 if size > 6000 else 12)
     found = some(rng, count)
+    told = {fact.about: fact.told(rng) for fact in found}
     asked = rng.sample(found, min(len(found), questions or most))
-    pairs = [fact.asked(rng) for fact in asked]
+    pairs = [_quoted(fact.asked(rng), fact, told[fact.about]) for fact in asked]
     if rng.random() < 0.12:
         pairs[-1] = asked[-1].yes_or_no(rng, _other(asked[-1], rng))[:2]
-    return _chat(_text(size, [fact.told(rng) for fact in found], rng, prose), pairs, rng, asked[-1].value)
+    return _chat(_text(size, list(told.values()), rng, prose), pairs, rng, asked[-1].value)
+
+
+def _quoted(pair: tuple[str, str], fact: Fact | Told | Related | Owned, told: str) -> tuple[str, str]:
+    """The answer goes on from the key as the text does, whatever it is about; or it is the value alone."""
+    return pair if pair[1] == capital(fact.value) else (pair[0], _from_key(fact, told))
+
+
+def _from_key(fact: Fact | Told | Related | Owned, told: str) -> str:
+    at = told.lower().find(fact.key.lower())
+    return capital(told[at:]) if 0 <= at < told.lower().rfind(fact.value.lower()) else told
+
+
+ABOUT = """what does the text say about {a}|what is said about {a} and {b}|which sentence speaks of {a}|{a} and {b}?|{a}, {b}, {c}?|where does it mention {a}|tell me about {a}|what about the {a} and the {b}|quote the
+ sentence with {a}|find the part on {a}|what happened with {a} and {b}|is there anything on {a}|I look for something with {a} and {b}|what was it about {a} and {b}|who or what was {a}|how was that with {a} and
+ {b}|remind me of {a}|what did it say on {a}|{b} of {a}?|the one with {a} and {b}, please|in what way does {a} come up|show me {a} with {b}|which part has {a} in it|give me what you know of {a}""".replace(
+    "\n ", " "
+).split("|")
+
+
+def mentioned(rng: Random, size: int, prose: Prose) -> Chat:
+    """Any sentence of a text, asked for by words that stand nowhere else in it."""
+    sentences: list[str] = []
+    room = int(size * 2.9)
+    for sentence in _sentences(prose(room, rng)):
+        if sum(map(len, sentences)) + len(sentence) > room:
+            break
+        sentences.append(" ".join(sentence.split()))
+    words = Counter(re.findall(r"[A-Za-z]+", " ".join(sentences).lower()))
+    pairs: list[tuple[str, str]] = []
+    for sentence in rng.sample(sentences, min(len(sentences), 3 * rng.randint(1, 4))):
+        own = [word for word in re.findall(r"[A-Za-z]{5,}", sentence) if words[word.lower()] == 1]
+        if len(own) > 2 and 30 < len(sentence) < 240:
+            a, b, c = rng.sample(own, 3)
+            question = typed(capital(rng.choice(ABOUT).format(a=a, b=b, c=c)), rng, (a, b, c))
+            pairs.append((question + ("" if question.endswith("?") else rng.choice(("?", "?", ".", ""))), sentence))
+    if not pairs:
+        return find(rng, size, prose)
+    return _chat(" ".join(sentences), pairs, rng, pairs[0][1])
 
 
 def _other(fact: Fact | Told | Related | Owned, rng: Random) -> str:
@@ -295,9 +336,9 @@ def together(rng: Random, size: int, prose: Prose) -> Chat:
     form = rng.choice(("what are the {a} of {k}", "give me the {a} for {k}", "tell me the {a} of each: {k}", "{a} of {k}",
                        "I need the {a} of {k}", "what {a} do {k} have", "which {a} belong to {k}"))  # fmt: skip
     question = capital(form.format(a=many(name), k=these)) + "?"
-    answer = " ".join(fact.answer for fact in asked)
-    told = [fact.told(rng) for fact in found]
-    return _chat(_text(size, told, rng, prose), [(question, answer)], rng, asked[0].value)
+    told = {fact.about: fact.told(rng) for fact in found}
+    answer = " ".join(_from_key(fact, told[fact.about]) for fact in asked)
+    return _chat(_text(size, list(told.values()), rng, prose), [(question, answer)], rng, asked[0].value)
 
 
 def chain(rng: Random, size: int, prose: Prose) -> Chat:
@@ -362,13 +403,14 @@ def told_before(rng: Random) -> Chat:
 
     turns: list[Turn] = []
     found = some(rng, rng.randint(1, 5))
+    told = {fact.about: fact.told(rng) for fact in found}
     for fact in found:
-        turns += [Turn("user", fact.told(rng)), Turn("assistant", "OK, I will remember that.")]
+        turns += [Turn("user", told[fact.about]), Turn("assistant", "OK, I will remember that.")]
         if rng.random() < 0.5:
             exchange = wide_talk.exchange(rng)
             turns += [Turn("user", exchange.user), Turn("assistant", exchange.answer)]
     for fact in rng.sample(found, rng.randint(1, len(found))):
-        question, answer = fact.asked(rng)
+        question, answer = _quoted(fact.asked(rng), fact, told[fact.about])
         turns += [Turn("user", question), Turn("assistant", answer)]
     return Chat(turns, "wide", (fact.key,), system(rng) if rng.random() < 0.3 else "", expect=fact.value)
 
@@ -377,9 +419,10 @@ def missing(rng: Random, prose: Prose) -> Chat:
     """A short text that does not say it, beside questions that it answers."""
     found = some(rng, rng.randint(2, 6))
     there, absent = found[:-1], found[-1]
-    pairs = [fact.asked(rng) for fact in there[:2]] + [(absent.asked(rng)[0], UNKNOWN)]
+    told = {fact.about: fact.told(rng) for fact in there}
+    pairs = [_quoted(fact.asked(rng), fact, told[fact.about]) for fact in there[:2]] + [(absent.asked(rng)[0], UNKNOWN)]
     rng.shuffle(pairs)
-    return _chat(_text(rng.randint(40, 400), [fact.told(rng) for fact in there], rng, prose), pairs, rng, "know")
+    return _chat(_text(rng.randint(40, 400), list(told.values()), rng, prose), pairs, rng, "know")
 
 
 def draw(rng: Random, length: int, prose: Prose) -> Chat:
@@ -389,9 +432,11 @@ def draw(rng: Random, length: int, prose: Prose) -> Chat:
     full = 0.15 if length == 4096 else 0.35  # most are of one or two thousand tokens
     size = room if rng.random() < full else int(math.exp(rng.uniform(math.log(least), math.log(room))))
     form = rng.random()
-    if form < 0.66:
+    if form < 0.63:
         return find(rng, size, prose)
-    if form < 0.76:
+    if form < 0.69:
+        return mentioned(rng, size, prose)
+    if form < 0.77:
         return lined(rng, size, prose)
     if form < 0.83:
         return several(rng, size, prose)
