@@ -427,11 +427,13 @@ def front(
     json: JsonFile = None,
 ) -> None:
     """What a front with several models adds to each piece of a stream."""
+    from dataclasses import asdict
+
     from benchmarks.front import measure
 
     result = measure(pieces, interval / 1e3, streams)
     print(result.line())
-    write_json(json, {"direct": result.direct, "through": result.through, "added": result.added})
+    write_json(json, {**asdict(result), "added": result.added})
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -32,10 +32,12 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Seconds from the sending of a piece until it is read."""
+    """Seconds from the sending of a piece until it is read; `work`: processor seconds of the front for a piece, which
+    other processes hardly change. None: the system does not say."""
 
     direct: list[float]
     through: list[float]
+    work: float | None = None
 
     @property
     def added(self) -> float:
@@ -48,6 +50,7 @@ class Result:
         return (
             f"a piece of a stream takes {shown(self.direct)} from the process, {shown(self.through)} through the "
             f"front: {self.added * 1e3:+.3f} ms"
+            + ("" if self.work is None else f", and {self.work * 1e3:.3f} ms of the front's processor time")
         )
 
 
@@ -56,13 +59,16 @@ def measure(pieces: int, interval: float, streams: int) -> Result:
 
 
 async def _measure(pieces: int, interval: float, streams: int) -> Result:
-    with tempfile.TemporaryDirectory() as folder, _front() as address:
+    with tempfile.TemporaryDirectory() as folder, _front() as (address, front):
         path = Path(folder) / "s"
         server = await asyncio.to_thread(_direct_worker, path)
         host, _, port = address.rpartition(":")
         direct, through = list[float](), list[float]()
+        begun: float | None = None
         try:
             for turn in range(TURNS + 1):
+                if turn == 1:  # the one before warms up
+                    begun = _processor_seconds(front)
                 one, two = list[float](), list[float]()
                 ways: list[tuple[list[float], Callable[[], Awaitable[Connection]]]] = [
                     (one, lambda: asyncio.open_unix_connection(str(path))),
@@ -71,13 +77,14 @@ async def _measure(pieces: int, interval: float, streams: int) -> Result:
                 for times, connect in ways:
                     found = await asyncio.gather(*[_read(await connect(), pieces, interval) for _ in range(streams)])
                     times += [late for stream in found for late in stream]
-                if turn:  # the first warms up
+                if turn:
                     direct += one
                     through += two
         finally:
             server.kill()
             server.wait()
-        return Result(direct, through)
+        ended = _processor_seconds(front)
+        return Result(direct, through, None if begun is None or ended is None else (ended - begun) / len(through))
 
 
 async def _read(connection: Connection, pieces: int, interval: float) -> list[float]:
@@ -154,17 +161,26 @@ def _direct_worker(path: Path) -> subprocess.Popen[bytes]:
 
 
 @contextlib.contextmanager
-def _front() -> Iterator[str]:
-    """A front in a process of its own; yields its address."""
+def _front() -> Iterator[tuple[str, int]]:
+    """A front in a process of its own; yields its address and the process's id."""
     command = [sys.executable, "-m", "benchmarks.front", "front"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield f"127.0.0.1:{int(process.stdout.readline())}"
+        yield f"127.0.0.1:{int(process.stdout.readline())}", process.pid
     finally:
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+def _processor_seconds(process: int) -> float | None:
+    """Only where there is Linux's /proc."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run_front() -> None:

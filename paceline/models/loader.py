@@ -67,6 +67,30 @@ class _Kept:
     hugging_face: bool = False  # in Hugging Face's layout, not converted to MLX's
 
 
+OTHER_HEADS = {
+    "ForSequenceClassification": "a classifier or cross-encoder",
+    "ForTokenClassification": "a classifier of tokens",
+    "ForQuestionAnswering": "a model that marks answers",
+    "ForMaskedLM": "an encoder",
+}
+ENCODERS = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "new",
+) + ("nomic_bert", "roberta", "xlm-roberta")
+INSTEAD = (
+    "Decoders give embeddings and scores: a Qwen3-Embedding for /v1/embeddings, a Qwen3-Reranker in its original form "
+    "for /v1/rerank and /v1/score."
+)
+
+
 def load(
     source: str,
     dtype: str = "auto",
@@ -122,7 +146,19 @@ def load(
 
 
 def check_family(folder: Path, config: dict[str, Any]) -> None:
-    """Raises LoadError if mlx-lm does not have this family."""
+    """Raises LoadError if mlx-lm does not have this family, or the model writes no text."""
+    named = config.get("architectures")
+    for architecture in named if isinstance(named, list) else ():
+        for ending, what in OTHER_HEADS.items():
+            if str(architecture).endswith(ending):
+                raise LoadError(
+                    f"{folder} is {what} ({architecture}), and only models that write text are served. {INSTEAD}"
+                )
+    if config["model_type"] in ENCODERS:
+        raise LoadError(
+            f"{folder} ({config['model_type']}) is an encoder of BERT's family, and only models that write text are "
+            f"served. {INSTEAD}"
+        )
     try:
         choose(config)
     except Exception as error:  # the library may raise anything on a strange config

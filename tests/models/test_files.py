@@ -96,6 +96,12 @@ SPOILED: dict[str, tuple[str, Spoil, str]] = {
     "config is a list": ("llama", with_text("config.json", "[]"), "config.json names no model_type"),
     "config without a type": ("llama", with_config(model_type=None), "config.json names no model_type"),
     "unknown architecture": ("llama", with_config(model_type="frob"), "(frob) cannot be loaded: Model type frob not"),
+    "an encoder": ("llama", with_config(model_type="bert"), "(bert) is an encoder of BERT's family, and only models"),
+    "a cross-encoder": (
+        "llama",
+        with_config(architectures=["Qwen3ForSequenceClassification"]),
+        "is a classifier or cross-encoder (Qwen3ForSequenceClassification), and only models that write text",
+    ),
     "a size is missing": ("llama", with_config(hidden_size=None), "(llama) cannot be loaded: ModelArgs.__init__() mi"),
     "a size is wrong": ("llama", with_config(hidden_size=64), "cannot be loaded: Expected shape (512, 64) but recei"),
     "a layer is missing": ("llama", with_config(num_hidden_layers=5), "parameters: model.layers."),
