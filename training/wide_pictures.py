@@ -9,11 +9,10 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from training import facts, pictures
 from training.data_chat import Chat, Picture, Turn
-from training.pictures import PIXELS, SIZE, pixels
+from training.pictures import PIXELS, SIZE, finer, pixels
 from training.rough import rough
 from training.sources import records
 from training.wide_facts import capital, typed
@@ -404,11 +403,6 @@ def _lettering(text: str, rng: Random) -> NDArray[np.float32]:
     return dots.repeat(scale, 0).repeat(scale, 1).astype(np.float32)
 
 
-def _in_pixels(cover: NDArray[np.float32]) -> NDArray[np.float32]:
-    height, width = (pixels(units) for units in cover.shape)
-    return np.asarray(Image.fromarray(cover).resize((width, height), Image.Resampling.BILINEAR))
-
-
 def word(rng: Random) -> Chat:
     colour, draw = _colour(rng), rng.random()
     text = rng.choice(pictures.WORDS) if draw < 0.6 else str(rng.randint(0, 9999))
@@ -418,7 +412,7 @@ def word(rng: Random) -> Chat:
     shown = blank(_ground([tone], rng))
     cover = _lettering(text, rng)
     top, left = (rng.randint(0, SIZE - units) for units in cover.shape)
-    put(shown, _in_pixels(cover), tone, top, left)
+    put(shown, finer(cover), tone, top, left)
     asked = [(_ask(READ, rng), f"It says {text}.")]
     if rng.random() < 0.4:
         named = rng.choice(("text", "word", "lettering", "writing"))
