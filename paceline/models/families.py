@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
 
+from paceline.errors import InvalidRequest
 from paceline.models.hearing import AudioProcessor
 from paceline.models.llava_vision import Granite4Vision, LlavaNextVision, LlavaVision
 from paceline.models.minicpm_vision import MiniCPMVision
-from paceline.models.qwen_vision import QwenVision
+from paceline.models.qwen_vision import STEEPEST, QwenVision
 from paceline.models.tower import Tower
 from paceline.models.vision import Vision
-from paceline.types import Media
+from paceline.types import Media, MediaInputs
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 
 class Gemma3Vision(Vision):
@@ -99,6 +103,20 @@ class GlmVision(QwenVision):
     def input_bytes(self, pixels: int) -> int:
         return Vision.input_bytes(self, pixels)
 
+    def _probed(self) -> int:
+        """Of a picture that is scaled down, a side is still a block: the steepest ones have the most."""
+        steep = STEEPEST - 1
+        return max(super()._probed(), self.cost((20 * steep, 20)), self.cost((20, 20 * steep)))
+
+
+class Lfm2Vision(Vision):
+    def inputs(self, picture: Picture) -> tuple[str, MediaInputs]:
+        """Of a picture many times as long as wide, the processor makes more patches than a tile has."""
+        text, inputs = super().inputs(picture)
+        if (np.prod(inputs["spatial_shapes"], axis=-1) > inputs["pixel_values"].shape[1]).any():
+            raise InvalidRequest("The picture cannot be used: it is too long for its width.", field="messages")
+        return text, inputs
+
 
 IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "qwen2_vl": QwenVision,
@@ -115,6 +133,7 @@ IMPLEMENTATIONS: dict[str, type[Vision]] = {
     "granite_vision": LlavaNextVision,
     "internvl_chat": InternVision,
     "kimi_vl": KimiVision,
+    "lfm2_vl": Lfm2Vision,
     "llava_next": LlavaNextVision,
     "llava_onevision": LlavaVision,
     "minicpmv4_6": MiniCPMVision,

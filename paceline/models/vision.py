@@ -117,11 +117,7 @@ class Vision:
 
     def _probed(self) -> int:
         """As few probes as show it: a large one takes a tenth of a second, and a client waits."""
-        from PIL import Image
-
-        def cost(size: tuple[int, int]) -> int:
-            return _bytes(self.inputs(Image.new("RGB", size))[1])  # without a digest, which takes as long
-
+        cost = self.cost
         found = [cost(size) for size in FIRST_PROBES]
         if len(set(found)) == 1:  # every picture is scaled to one size
             return found[0]
@@ -131,6 +127,15 @@ class Vision:
         if ways[0] != ways[1] or found[2] != found[3]:  # pictures that stand are cut in another way
             found += [cost((short, long)) for long, short in others]
         return max(found)
+
+    def cost(self, size: tuple[int, int]) -> int:
+        """Bytes of the inputs of a picture of this size; none, if it is refused."""
+        from PIL import Image
+
+        try:
+            return _bytes(self.inputs(Image.new("RGB", size))[1])  # without a digest, which takes as long
+        except InvalidRequest:
+            return 0
 
     def media(
         self,

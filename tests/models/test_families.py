@@ -154,6 +154,20 @@ def test_the_memory_of_a_picture_of_any_ratio_is_foreseen(
         assert vision.preprocess(Image.new("RGB", size)).cost <= vision.input_bytes(size[0] * size[1]), size
 
 
+@pytest.mark.thin(8)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_picture_of_any_shape_is_read_or_refused(seeing: Seeing, family: str) -> None:
+    vision = loaded(seeing(family)).vision
+    assert vision is not None
+    for size in [(1, 1), (1, 4000), (4000, 1), (20, 20), (200, 3), (3000, 10), (10, 1900)]:
+        try:
+            medium = vision.preprocess(Image.new("RGB", size))
+        except InvalidRequest:
+            continue
+        assert medium.cost <= vision.input_bytes(size[0] * size[1]), size
+        assert vision.encode(medium).shape[0] == medium.tokens > 0, size
+
+
 def test_a_picture_of_which_nothing_would_be_left_is_refused(seeing: Seeing) -> None:
     """mlx-vlm cuts Kimi-VL's pictures to whole blocks of patches."""
     vision = loaded(seeing("kimi_vl")).vision
