@@ -26,8 +26,8 @@ def asked(place: int) -> ChatRequest:
     return ChatRequest([{"role": "user", "content": [image, {"type": "text", "text": TEXT}]}], GREEDY)
 
 
-@pytest.mark.thin(3)
-@pytest.mark.parametrize("family", ["gemma3", "internvl_chat", "qwen3_vl"])
+@pytest.mark.thin(6)
+@pytest.mark.parametrize("family", ["gemma3", "internvl_chat", "qwen3_vl", "llava_next", "granite4_vision", "kimi_vl"])
 async def test_a_model_of_another_family_answers_about_images(seeing: Seeing, family: str) -> None:
     async with Service(Settings(model=str(seeing(family)))) as service:
         assert service.takes_images
