@@ -132,7 +132,6 @@ FAMILIES = {
         "<|image|>",
         GEMMA4_NAMES,
         tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
-        padded=True,
     ),
     "gemma4_audio": Family(
         _gemma4_audio,
@@ -153,7 +152,6 @@ FAMILIES = {
         (*GEMMA4_NAMES, ("audio_tower.", "model.audio_tower."), ("embed_audio.", "model.embed_audio.")),
         _audio_weights,
         tokenizer=GEMMA4 | {"extra_special_tokens": GEMMA4},
-        padded=True,
         sound="<|audio|>",
     ),
 }
