@@ -57,13 +57,16 @@ def test_a_rank_that_is_gone_ends_all_with_an_error(llama: Path, number: signal.
         until(lambda: is_gone(follower))
 
 
-def test_ranks_without_a_leader_end(llama: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_ranks_without_a_leader_end(llama: Path, number: signal.Signals) -> None:
     with pair() as ranks:
         leader, follower = ranks.start(0, llama), ranks.start(1, llama)
         leader.until_ready()
-        leader.send(signal.SIGKILL)
+        leader.send(number)
         assert codes(follower) == [LOST]
-        assert "Rank 0 is gone" in follower.log()
+        assert ("is gone" if number == signal.SIGKILL else "has not been heard") in follower.log()
+        leader.send(signal.SIGCONT)  # one that was stopped learns then that it is alone
+        assert codes(leader)[0] in (-signal.SIGKILL, LOST, -signal.SIGALRM)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
