@@ -249,7 +249,7 @@ def status_table(*names: str) -> str:
         for field in dataclasses.fields(classes()[name]):
             text = STATUS[name][field.name]
             if values := _values_of(str(field.type)):
-                text = f"{values}. {text}"
+                text = f"{values}. {text}" if text.startswith("`") else f"{text}: {values}"
             if str(field.type).endswith(" | None") and "null" not in text:
                 text += "; may be null"
             lines.append(f"| `{PLACES[name]}{field.name}` | {text} |")
