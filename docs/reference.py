@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.reference_cli import alias_table, options_table, unneeded_table
+from docs.reference_cli import alias_table, options_table, unneeded_list
 from docs.reference_fields import fields_table, harmless_list, paths_list, refused_table
 from docs.reference_stats import metric_aliases_table, metrics_table, status_table
 from paceline.server.anthropic.schema import CountBody, MessagesBody
@@ -63,7 +63,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "metric aliases": metric_aliases_table,
     "flags of other servers": alias_table,
-    "flags without effect": unneeded_table,
+    "flags without effect": unneeded_list,
     "chat options": lambda: options_table("chat"),
 }
 

@@ -24,10 +24,8 @@ def alias_table() -> str:
     return "\n".join(lines + [f"| `{here}` | {', '.join(there)} |" for here, there in rows.items()])
 
 
-def unneeded_table() -> str:
-    lines = ["| flag | of | why |", "|---|---|---|"]
-    lines += [f"| `{flag_name(name)}` | {whose} | {why} |" for name, (whose, why) in UNNEEDED.items()]
-    return "\n".join(lines)
+def unneeded_list() -> str:
+    return ", ".join(f"`{flag_name(name)}`" for name in UNNEEDED)
 
 
 def options_table(*path: str) -> str:

@@ -46,9 +46,19 @@ def fields_table(model: type[BaseModel], *above: type[BaseModel]) -> str:
     if common := [f"`{name}`" + _required(fields[name][0]) for name in fields if name not in {*own, *inherited}]:
         lines += [f"As above: {', '.join(common)}."]
     if own:
-        lines += ["", "| field | type | |", "|---|---|---|"] if lines else ["| field | type | |", "|---|---|---|"]
-        lines += [f"| `{name}` | {kind} | {text} |" for name, (kind, text) in own.items()]
+        lines += ["", "| field | |", "|---|---|"] if lines else ["| field | |", "|---|---|"]
+        lines += [f"| `{name}` | {_typed(kind, text)}{text} |" for name, (kind, text) in own.items()]
     return "\n".join(lines)
+
+
+def _typed(kind: str, text: str) -> str:
+    """What the description of a field does not say about its type: ranges, choices, and whether it is required."""
+    plain, required = kind.removesuffix(", required"), kind.endswith(", required")
+    shown = plain.removeprefix("integer, ") if plain.startswith(("integer, ", "`")) else ""
+    if shown.startswith("`") and shown.split()[0].strip("`") in text:
+        shown = ""
+    parts = [*(["required"] if required else []), *([shown] if shown else [])]
+    return f"({'; '.join(parts)}) " if parts else ""
 
 
 def _fields(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
