@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log10
 from typing import Any
 
 import mlx.core as mx
@@ -312,7 +313,7 @@ class Verdict:
     def row(self) -> str:
         if not self.layout:
             return f"refused | {self.caches} | | {self.line}"
-        exact = "bitwise" if self.error == 0 else f"within {self.error:.0e}"
+        exact = "bitwise" if self.error == 0 else f"within {10 ** ceil(log10(self.error)):.0e}"
         result = exact if self.error < 1e-4 else f"**WRONG** by {self.error:.0e}"
         return f"{self.layout} | {self.caches} | {'yes' if self.drafts else 'no'} | {result}"
 
@@ -411,13 +412,17 @@ def _kind(cache: Any) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    print("| family | layout | caches | drafts | long run |\n|---|---|---|---|---|")
+    """Families with the same result share a row."""
+    rows: dict[str, list[str]] = {}
     for name in names or FAMILIES:
         try:
             row = judge(FAMILIES[name]).row
         except Exception as error:  # a family that cannot even be built here must not hide the others
             row = f"? | | | {type(error).__name__}: {error}"
-        print(f"| {name} | {row} |", flush=True)
+        rows.setdefault(row, []).append(name)
+    print("| families | layout | caches | drafts | long run |\n|---|---|---|---|---|")
+    for row, alike in rows.items():
+        print(f"| {', '.join(alike)} | {row} |")
 
 
 if __name__ == "__main__":
