@@ -34,6 +34,7 @@ WITHOUT = {
     "requests": "types; test_service.py",
     "server/common/tools": "server/openai/test_sampling.py, on a real engine",
     "server/openai/objects": "types; server/http/test_openapi.py compares answers with them",
+    "synthetic/llava_families": "models/test_families.py, models/test_llava_vision.py",
     "synthetic/mtp_families": "models/test_mtp_recipes.py",
     "synthetic/recurrent_families": "models/test_recurrent.py, integration/test_recurrent_speculation.py",
     "synthetic/vision": "models/test_families.py",
