@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# A blank, or a new line and its indentation: small models that may write more blanks do, until their tokens are used up.
+# A blank, or a new line and its indentation. Small models that may write more blanks often do nothing else any more.
 OPTIONS = {"whitespace_pattern": r"( |\r?\n[ \t]{0,24})?"}
 ANYTHING = "/(?s:.*)/"
 
