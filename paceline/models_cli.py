@@ -127,8 +127,11 @@ def show(
 def _print_shown(model: LocalModel, about: Description, price: Estimate, contexts: list[int]) -> None:
     width = max(len(name) for name, _ in about.files)
     print(f"{model.name}\n  folder   {model.folder}\n  family   {about.family}, {about.quantization or 'dense'}")
+    if about.refusal is not None:
+        print(f"  refused  it is {about.refusal}")
     print(f"  context  {about.context_length:,} tokens")
-    print(f"  can      {', '.join(_abilities(about)) or 'complete text'}")
+    if about.refusal is None:
+        print(f"  can      {', '.join(_abilities(about)) or 'complete text'}")
     print(f"  files    {size_text(about.size)}")
     for name, size in about.files:
         print(f"    {name:{width}}  {size_text(size)}")
@@ -153,7 +156,7 @@ def _summary(model: LocalModel, about: Description | None) -> dict[str, Any]:
     if about is None:
         return {**card, "damaged": True}
     more = {"family": about.family, "context_length": about.context_length, "size_bytes": about.size}
-    return {**card, **more, "quantization": about.quantization, "can": _abilities(about)}
+    return {**card, **more, "quantization": about.quantization, "can": _abilities(about), "refused": about.refusal}
 
 
 def _described(folder: Path) -> Description | None:

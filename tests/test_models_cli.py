@@ -76,3 +76,14 @@ def test_a_model_is_downloaded_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_sizes_are_written_in_their_unit() -> None:
     assert [size_text(size) for size in (5, 5_000, 5e6, 5.4e9)] == ["5 bytes", "5 kB", "5 MB", "5.4 GB"]
+
+
+def test_a_model_that_is_not_served_is_shown_so_and_not_listed(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(EMBEDDED / "paceline-mini-draft", tmp_path / "mine" / "judge"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["Qwen3ForSequenceClassification"]}))
+    output = invoke("show", str(folder)).output
+    assert (
+        "it is a classifier or cross-encoder (Qwen3ForSequenceClassification)" in output and "Qwen3-Reranker" in output
+    )
+    assert "judge" not in invoke("list", "--models-dir", str(tmp_path / "mine")).output

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.models.files import WEIGHTS, context_length, read_config
+from paceline.models.files import WEIGHTS, context_length, other_purpose, read_config
 
 HEADS = ("mtp.", "language_model.mtp.", "model.mtp.")  # tensors of an MTP head
 
@@ -24,6 +24,7 @@ class Description:
     chats: bool  # has a chat template
     calls_tools: bool  # which mentions tools
     files: tuple[tuple[str, int], ...]  # names and sizes
+    refusal: str | None = None  # why it is not served
 
 
 def describe(folder: Path) -> Description:
@@ -42,6 +43,7 @@ def describe(folder: Path) -> Description:
         chats=bool(template),
         calls_tools="tools" in template,
         files=files,
+        refusal=other_purpose(config),
     )
 
 

@@ -76,6 +76,41 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+OTHER_HEADS = {
+    "ForSequenceClassification": "a classifier or cross-encoder",
+    "ForTokenClassification": "a classifier of tokens",
+    "ForQuestionAnswering": "a model that marks answers",
+    "ForMaskedLM": "an encoder",
+}
+ENCODERS = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "new",
+) + ("nomic_bert", "roberta", "xlm-roberta")
+
+
+def other_purpose(config: dict[str, Any]) -> str | None:
+    """What the model is, if it writes no text, and what to use instead."""
+    named = config.get("architectures")
+    names = [str(name) for name in named] if isinstance(named, list) else []
+    found = [f"{what} ({name})" for name in names for ending, what in OTHER_HEADS.items() if name.endswith(ending)]
+    if not found and config["model_type"] in ENCODERS:
+        found = [f"an encoder of BERT's family ({config['model_type']})"]
+    if not found:
+        return None
+    return (
+        f"{found[0]}, and only models that write text are served. Those give embeddings and scores, too: use a "
+        "Qwen3-Embedding for /v1/embeddings, a Qwen3-Reranker in its original form for /v1/rerank and /v1/score"
+    )
+
+
 def check_weights(folder: Path) -> list[Path]:
     """Check that all weight files are there and complete, by their headers and sizes."""
     index = folder / "model.safetensors.index.json"

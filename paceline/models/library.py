@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from paceline.errors import LoadError
-from paceline.models.files import EMBEDDED, WEIGHTS, embedded, read_config
+from paceline.models.files import EMBEDDED, WEIGHTS, embedded, other_purpose, read_config
 
 Place = Literal["package", "folder", "cache"]
 
@@ -64,7 +64,8 @@ def cache_folder() -> Path:
 def is_model(folder: Path) -> bool:
     """Whether its files look like a model that can be served: a known family, and weights."""
     try:
-        return any(folder.glob(WEIGHTS)) and known_family(read_config(folder))
+        config = read_config(folder)
+        return any(folder.glob(WEIGHTS)) and other_purpose(config) is None and known_family(config)
     except (LoadError, OSError):
         return False
 

@@ -20,7 +20,7 @@ from mlx_lm.utils import load_model
 from paceline.errors import LoadError
 from paceline.models.adapter import Adapted, adapt
 from paceline.models.families import REQUIRED
-from paceline.models.files import check_weights, context_length, one_line, read_config, resolve
+from paceline.models.files import check_weights, context_length, one_line, other_purpose, read_config, resolve
 from paceline.models.inlets import Inlets
 from paceline.models.mtp import MTPHead, build
 from paceline.models.mtp_recipes import sidecar, take
@@ -65,30 +65,6 @@ class _Kept:
     vision: dict[str, mx.array] = field(default_factory=dict)
     mtp: dict[str, mx.array] = field(default_factory=dict)
     hugging_face: bool = False  # in Hugging Face's layout, not converted to MLX's
-
-
-OTHER_HEADS = {
-    "ForSequenceClassification": "a classifier or cross-encoder",
-    "ForTokenClassification": "a classifier of tokens",
-    "ForQuestionAnswering": "a model that marks answers",
-    "ForMaskedLM": "an encoder",
-}
-ENCODERS = (
-    "albert",
-    "bert",
-    "camembert",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "modernbert",
-    "mpnet",
-    "new",
-) + ("nomic_bert", "roberta", "xlm-roberta")
-INSTEAD = (
-    "Decoders give embeddings and scores: a Qwen3-Embedding for /v1/embeddings, a Qwen3-Reranker in its original form "
-    "for /v1/rerank and /v1/score."
-)
 
 
 def load(
@@ -147,18 +123,8 @@ def load(
 
 def check_family(folder: Path, config: dict[str, Any]) -> None:
     """Raises LoadError if mlx-lm does not have this family, or the model writes no text."""
-    named = config.get("architectures")
-    for architecture in named if isinstance(named, list) else ():
-        for ending, what in OTHER_HEADS.items():
-            if str(architecture).endswith(ending):
-                raise LoadError(
-                    f"{folder} is {what} ({architecture}), and only models that write text are served. {INSTEAD}"
-                )
-    if config["model_type"] in ENCODERS:
-        raise LoadError(
-            f"{folder} ({config['model_type']}) is an encoder of BERT's family, and only models that write text are "
-            f"served. {INSTEAD}"
-        )
+    if (refusal := other_purpose(config)) is not None:
+        raise LoadError(f"{folder} is {refusal}.")
     try:
         choose(config)
     except Exception as error:  # the library may raise anything on a strange config

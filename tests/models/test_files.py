@@ -96,7 +96,7 @@ SPOILED: dict[str, tuple[str, Spoil, str]] = {
     "config is a list": ("llama", with_text("config.json", "[]"), "config.json names no model_type"),
     "config without a type": ("llama", with_config(model_type=None), "config.json names no model_type"),
     "unknown architecture": ("llama", with_config(model_type="frob"), "(frob) cannot be loaded: Model type frob not"),
-    "an encoder": ("llama", with_config(model_type="bert"), "(bert) is an encoder of BERT's family, and only models"),
+    "an encoder": ("llama", with_config(model_type="bert"), "is an encoder of BERT's family (bert), and only models"),
     "a cross-encoder": (
         "llama",
         with_config(architectures=["Qwen3ForSequenceClassification"]),
