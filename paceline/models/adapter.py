@@ -18,6 +18,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_flatten
 from mlx_lm.models import base
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.qwen3_5 import GatedDeltaNet
@@ -89,8 +90,13 @@ class Adapted:
 
     @property
     def dtype(self) -> mx.Dtype:
-        """The type that it computes in."""
-        return self.embed(mx.array([[0]])).dtype
+        """The type that it computes in: that of embeddings, or of the largest weights where those have another name."""
+        try:
+            return self.embed(mx.array([[0]])).dtype
+        except AttributeError:
+            weights: Any = tree_flatten(self.module.parameters())
+            floating = [array for _, array in weights if mx.issubdtype(array.dtype, mx.floating)]
+            return max(floating, key=lambda array: array.size).dtype
 
     def embed(self, tokens: mx.array) -> mx.array:
         """Token embeddings: for the MTP head, and for prompts in which images' features replace some."""
