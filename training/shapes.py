@@ -179,7 +179,7 @@ def processors(shape: Shape) -> dict[str, dict[str, Any]]:
         "do_normalize": True,
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.5, 0.5, 0.5],
-        # The tower knows one size. Pictures below three by two are brought to it, squeezed to a square.
+        # The tower knows squares. Pictures that are nearly square are brought to one; to others it interpolates.
         "size": {"shortest_edge": area * 2 // 3, "longest_edge": area * 3 // 2},
         "processor_class": "Qwen3VLProcessor",
     }

