@@ -1,6 +1,7 @@
 """Audio: from a WAV file's bytes to mono samples at the model's rate. Hostile bytes end in `InvalidRequest`.
 
-WAV is read here, in numpy: libraries for compressed formats are C code, which reads no client's bytes in this process.
+WAV is read here, in numpy: libraries for compressed formats are C code, which reads no client's bytes in this process
+(`compressed_audio`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SAMPLE_BYTES = 64  # memory per sample while it is decoded and resampled
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 FORMATS = "16-bit PCM, or PCM of 8, 24 or 32 bits, or floats of 32 or 64 bits"
 # What else files begin with: the message can name it.
-OTHERS = ((b"ID3", "MP3"), (b"\xff\xfb", "MP3"), (b"\xff\xf3", "MP3"), (b"fLaC", "FLAC"), (b"OggS", "Ogg"))
+OTHERS = ((b"OggS", "Ogg"), (b"#!AMR", "AMR"), (b"\x1aE\xdf\xa3", "WebM"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class EncodedAudio:
     def of(cls, data: bytes, max_seconds: float, field: str) -> EncodedAudio:
         if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
             named = next((f": it is {name}" for start, name in OTHERS if data.startswith(start)), "")
-            raise InvalidRequest(f"{field} is not a WAV file{named}. Only WAV is read here.", field=field)
+            raise InvalidRequest(f"{field} is not a WAV file{named}. WAV, MP3 and FLAC are read here.", field=field)
         form, samples = _chunks(data, field)
         if len(form) < 16:
             raise _damaged(field, "its format has less than 16 bytes")

@@ -21,6 +21,7 @@ DETAILS = ("auto", "low", "high", "original")  # of an image: the model's own si
 REASONING = ("reasoning_content", "reasoning", "thinking")  # three names for the same field
 LONGEST_NAME = 256
 LONG_TEXT = 1 << 18  # characters; shorter texts take too little memory to count
+AUDIO_FORMATS = ("wav", "mp3", "flac")  # whichever is named: the bytes decide
 AUDIO_PARTS = ("input_audio", "audio", "audio_url")
 VIDEO_PARTS = ("video_url", "video", "input_video")
 MEDIA_TYPES = ("image", "video", "audio")  # of parts, as templates know them
@@ -272,8 +273,8 @@ def audio_part(part: Mapping[str, Any], place: str) -> AudioPart:
     here, given = f"{place}.input_audio", part.get("input_audio")
     if not isinstance(given, Mapping) or not isinstance(given.get("data"), str):
         raise InvalidRequest(f"{here} must be an object with data in base64, and a format.", field=here)
-    if given.get("format") != "wav":
-        raise InvalidRequest.at(f"{here}.format", f"is {given.get('format')!r}; only 'wav' is read here.")
+    if given.get("format") not in AUDIO_FORMATS:
+        raise InvalidRequest.at(f"{here}.format", f"is {given.get('format')!r}; it must be 'wav', 'mp3' or 'flac'.")
     return AudioPart(f"data:audio/wav;base64,{given['data']}", f"{here}.data")
 
 

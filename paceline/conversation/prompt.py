@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image as Picture
 
-from paceline.conversation import continuation, expansion, video
+from paceline.conversation import compressed_audio, continuation, expansion, video
 from paceline.conversation.audio import MAX_CLIPS, EncodedAudio, Samples
 from paceline.conversation.cache_boundaries import BoundaryFinder
 from paceline.conversation.fill_in_middle import fill_in_middle
@@ -272,9 +272,15 @@ class PromptBuilder:
             return loading.open(part.url, part.place)
         if isinstance(part, AudioPart):
             assert self.audio_processor is not None  # else `checked` has raised
-            data = loading.bytes_of(part.url, part.place, "audio")
-            return EncodedAudio.of(data, self.audio_processor.max_seconds, part.place)
+            return self._opened_audio(part, loading, self.audio_processor.max_seconds)
         return part
+
+    def _opened_audio(self, part: AudioPart, loading: Loading, max_seconds: float) -> EncodedAudio:
+        data = loading.bytes_of(part.url, part.place, "audio")
+        if (format := compressed_audio.format_of(data)) is not None:
+            with self.memory.work.holding(compressed_audio.MEMORY, "The audio", part.place):
+                data = compressed_audio.as_wav(data, format, max_seconds, part.place)
+        return EncodedAudio.of(data, max_seconds, part.place)
 
     def _check_pixels(self, media: Sequence[EncodedMedium]) -> None:
         pixels = sum(medium.pixels for medium in media if isinstance(medium, EncodedImage))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.types import Sampling
+from tests.conversation.test_compressed_audio import encoded
 from tests.models.test_hearing import Sound, user
 from tests.models.test_vision import picture, url
 
@@ -49,6 +52,11 @@ async def test_a_model_that_hears_answers_about_recordings(seeing: Seeing) -> No
     async with Service(Settings(model=str(seeing("gemma4_audio")))) as service:
         first, second = await service.chat(question), await service.chat(question)
         model = service.stats().model
+        if shutil.which("ffmpeg") is not None:
+            data = base64.b64encode(encoded("mp3", 1.0)).decode()
+            part = {"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}
+            heard = await service.chat(ChatRequest([{"role": "user", "content": [part]}], GREEDY))
+            assert heard.usage.prompt_tokens > 20  # of the recording: one for 40 ms
     assert first.choices[0].text == second.choices[0].text and second.usage.cached_tokens > 0
     assert model is not None and model.audio and model.images
     async with Service(Settings(model=str(seeing("gemma4")))) as service:

@@ -156,6 +156,7 @@ def test_a_tokenizer_without_a_template_says_so(llama: Path, tmp_path: Path) -> 
 CACHES = {
     "llama": {KVCache},
     "qwen3": {KVCache},
+    "qwen3_moe": {KVCache},
     "window": {KVCache, RotatingKVCache},
     "window_llama": {KVCache, RotatingKVCache},
     "hybrid": {KVCache, ArraysCache},
