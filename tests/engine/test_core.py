@@ -135,3 +135,12 @@ def test_prompts_count_for_the_policy(llama: Path) -> None:
     stepper.step(3)
     assert policy.accounts[""] >= 16
     stepper.finish()
+
+
+def test_a_request_beyond_the_queue_is_refused_and_counted_once(llama: Path) -> None:
+    stepper = Stepper(llama, max_rows=1)
+    stepper.engine.timeouts = Timeouts(max_queue=1)
+    heard = [stepper.greedy(f"row {place}", prompt(4 + place), 8) for place in range(4)]
+    stepper.finish()
+    assert [each.finish_reason for each in heard] == ["length", "length", "error", "error"]
+    assert sum(stepper.engine.counters.refused.values()) == 2
