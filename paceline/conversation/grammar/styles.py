@@ -1,6 +1,6 @@
-"""JSON as it is usually written. A grammar leaves blanks open, so it forces almost nothing of a JSON answer. The same
-grammar with the blanks of a usual style forces keys, quotes and braces: that is what a model probably writes next, and
-what is proposed as a draft. The grammar itself decides what is allowed."""
+"""JSON as an answer writes it. A grammar leaves blanks open, so it forces almost nothing of a JSON answer. The same
+grammar with the blanks of a usual style, or with those that the answer had so far, forces keys, quotes and braces: that is
+what a model probably writes next, and what is proposed as a draft. The grammar itself decides what is allowed."""
 
 from __future__ import annotations
 
@@ -32,27 +32,34 @@ def styled(grammar: str) -> list[str]:
 
 
 class StyleFollower:
-    """Follows an answer in the first style that fits it so far."""
+    """Follows an answer in the first style that fits it so far; if none does, by its own blanks."""
 
     def __init__(self, vocabulary: LLTokenizer, styles: Sequence[Callable[[], LLMatcher]]) -> None:
-        """`styles` are called once each, when they are needed."""
+        """`styles` in the order of `STYLES`."""
         self._vocabulary = vocabulary
         self._left = list(styles)
+        self._compact = self._left[-1]
         self._matcher: LLMatcher | None = None
+        self._layout: Layout | None = None
         self._read = 0  # tokens of the answer
 
     def forced(self, tokens: Sequence[int]) -> list[int] | None:
         """What the style forces after `tokens`, which go on from those of the last call; None: no style fits them."""
-        while True:
+        while self._layout is None:
             if self._matcher is None:
                 if not self._left:
-                    return None
+                    self._layout, self._read = Layout(self._vocabulary, self._compact()), 0
+                    break
                 self._matcher, self._read = self._left.pop(0)(), 0
             new = list(tokens[self._read :])
             if self._matcher.try_consume_tokens(new) == len(new) and not self._matcher.is_error():
                 self._read = len(tokens)
                 return self._written(self._matcher)
             self._matcher = None
+        new, self._read = list(tokens[self._read :]), len(tokens)
+        if not self._layout.read(self._vocabulary.decode_bytes(new)):
+            return None
+        return list(self._vocabulary.tokenize_bytes(self._layout.forced()))
 
     def _written(self, matcher: LLMatcher) -> list[int]:
         """The forced text as tokens. llguidance leaves off the last ones, where the free text behind may begin in the
@@ -60,3 +67,82 @@ class StyleFollower:
         tokens = list(matcher.compute_ff_tokens())
         rest = matcher.compute_ff_bytes()[len(self._vocabulary.decode_bytes(tokens)) :]
         return tokens + list(self._vocabulary.tokenize_bytes(rest))
+
+
+class Layout:
+    """JSON with blanks of its own, indented or uneven: read without them, and forced text is written with those that
+    stood in such places last."""
+
+    def __init__(self, vocabulary: LLTokenizer, matcher: LLMatcher) -> None:
+        """`matcher` takes JSON without blanks."""
+        self._vocabulary = vocabulary
+        self._matcher = matcher
+        self._fits = True
+        self._inside = self._escaped = False  # of a string
+        self._depth = 0
+        self._before = 0  # the last byte outside of strings that is no blank
+        self._blank = b""  # since then
+        self._blanks = {OPEN: b"", COMMA: b" ", COLON: b" "}  # behind these
+        self._unit = b""  # of indentation
+
+    def read(self, data: bytes) -> bool:
+        """The next bytes of the answer; False: they do not fit, and nothing after them will."""
+        compact = bytearray()
+        for byte in data if self._fits else b"":
+            if not self._inside and byte in BLANKS:
+                self._blank += bytes((byte,))
+                continue
+            compact.append(byte)
+            if not self._inside:
+                self._learn()
+            self._pass(byte)
+        tokens = self._vocabulary.tokenize_bytes(bytes(compact))
+        self._fits = self._fits and self._matcher.try_consume_tokens(tokens) == len(tokens)
+        return self._fits and not self._matcher.is_error()
+
+    def forced(self) -> bytes:
+        """What follows, with blanks."""
+        kept = (self._inside, self._escaped, self._depth, self._before, self._blank)
+        written = bytearray()
+        for byte in self._matcher.compute_ff_bytes():
+            if not self._inside:
+                expected = self._expected(byte)
+                if not expected.startswith(self._blank):
+                    break  # more blanks may follow
+                written += expected[len(self._blank) :]
+            written.append(byte)
+            self._pass(byte)
+        self._inside, self._escaped, self._depth, self._before, self._blank = kept
+        return bytes(written)
+
+    def _pass(self, byte: int) -> None:
+        if self._inside:
+            self._inside = self._escaped or byte != QUOTE
+            self._escaped = not self._escaped and byte == BACKSLASH
+        else:
+            self._inside = byte == QUOTE
+            self._depth += (byte in OPENING) - (byte in CLOSING)
+        self._before, self._blank = byte, b""
+
+    def _learn(self) -> None:
+        place = OPEN if self._before in OPENING else self._before
+        if place in self._blanks:
+            self._blanks[place] = self._blank
+            if place == OPEN and b"\n" in self._blank and self._depth:
+                indentation = self._blank.rpartition(b"\n")[2]
+                self._unit = indentation[: len(indentation) // self._depth]
+                self._blanks[COMMA] = self._blank
+
+    def _expected(self, byte: int) -> bytes:
+        """The blanks before a byte."""
+        place = OPEN if self._before in OPENING else self._before
+        if byte in CLOSING:
+            lines, depth = self._blanks[OPEN] if place != OPEN else b"", self._depth - 1
+        else:
+            lines, depth = self._blanks.get(place, b""), self._depth
+        head, line, _ = lines.rpartition(b"\n")
+        return head + line + depth * self._unit if line else lines if byte not in CLOSING else b""
+
+
+BLANKS, OPENING, CLOSING = b" \t\r\n", b"{[", b"}]"
+QUOTE, BACKSLASH, COMMA, COLON, OPEN = b'"\\,:{'
