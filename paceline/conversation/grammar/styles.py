@@ -1,6 +1,6 @@
 """JSON as an answer writes it. A grammar leaves blanks open, so it forces almost nothing of a JSON answer. The same
-grammar with the blanks of a usual style, or with those that the answer had so far, forces keys, quotes and braces: that is
-what a model probably writes next, and what is proposed as a draft. The grammar itself decides what is allowed."""
+grammar with the blanks of a usual style, or with those that the answer had so far, forces keys, quotes and braces. That
+is what a model probably writes next, and what is proposed as a draft. The grammar itself decides what is allowed."""
 
 from __future__ import annotations
 
