@@ -82,18 +82,24 @@ OTHER_HEADS = {
     "ForQuestionAnswering": "a model that marks answers",
     "ForMaskedLM": "an encoder",
 }
-ENCODERS = (
-    "albert",
-    "bert",
-    "camembert",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "modernbert",
-    "mpnet",
-    "new",
-) + ("nomic_bert", "roberta", "xlm-roberta")
+# Of BERT's family, by `model_type`.
+ENCODERS = frozenset(
+    [
+        "albert",
+        "bert",
+        "camembert",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "modernbert",
+        "mpnet",
+        "new",
+        "nomic_bert",
+        "roberta",
+        "xlm-roberta",
+    ]
+)
 
 
 def other_purpose(config: dict[str, Any]) -> str | None:

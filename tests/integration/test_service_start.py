@@ -114,3 +114,26 @@ async def test_a_second_start_waits_for_the_first_and_finds_its_work_done(hybrid
     await asyncio.gather(service.start(), service.start())
     assert service.ready
     await service.stop()
+
+
+async def test_a_load_that_has_begun_is_the_one_that_start_waits_for(llama: Path, tmp_path: Path) -> None:
+    service = Service(Settings(model=str(llama), prefill_chunk=64))
+    service.begin()
+    service.begin()  # twice is once
+    assert len(service._pending_starts) == 1
+    await service.start()
+    assert service.ready and not service._pending_starts
+    await service.stop()
+
+    service.begin()  # nobody waits for it
+    await service.stop()
+    assert service.stats().state == "stopped" and not service._pending_starts
+    await service.start()
+    assert service.ready
+    await service.stop()
+
+    service = Service(Settings(model=str(tmp_path / "nothing")))
+    service.begin()
+    with pytest.raises(LoadError):
+        await service.start()
+    await service.stop()
