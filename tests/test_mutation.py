@@ -52,4 +52,4 @@ def test_the_same_seed_chooses_the_same_mutants() -> None:
 def test_tests_are_found_by_the_name_of_the_module() -> None:
     assert own_tests(Path("paceline/cache/disk.py")) == ["tests/cache/test_disk.py"]
     assert own_tests(Path("paceline/settings.py")) == ["tests/test_settings.py"]
-    assert own_tests(Path("paceline/engine/prefix_manager.py")) == []
+    assert own_tests(Path("paceline/engine/prefix_store.py")) == []
