@@ -1,7 +1,8 @@
 """`python -m benchmarks kv`: what quantized keys and values cost in quality and speed.
 
 The same model with keys and values as it computes them, with 8 bits and with 4, in turns, in one process: perplexity of
-plain text, facts found in long texts, and the rate at which rows decode.
+plain text, facts found in long texts, and the rates at which rows prefill and decode. A shape of random weights has
+speed only.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,7 @@ from benchmarks.models import Bench
 from benchmarks.needles import Kind, plain_text
 from benchmarks.specprefill_quality import ANSWER, Question, questions
 from paceline.bench.offline import Trace, random_prompts
+from paceline.bench.wire import BenchError
 from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.layers import AttentionCache
 from paceline.cache.slot_plan import ROWS
@@ -39,15 +42,24 @@ Watch = Callable[[str], None]
 
 
 @dataclass(slots=True)
+class Speed:
+    """By turn; ratios are to the first case of the same turn."""
+
+    prefill: list[float] = field(default_factory=list)  # tokens per second, all rows together
+    prefill_ratios: list[float] = field(default_factory=list)
+    decode: list[float] = field(default_factory=list)
+    decode_ratios: list[float] = field(default_factory=list)
+    work: list[float] = field(default_factory=list)  # processor time to the first's: other processes hardly change it
+
+
+@dataclass(slots=True)
 class Case:
     bits: int | None  # None: not quantized
     token_bytes: int = 0  # of a token in all attention layers
     losses: list[float] = field(default_factory=list)  # mean negative log likelihoods, by text
     right: dict[int, tuple[bool, ...]] = field(default_factory=dict)  # by length of the prompts
     answers: dict[int, list[str]] = field(default_factory=dict)
-    rates: list[float] = field(default_factory=list)  # tokens per second, by turn
-    ratios: list[float] = field(default_factory=list)  # to the first case of the same turn
-    work: list[float] = field(default_factory=list)  # processor time to the first's: other processes hardly change it
+    speeds: dict[int, Speed] = field(default_factory=dict)  # by length of the prompts
 
     @property
     def perplexity(self) -> float:
@@ -59,14 +71,12 @@ class Case:
             "bytes_per_token": self.token_bytes,
             "perplexity": self.perplexity if self.losses else None,
             "found": {length: [int(one) for one in right] for length, right in self.right.items()},
-            "tokens_per_second": statistics.median(self.rates) if self.rates else None,
-            "ratio": statistics.median(self.ratios) if self.ratios else None,
-            "processor_time": self.work,
+            "speed": {length: asdict(speed) for length, speed in self.speeds.items()},
         }
 
 
 class KVBench:
-    def __init__(self, bench: Bench, tokenizer: Tokenizer, group_size: int = 64) -> None:
+    def __init__(self, bench: Bench, tokenizer: Tokenizer | None, group_size: int = 64) -> None:
         self.bench, self.tokenizer = bench, tokenizer
         self.cases = [Case(bits) for bits in BITS]
         self.group_size = group_size
@@ -83,7 +93,7 @@ class KVBench:
         """Perplexity of so many texts of so many tokens."""
         for place in range(texts):
             text = plain_text(tokens * CHARACTERS, place)
-            ids = self.tokenizer.encode(text, add_special_tokens=False)[:tokens]
+            ids = self._words.encode(text, add_special_tokens=False)[:tokens]
             for case in self.cases:
                 watch(f"text {place + 1} of {texts}, {name(case.bits)}")
                 with self.quantized(case):
@@ -91,30 +101,44 @@ class KVBench:
 
     def measure_needles(self, lengths: Sequence[int], prompts: int, watch: Watch) -> None:
         for length in lengths:
-            asked = questions(self.tokenizer, KIND, length, prompts)
+            asked = questions(self._words, KIND, length, prompts)
             for case in self.cases:
                 watch(f"{prompts} texts of {length} tokens, {name(case.bits)}")
                 with self.quantized(case):
                     case.answers[length] = said = self._answers(asked)
                 case.right[length] = tuple(one.needle.fact.is_in(text) for one, text in zip(asked, said, strict=True))
 
-    def measure_speed(self, rows: int, prompt_tokens: int, tokens: int, turns: int, watch: Watch) -> None:
+    def measure_speed(self, rows: int, lengths: Sequence[int], tokens: int, turns: int, watch: Watch) -> None:
         """Every case once a turn, in an order that rotates; a first turn warms up."""
-        for turn in range(turns + 1 if turns else 0):
-            prompts = random_prompts(rows, prompt_tokens, self.bench.model.language.vocab_size, turn)
-            shift = turn % len(self.cases)
-            rates: dict[int | None, float] = {}
-            seconds: dict[int | None, float] = {}
-            for case in self.cases[shift:] + self.cases[:shift]:
-                watch(f"decode, turn {turn} of {turns}, {name(case.bits)}")
-                with self.quantized(case):
-                    begun = time.process_time()
-                    rates[case.bits] = self.bench.engine_run(prompts, tokens)[0].rate()
-                    seconds[case.bits] = time.process_time() - begun
-            for case in self.cases if turn else ():
-                case.rates.append(rates[case.bits])
-                case.ratios.append(rates[case.bits] / rates[None])
-                case.work.append(seconds[case.bits] / seconds[None])
+        for length in lengths if turns else ():
+            speeds = [case.speeds.setdefault(length, Speed()) for case in self.cases]
+            for turn in range(turns + 1):
+                prompts = random_prompts(rows, length, self.bench.model.language.vocab_size, turn)
+                order = deque(range(len(self.cases)))
+                order.rotate(turn)
+                measured = {}
+                for place in order:
+                    case = self.cases[place]
+                    watch(f"{rows} rows of {length} tokens, turn {turn} of {turns}, {name(case.bits)}")
+                    with self.quantized(case):
+                        begun = time.process_time()
+                        trace, _ = self.bench.engine_run(prompts, tokens)
+                        work = time.process_time() - begun
+                    first = max(times[0] for times in trace.times.values()) - trace.begun
+                    measured[place] = (rows * length / first, trace.rate(), work)
+                for place, speed in enumerate(speeds if turn else ()):
+                    prefill, decode, work = measured[place]
+                    speed.prefill.append(prefill)
+                    speed.prefill_ratios.append(prefill / measured[0][0])
+                    speed.decode.append(decode)
+                    speed.decode_ratios.append(decode / measured[0][1])
+                    speed.work.append(work / measured[0][2])
+
+    @property
+    def _words(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise BenchError(f"{self.bench.source} has no tokenizer: its speed can be measured, its answers cannot.")
+        return self.tokenizer
 
     def _token_bytes(self) -> int:
         row = self.bench.model.language.batch(ROWS)
@@ -144,12 +168,12 @@ class KVBench:
         """Greedy, in one batch."""
         sampling = Sampling(temperature=0, max_tokens=ANSWER, speculation="off")
         heard = Trace()
-        eos = self.tokenizer.eos_ids
+        eos = self._words.eos_ids
         for place, question in enumerate(asked):
             request = sequence.EngineRequest(
                 RequestId(f"question-{place}"), question.prompt, sampling, ANSWER, eos_ids=eos
             )
-            text = TextStream(self.tokenizer.detokenizer())
+            text = TextStream(self._words.detokenizer())
             self.bench.engine.submit(sequence.Sequence(request, text, heard.sink(place)))
         heard.done.wait(timeout=3600)
         return list(heard.texts.values())
@@ -174,8 +198,15 @@ def kv_table(title: str, cases: Sequence[Case]) -> Table:
             for case in cases
         )
         table.add_row("answers as not quantized", *(f"{count} of {len(before)}" for count in same))
-    if cases[0].rates:
-        table.add_row("decode, tokens/s", *(f"{statistics.median(case.rates):.1f}" for case in cases))
-        table.add_row("ratio", *(f"{statistics.median(case.ratios):.2f}" for case in cases))
-        table.add_row("processor time, with prefill", *(f"{statistics.median(case.work):.2f}" for case in cases))
+    for length in cases[0].speeds:
+        speeds = [case.speeds[length] for case in cases]
+        rows = (
+            (f"prefill of {length} tokens, tokens/s", "{:,.0f}", [speed.prefill for speed in speeds]),
+            ("ratio", "{:.2f}", [speed.prefill_ratios for speed in speeds]),
+            (f"decode after {length} tokens, tokens/s", "{:,.1f}", [speed.decode for speed in speeds]),
+            ("ratio", "{:.2f}", [speed.decode_ratios for speed in speeds]),
+            ("processor time of both", "{:.2f}", [speed.work for speed in speeds]),
+        )
+        for label, form, figures in rows:
+            table.add_row(label, *(form.format(statistics.median(turns)) for turns in figures))
     return table
