@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,12 +71,13 @@ def list_models(models_dir: ModelsDir = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def pull(model: Annotated[str, typer.Argument(metavar="ID", help="A Hugging Face id, as owner/name.")]) -> None:
-    """Download a model into the Hugging Face cache. A download that was interrupted goes on where it ended."""
-    from paceline.models import files
+    """Download a model into the Hugging Face cache; after an interruption, the files that are missing."""
+    from paceline.models import files, library
 
     if model.count("/") != 1 or model.startswith((".", "/", "~")):
         raise LoadError(f"{model} is no Hugging Face id, which looks like owner/name.")
-    folder = files.download(model)
+    with _left_at_once(library.cache_folder() / f"models--{model.replace('/', '--')}" / "blobs"):
+        folder = files.download(model)
     files.read_config(folder)
     files.check_weights(folder)
     about = _described(folder)
@@ -122,6 +128,25 @@ def show(
         print(json.dumps({**_summary(found, about), "files": files, "memory_bytes": memory}, indent=1))
         return
     _print_shown(found, about, price, contexts)
+
+
+@contextmanager
+def _left_at_once(blobs: Path) -> Iterator[None]:
+    """Ctrl-C ends the process. The hub's library would first download every file that it has begun."""
+    pattern = "*.incomplete"  # never used again
+    before = set(blobs.glob(pattern))
+
+    def leave(*_: object) -> None:
+        for part in set(blobs.glob(pattern)) - before:
+            part.unlink(missing_ok=True)
+        print("\nInterrupted; the files that were complete are kept.", file=sys.stderr, flush=True)
+        os._exit(128 + signal.SIGINT)
+
+    usual = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _print_shown(model: LocalModel, about: Description, price: Estimate, contexts: list[int]) -> None:
@@ -191,8 +216,6 @@ def _one(name: str, models_dir: Path | None) -> LocalModel:
 
 def _on_cpu() -> bool:
     """Where MLX will compute, without importing it."""
-    import sys
-
     from paceline import platform
 
     return sys.platform == "linux" and not platform.has_cuda_build()

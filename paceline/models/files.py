@@ -31,13 +31,30 @@ def resolve(source: str) -> Path:
 def download(source: str) -> Path:
     """A Hugging Face id, from the cache as far as it is there. The hub's library draws progress bars."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
 
+    log_in = "log in with `hf auth login` or set HF_TOKEN"
     try:
         return Path(snapshot_download(source, allow_patterns=WANTED))
+    except GatedRepoError as error:
+        raise LoadError(f"{source} is gated: accept its terms on its page at the hub, then {log_in}.") from error
+    except RepositoryNotFoundError as error:
+        raise LoadError(
+            f"{source} is no folder here, and the hub has no such model, or not for you: check the name; if it is "
+            f"private, {log_in}."
+        ) from error
     except LocalEntryNotFoundError as error:
+        if isinstance(error.__cause__, HfHubHTTPError):
+            raise LoadError(
+                f"{source} is not cached whole, and the hub answers: {one_line(error.__cause__)}"
+            ) from error
         raise LoadError(f"{source} is neither a folder here nor cached, and the hub cannot be reached.") from error
-    except (HfHubHTTPError, OSError, ValueError) as error:
+    except Exception as error:  # the network's are those of whatever library the hub's uses
         raise LoadError(f"{source} is no folder here, and cannot be downloaded: {one_line(error)}") from error
 
 
