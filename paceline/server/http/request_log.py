@@ -32,6 +32,7 @@ class Figures:
     first_token_seconds: float | None = None  # since the request came
     finish_reasons: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
+    unfinished: dict[int, int] = field(default_factory=dict)  # tokens so far, by choice
 
     def add(self, delta: Delta) -> None:
         if delta.prompt is not None and delta.index == 0:
@@ -41,8 +42,10 @@ class Figures:
                 self.queue_seconds = delta.prompt.queued
         if delta.token_ids and self.first_token_seconds is None:
             self.first_token_seconds = time.perf_counter() - self.began
-        if delta.usage is not None:
-            self.completion_tokens += delta.usage.completion_tokens
+        self.completion_tokens += len(delta.token_ids)
+        self.unfinished[delta.index] = self.unfinished.get(delta.index, 0) + len(delta.token_ids)
+        if delta.usage is not None:  # also has tokens that were not delivered
+            self.completion_tokens += delta.usage.completion_tokens - self.unfinished.pop(delta.index)
             self.accepted_tokens += delta.usage.accepted_tokens
             self.drafted_tokens += delta.usage.accepted_tokens + delta.usage.rejected_tokens
         if delta.finish_reason is not None:

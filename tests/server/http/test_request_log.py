@@ -29,6 +29,15 @@ def test_figures_are_the_sum_over_the_sequences_of_a_request() -> None:
     assert figures.finish_reasons == ["stop", "stop"] and figures.first_token_seconds is not None
 
 
+def test_tokens_count_before_their_sequence_has_ended() -> None:
+    figures = Figures()
+    figures.add(Delta(token_ids=(1, 2), prompt=PromptInfo((1, 2, 3)), index=0))
+    figures.add(Delta(token_ids=(1,), index=1))
+    assert figures.completion_tokens == 3
+    figures.add(Delta(token_ids=(3,), finish_reason="stop", usage=Usage(3, 4, 0), index=0))
+    assert figures.completion_tokens == 5
+
+
 def test_a_line_has_tokens_times_user_and_finish_reason(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings.load({"api_key": ["sk-none", "sk-one"]}, None, {})
     with (
