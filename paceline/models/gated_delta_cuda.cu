@@ -1,5 +1,6 @@
 // One GatedDeltaNet step of a row: convolution, normalization, gates, delta updates, read-outs (gated_delta_cuda.py).
-// A block is a quarter of one value head of one row. A warp owns a few lines of the state, 32 lanes across the keys.
+// A block is a part of one value head of one row. A warp owns a few lines of the state, 32 lanes across the keys, four
+// neighbours each. It asks for them first: they are most of what is read, and all else is computed meanwhile.
 // A row's inputs are its convolution window, the pending tokens that were accepted, and the new tokens.
 // It rounds to T where mlx-lm's ops round, so that bf16 results differ from the plain form only by ties.
 constexpr int Warps = 8, Lines = Dv / (Warps * Split), Cells = Dk / 32, Most = 2 * Widest;
@@ -12,7 +13,14 @@ const int width = sizes[0], pending_width = sizes[1];
 const bool eager = sizes[2] != 0;
 const int accepted = pending_width == 0 ? 0 : kept[row];
 const int tokens = accepted + width;
-__shared__ float query[Widest][Dk], key[Most][Dk], value[Most][Dv / Split], decay[Most], beta[Most];
+__shared__ __align__(16) float query[Widest][Dk], key[Most][Dk];
+__shared__ float value[Most][Dv / Split], decay[Most], beta[Most];
+
+struct alignas(4 * Cells) Piece { float at[Cells]; };  // of a line: a lane's keys
+const int first = part * (Dv / Split) + warp * Lines;
+const size_t base = (size_t(row * Hv + head) * Dv + first) * Dk + Cells * lane;
+Piece state[Lines];
+for (int l = 0; l < Lines; ++l) state[l] = *reinterpret_cast<const Piece*>(state_in + base + l * Dk);
 
 auto raw = [&](int place, int channel) -> T {
     if (place < Taps - 1) return window[(row * (Taps - 1) + place) * channels + channel];
@@ -32,6 +40,14 @@ auto keep_window = [&](int channel) {
         window_out[(row * (Taps - 1) + i) * channels + channel] = raw(from + i, channel);
     }
 };
+for (int token = blockDim.x - 1 - thread; token < tokens; token += blockDim.x) {
+    const bool old = token < accepted;
+    const int at = old ? (row * pending_width + token) * Hv + head : (row * width + token - accepted) * Hv + head;
+    const float dt = float(T(float(old ? pending_a[at] : a[at]) + float(dt_bias[head])));
+    const float soft = float(T(fmaxf(dt, 0.0f) + log1pf(expf(-fabsf(dt)))));
+    decay[token] = expf(-expf(float(a_log[head])) * soft);
+    beta[token] = float(T(1.0f / (1.0f + expf(-float(old ? pending_b[at] : b[at])))));
+}
 for (int i = thread; i < tokens * Dk; i += blockDim.x) {
     const int token = i / Dk, at = i % Dk;
     key[token][at] = convolve(token, Hk * Dk + shared_head * Dk + at);
@@ -49,14 +65,6 @@ if (writes_keys) {
 }
 const int values = 2 * Hk * Dk + head * Dv + part * (Dv / Split);
 for (int i = thread; i < Dv / Split; i += blockDim.x) keep_window(values + i);
-for (int token = thread; token < tokens; token += blockDim.x) {
-    const bool old = token < accepted;
-    const int at = old ? (row * pending_width + token) * Hv + head : (row * width + token - accepted) * Hv + head;
-    const float dt = float(T(float(old ? pending_a[at] : a[at]) + float(dt_bias[head])));
-    const float soft = float(T(fmaxf(dt, 0.0f) + log1pf(expf(-fabsf(dt)))));
-    decay[token] = expf(-expf(float(a_log[head])) * soft);
-    beta[token] = float(T(1.0f / (1.0f + expf(-float(old ? pending_b[at] : b[at])))));
-}
 __syncthreads();
 
 auto across = [](float x) {
@@ -73,34 +81,30 @@ for (int i = warp; i < tokens + width; i += Warps) {
 }
 __syncthreads();
 
-float state[Lines][Cells];
-const int first = part * (Dv / Split) + warp * Lines;
-const size_t base = (size_t(row * Hv + head) * Dv + first) * Dk + lane;
 auto keep_state = [&]() {
-    for (int l = 0; l < Lines; ++l)
-        for (int j = 0; j < Cells; ++j) state_out[base + l * Dk + 32 * j] = state[l][j];
+    for (int l = 0; l < Lines; ++l) *reinterpret_cast<Piece*>(state_out + base + l * Dk) = state[l];
 };
-for (int l = 0; l < Lines; ++l)
-    for (int j = 0; j < Cells; ++j) state[l][j] = state_in[base + l * Dk + 32 * j];
 for (int token = 0; token < tokens; ++token) {
     if (token == accepted && !eager) keep_state();
+    const Piece k = *reinterpret_cast<const Piece*>(&key[token][Cells * lane]);
     float memory[Lines], read[Lines];
     for (int l = 0; l < Lines; ++l) {
         memory[l] = 0.0f;
         for (int j = 0; j < Cells; ++j) {
-            state[l][j] *= decay[token];
-            memory[l] += state[l][j] * key[token][lane + 32 * j];
+            state[l].at[j] *= decay[token];
+            memory[l] += state[l].at[j] * k.at[j];
         }
     }
     for (int l = 0; l < Lines; ++l) memory[l] = across(memory[l]);
     for (int l = 0; l < Lines; ++l) {
         const float delta = (value[token][warp * Lines + l] - memory[l]) * beta[token];
-        for (int j = 0; j < Cells; ++j) state[l][j] += key[token][lane + 32 * j] * delta;
+        for (int j = 0; j < Cells; ++j) state[l].at[j] += k.at[j] * delta;
     }
     if (token < accepted) continue;
+    const Piece q = *reinterpret_cast<const Piece*>(&query[token - accepted][Cells * lane]);
     for (int l = 0; l < Lines; ++l) {
         read[l] = 0.0f;
-        for (int j = 0; j < Cells; ++j) read[l] += state[l][j] * query[token - accepted][lane + 32 * j];
+        for (int j = 0; j < Cells; ++j) read[l] += state[l].at[j] * q.at[j];
     }
     for (int l = 0; l < Lines; ++l) read[l] = across(read[l]);
     if (lane == 0) {

@@ -20,14 +20,17 @@ import mlx.core as mx
 from paceline.models.cuda_kernel import CudaKernel
 
 THREADS = 256
-SPLIT = 4  # blocks per head, so that one row fills the GPU
+SPLIT = 4  # blocks per head of few rows, so that one row fills the GPU
+FEW = 4  # rows
+CELLS = 64  # numbers of the state that a thread holds, at most
+KEY_DIMS = (32, 64, 128, 256)  # a lane reads its keys at once
 WIDEST = 9  # tokens of one step: MOST_DRAFTED and one more
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
 
 
 def fits(module: Any) -> bool:
     """Whether the kernel can run here, on heads of this size."""
-    sizes = module.head_k_dim % 32 == 0 and module.head_v_dim % (8 * SPLIT) == 0
+    sizes = module.head_k_dim in KEY_DIMS and module.head_v_dim % (8 * SPLIT) == 0
     return bool(mx.cuda.is_available()) and sizes and module.head_k_dim + module.head_v_dim // SPLIT <= 512
 
 
@@ -40,6 +43,11 @@ def _kernel() -> CudaKernel:
         output_names=["out", "window_out", "state_out"],
         source=SOURCE,
     )
+
+
+def blocks(rows: int, key_dim: int, value_dim: int) -> int:
+    """Blocks per head. Each computes all of the head's keys: many rows fill the GPU with as few as can hold the state."""
+    return SPLIT if rows <= FEW else min(max(key_dim * value_dim // (THREADS * CELLS), 1), SPLIT)
 
 
 def step(
@@ -62,6 +70,7 @@ def step(
     """
     rows, width = mixed.shape[:2]
     pending_width = pending[0].shape[1] if pending else 0
+    split = blocks(rows, module.head_k_dim, module.head_v_dim)
     if kept is None:
         kept = mx.zeros((rows,), dtype=mx.int32)
     return _kernel()(
@@ -78,10 +87,10 @@ def step(
             ("Dk", module.head_k_dim),
             ("Dv", module.head_v_dim),
             ("Taps", module.conv_kernel_size),
-            ("Split", SPLIT),
+            ("Split", split),
             ("Widest", WIDEST),
         ],
-        grid=(THREADS * SPLIT, module.num_v_heads, rows),
+        grid=(THREADS * split, module.num_v_heads, rows),
         threadgroup=(THREADS, 1, 1),
         output_shapes=[(rows, width, module.num_v_heads, module.head_v_dim), window.shape, state.shape],
         output_dtypes=[mixed.dtype, window.dtype, mx.float32],

@@ -17,7 +17,7 @@ from paceline.cache.slot_plan import PADDED
 from paceline.models import gated_delta_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
-from paceline.models.gated_delta_cuda import WIDEST, fits, step
+from paceline.models.gated_delta_cuda import FEW, SPLIT, WIDEST, blocks, fits, step
 from paceline.types import MOST_DRAFTED
 
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
@@ -63,19 +63,19 @@ class Memory(NamedTuple):
 class Given:
     """Random inputs of a step: `width` new tokens after `owed` ones, of which rows keep some."""
 
-    def __init__(self, width: int, pending: int, dtype: mx.Dtype) -> None:
+    def __init__(self, width: int, pending: int, dtype: mx.Dtype, rows: int = ROWS) -> None:
         rng = np.random.default_rng([width, pending])
 
         def normal(*shape: int) -> mx.array:
             return mx.array(rng.standard_normal(shape).astype(np.float32)).astype(dtype)
 
         def tokens(count: int) -> Tokens:
-            return Tokens(*(normal(ROWS, count, size) for size in (CHANNELS, VALUE_HEADS, VALUE_HEADS)))
+            return Tokens(*(normal(rows, count, size) for size in (CHANNELS, VALUE_HEADS, VALUE_HEADS)))
 
-        state = normal(ROWS, VALUE_HEADS, SIZE, SIZE).astype(mx.float32)
-        self.memory = Memory(normal(ROWS, TAPS - 1, CHANNELS), state)
+        state = normal(rows, VALUE_HEADS, SIZE, SIZE).astype(mx.float32)
+        self.memory = Memory(normal(rows, TAPS - 1, CHANNELS), state)
         self.new, self.pending = tokens(width), tokens(pending) if pending else None
-        self.kept: list[int] = rng.integers(0, pending + 1, ROWS).tolist()
+        self.kept: list[int] = rng.integers(0, pending + 1, rows).tolist()
 
 
 Result = tuple[mx.array, Memory]  # outputs (rows, tokens, heads, dim), and what the layer remembers afterwards
@@ -204,6 +204,11 @@ def test_what_the_twin_owes_and_keeps_is_the_tokens_one_after_another() -> None:
         assert all(far(part, whole) < 1e-5 for part, whole in zip(after.of(row), mine, strict=True))
 
 
+def test_few_rows_have_more_blocks_and_no_thread_holds_too_much_of_a_state() -> None:
+    assert [blocks(rows, 128, 128) for rows in (1, FEW, FEW + 1, 64)] == [SPLIT, SPLIT, 1, 1]
+    assert [blocks(8, *sizes) for sizes in ((32, 32), (128, 256), (256, 256), (256, 512))] == [1, 2, 4, 4]
+
+
 def test_the_kernel_takes_as_many_tokens_as_a_speculative_step_may_have() -> None:
     assert WIDEST == MOST_DRAFTED + 1
 
@@ -282,7 +287,7 @@ def test_the_kernel_is_its_twin_at_every_width(name: str, pending: int, eager: b
     dtype, allowed = DTYPES[name]
     module = layer(dtype)
     for width in range(1, WIDEST + 1):
-        given = Given(width, pending, dtype)
+        given = Given(width, pending, dtype, rows=ROWS * (1 + width % 2))  # few, and more
         found, remembered = kernel(module, given.new, given.memory, given.pending, given.kept, eager=eager)
         expected, after = twin(module, given.new, given.memory, given.pending, given.kept, eager=eager)
         assert found.shape == expected.shape and found.dtype == dtype
