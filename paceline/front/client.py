@@ -39,55 +39,11 @@ class Answer:
         return json.loads(self.body)
 
 
-class Chunks:
-    """The content of a chunked body, as its bytes come. h11 would take most of the time that a stream's piece costs."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._rest = b""  # what has come of a line
-        self._left = 0  # bytes of the chunk that are still to come
-        self._behind = False  # the next line is the end of a chunk, which is empty
-        self._trailer = False  # all chunks are there
-
-    def feed(self, data: bytes) -> bytes:
-        """The content in these bytes. Raises ValueError for what is no chunked body, or goes on behind its end."""
-        pieces, at, data = list[bytes](), 0, self._rest + data
-        while at < len(data) and not self.ended:
-            if self._left:
-                piece = data[at : at + self._left]
-                pieces.append(piece)
-                at, self._left = at + len(piece), self._left - len(piece)
-                continue
-            end = data.find(b"\r\n", at)
-            if end < 0:
-                break
-            self._line(data[at:end])
-            at = end + 2
-        self._rest = data[at:]
-        if len(self._rest) > MOST_HEAD or (self.ended and self._rest):
-            raise ValueError("no line ends, or more comes than a body")
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _line(self, line: bytes) -> None:
-        if self._trailer:
-            self.ended = not line
-        elif self._behind:
-            if line:
-                raise ValueError("a chunk is longer than it says")
-            self._behind = False
-        else:
-            self._left = int(line.partition(b";")[0], 16)
-            if self._left < 0:
-                raise ValueError("a chunk has less than nothing")
-            self._trailer, self._behind = self._left == 0, self._left > 0
-
-
 class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.h11 = _state()
-        self.chunks: Chunks | None = None  # of the answer, if it comes in chunks
+        self.h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD)
         self.used = False
         self.idle_since = 0.0
 
@@ -110,23 +66,8 @@ class _Connection:
         """The next event, if it has come already."""
         return self.h11.next_event()
 
-    async def content(self, chunks: Chunks) -> AsyncIterator[bytes]:
-        data = self.h11.trailing_data[0]
-        while True:
-            if piece := chunks.feed(data):
-                yield piece
-            if chunks.ended:
-                return
-            data = await self.reader.read(READ_BYTES)
-            if not data:
-                raise ConnectionError
-
     def start_next_cycle(self) -> bool:
         """Can it take another request?"""
-        if self.chunks is not None:
-            ended, self.chunks = self.chunks.ended, None
-            self.h11 = _state()
-            return ended
         if self.h11.our_state is not h11.DONE or self.h11.their_state is not h11.DONE:
             return False
         self.h11.start_next_cycle()
@@ -139,24 +80,13 @@ class _Connection:
 class Response:
     """An answer whose body is still coming."""
 
-    def __init__(self, method: str, head: h11.Response, connection: _Connection) -> None:
+    def __init__(self, head: h11.Response, connection: _Connection) -> None:
         self.status = head.status_code
         self.headers = [(bytes(name), bytes(value)) for name, value in head.headers]
         self._connection = connection
-        fields = dict(self.headers)
-        chunked = fields.get(b"transfer-encoding") == b"chunked" and fields.get(b"connection") != b"close"
-        if chunked and method != "HEAD":
-            connection.chunks = Chunks()
 
     async def body(self) -> AsyncIterator[bytes]:
         """As it comes; what has come together is one piece. Raises Broken if the process ends in the middle."""
-        if self._connection.chunks is not None:
-            try:
-                async for piece in self._connection.content(self._connection.chunks):
-                    yield piece
-            except (ValueError, OSError):
-                raise Broken(answered=True) from None
-            return
         while True:
             pieces = list[bytes]()
             try:
@@ -187,7 +117,7 @@ class Client:
         """Leaving the block before the body has ended closes the connection: the process then ends its work."""
         connection, head = await self._begin(method, target, headers, body)
         try:
-            yield Response(method, head, connection)
+            yield Response(head, connection)
         finally:
             self._put_back(connection)
 
@@ -251,10 +181,6 @@ class Client:
             self._idle.append(connection)
         else:
             connection.close()
-
-
-def _state() -> h11.Connection:
-    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD)
 
 
 def _length(body: bytes) -> Headers:

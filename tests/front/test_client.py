@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.front.client import Broken, Chunks, Client
+from paceline.front.client import Broken, Client
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -101,20 +101,6 @@ async def test_pieces_that_came_together_are_one_and_none_is_lost_when_the_end_c
                 async for piece in response.body():
                     got.append(piece)
         assert b"".join(got) == b"0123456789"  # what came before the break is passed on
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_a_chunked_body_is_read_wherever_its_bytes_are_cut(size: int) -> None:
-    sent = b"3\r\nabc\r\nA;name=value\r\n0123\r\n6789\r\n0\r\nlast: word\r\n\r\n"
-    chunks = Chunks()
-    found = [chunks.feed(sent[place : place + size]) for place in range(0, len(sent), size)]
-    assert b"".join(found) == b"abc0123\r\n6789" and chunks.ended
-
-
-@pytest.mark.parametrize("sent", [b"x\r\n", b"-1\r\n", b"1\r\nab\r\n", b"0\r\n\r\nmore", b"1" * 100_000, b"\r\n"])
-def test_what_is_no_chunked_body_is_refused(sent: bytes) -> None:
-    with pytest.raises(ValueError):
-        Chunks().feed(sent)
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
