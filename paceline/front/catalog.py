@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paceline.errors import LoadError, SettingsError
@@ -72,6 +73,7 @@ class Catalog:
         self._entries: dict[str, Entry] = {}
         self._names: dict[str, Entry] = {}
         self._scanned_at = float("-inf")
+        self._lock = threading.Lock()  # of those that change entries
         given: set[str] = set()
         for entry in self._given:
             if twice := given & set(entry.names):
@@ -110,9 +112,22 @@ class Catalog:
     def scan(self) -> None:
         """Look into the folders again, if that was not done a moment ago. It may take a while, so it runs in a thread;
         what it found takes effect at once."""
-        if time.monotonic() - self._scanned_at < RESCAN_SECONDS:
-            return
-        self._scanned_at = time.monotonic()
+        with self._lock:
+            if time.monotonic() - self._scanned_at >= RESCAN_SECONDS:
+                self._scanned_at = time.monotonic()
+                self._scan()
+
+    def set_loras(self, entry: Entry, loras: Mapping[str, Path]) -> Entry:
+        """The model has these adapters from now on, also when it is loaded again. Waits for a scan."""
+        own = entry.settings.model_copy(update={"lora": tuple(f"{name}={folder}" for name, folder in loras.items())})
+        aliases = (*(name for name in entry.aliases if name not in entry.settings.loras), *loras)
+        fresh = replace(entry, aliases=aliases, settings=own)
+        with self._lock:
+            self._given = [fresh if given.name == fresh.name else given for given in self._given]
+            self._take({**self._entries, fresh.name: fresh})
+        return fresh
+
+    def _scan(self) -> None:
         entries = {entry.name: entry for entry in self._given}
         own = {name for entry in self._given for name in entry.names}
         for model in self._found():
@@ -121,6 +136,9 @@ class Catalog:
                 table = ModelTable(model.name, str(model.folder))
                 fresh = known is None or known.source != table.path
                 entries[model.name] = _entry(self.settings, table, given=False) if fresh or known is None else known
+        self._take(entries)
+
+    def _take(self, entries: dict[str, Entry]) -> None:
         names: dict[str, Entry] = {}
         for entry in entries.values():
             names |= dict.fromkeys(entry.names, entry)

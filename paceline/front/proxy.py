@@ -149,7 +149,7 @@ class Forwarded(Response):
                         await _pass_on(incoming, slot.name, scope["path"], send)
                         return
                 except Broken as broken:
-                    raise EngineUnavailable(_gone(slot.name, worker.failure)) from broken
+                    raise EngineUnavailable(gone(slot.name, worker.failure)) from broken
 
     @asynccontextmanager
     async def _worker(self, slot: Slot) -> AsyncIterator[WorkerProcess]:
@@ -193,7 +193,7 @@ async def _pass_on(incoming: Incoming, name: str, path: str, send: Send) -> None
         async for piece in incoming.body():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     except Broken:
-        error = EngineUnavailable(_gone(name, None))
+        error = EngineUnavailable(gone(name, None))
         logger.warning("%s", error)
         if (event := _error_event(error, kind, path)) is None:
             return  # uvicorn cuts the connection: nothing else says that an answer is not whole
@@ -211,7 +211,7 @@ def _error_event(error: Exception, kind: bytes, path: str) -> bytes | None:
     return None
 
 
-def _gone(name: str, failure: str | None) -> str:
+def gone(name: str, failure: str | None) -> str:
     why = f" ({failure})" if failure else ""
     return f"The process of the model {name!r} ended before its answer did{why}. It is started again when it is needed."
 

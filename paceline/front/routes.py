@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from paceline.errors import InvalidRequest, PacelineError
+from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, UnknownLora
 from paceline.front.cards import Cards
-from paceline.front.client import Broken, Headers
+from paceline.front.client import Answer, Broken, Headers
 from paceline.front.pool import Pool, Slot
-from paceline.front.proxy import Forwarded, Proxy, read_fields
+from paceline.front.proxy import Forwarded, Proxy, gone, read_fields
 from paceline.front.status import FrontMetrics, status
 from paceline.server.anthropic.errors import MESSAGES
 from paceline.server.anthropic.models import ForAnthropic
@@ -23,7 +25,8 @@ from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.behind_front import identity_headers
 from paceline.server.http.errors import Conflict, NotRunning, error_response
 from paceline.server.http.identity import current
-from paceline.server.http.openapi import returns
+from paceline.server.http.openapi import body_schema, returns
+from paceline.server.openai.loras import LoadLoraBody, UnloadLoraBody, removed
 from paceline.server.openai.models import ModelCard, ModelList
 from paceline.server.state import AppState
 
@@ -50,7 +53,13 @@ class ModelState(BaseModel):
 
 def routes(state: AppState, pool: Pool, proxy: Proxy) -> list[APIRouter]:
     cards = Cards.of(pool)
-    return [_anthropic(proxy, cards), _models(pool, proxy, cards), _server(state, pool), _ollama(pool, proxy, cards)]
+    return [
+        _anthropic(proxy, cards),
+        _models(pool, proxy, cards),
+        _loras(pool, proxy),
+        _server(state, pool),
+        _ollama(pool, proxy, cards),
+    ]
 
 
 def _identity(request: Request) -> Headers:
@@ -87,6 +96,55 @@ def _models(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
                 f"The model {slot.name!r} is {slot.state} and has {slot.active} requests: it cannot leave now."
             )
         return JSONResponse(_state(slot))
+
+    return router
+
+
+def _loras(pool: Pool, proxy: Proxy) -> APIRouter:
+    router = APIRouter()
+
+    async def asked(request: Request, slot: Slot, body: bytes) -> Answer:
+        headers = [*_identity(request), (b"content-type", b"application/json")]
+        async with pool.using(slot) as worker:
+            try:
+                return await worker.client.whole("POST", request.url.path.encode(), headers, body)
+            except Broken as broken:
+                raise EngineUnavailable(gone(slot.name, worker.failure)) from broken
+
+    def passed_on(answer: Answer) -> Response:
+        return Response(answer.body, answer.status, media_type=dict(answer.headers).get(b"content-type", b"").decode())
+
+    @router.post("/v1/load_lora_adapter", openapi_extra=body_schema(LoadLoraBody), response_class=PlainTextResponse)
+    async def load_lora_adapter(request: Request) -> Response:
+        """Of the model that `model` names, or of the default one."""
+        check_admin(request)
+        body, fields = await read_fields(request)
+        name, slot = fields.get("lora_name"), await proxy.chosen(fields.get("model"))
+        if isinstance(name, str) and (taken := pool.catalog.named(name)) is not None:
+            raise InvalidRequest.at("lora_name", f"is a name of the model {taken.name!r} already.")
+        answer = await asked(request, slot, body)
+        if answer.status == 200:
+            loras = {**slot.entry.settings.loras, str(name): Path(fields["lora_path"])}
+            slot.entry = await asyncio.to_thread(pool.catalog.set_loras, slot.entry, loras)
+        return passed_on(answer)
+
+    @router.post("/v1/unload_lora_adapter", openapi_extra=body_schema(UnloadLoraBody), response_class=PlainTextResponse)
+    async def unload_lora_adapter(request: Request) -> Response:
+        check_admin(request)
+        body, fields = await read_fields(request)
+        name = fields.get("lora_name")
+        entry = pool.catalog.named(name) if isinstance(name, str) else None
+        if not isinstance(name, str) or entry is None or name not in entry.settings.loras:
+            known = (other for entry in pool.catalog.entries() for other in entry.settings.loras)
+            raise UnknownLora(str(name), known, field="lora_name")
+        slot = pool.slot(entry)
+        if slot.worker is not None:
+            answer = await asked(request, slot, body)
+            if answer.status != 200:
+                return passed_on(answer)
+        loras = {other: folder for other, folder in slot.entry.settings.loras.items() if other != name}
+        slot.entry = await asyncio.to_thread(pool.catalog.set_loras, slot.entry, loras)
+        return PlainTextResponse(removed(name))
 
     return router
 

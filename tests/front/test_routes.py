@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -84,3 +85,31 @@ def test_the_caches_of_all_loaded_models_are_cleared(served: Front) -> None:
     served.chat("a")
     served.chat("owner/b")
     assert served.http.post("/v1/cache/clear").json()["cleared"]["entries"] == 4
+
+
+def test_adapters_come_and_go_while_the_front_runs_and_stay_with_their_model(tmp_path: Path) -> None:
+    with front([table("a"), table("b")]) as served:
+
+        def ask(what: str, **fields: Any) -> httpx.Response:
+            return served.http.post(f"/v1/{what}_lora_adapter", json=fields)
+
+        loaded = ask("load", model="b", lora_name="poet", lora_path=str(tmp_path))
+        assert loaded.status_code == 200 and "added successfully" in loaded.text
+        assert served.chat("poet").json()["model"] == "poet"
+        assert served.state("b")["aliases"] == ["poet"] and served.state("a")["state"] == "unloaded"
+        for taken in ("a", "poet"):
+            refused(ask("load", lora_name=taken, lora_path=str(tmp_path)), 400, "lora_name", "already")
+        refused(ask("load", lora_name="x", lora_path="not/whole"), 400, "lora_path", "whole path")
+        refused(ask("load", model="nobody", lora_name="x", lora_path="/x"), 404, "model", "nobody")
+        served.http.post("/v1/models/b/unload")
+        entry = served.pool.catalog.named("poet")
+        assert entry is not None and entry.name == "b" and entry.settings.loras == {"poet": tmp_path}
+        assert ask("unload", lora_name="poet").text == "Success: LoRA adapter 'poet' removed successfully."
+        assert served.state("b")["state"] == "unloaded"  # it was not loaded for this
+        refused(served.chat("poet"), 404, "model", "poet")
+        for name in ("poet", "a"):
+            refused(ask("unload", lora_name=name), 404, "lora_name", name)
+        assert ask("load", lora_name="poet", lora_path=str(tmp_path)).status_code == 200
+        assert served.state("a")["aliases"] == ["poet"]
+        assert ask("unload", lora_name="poet").status_code == 200
+        refused(served.chat("poet"), 404, "model", "poet")

@@ -27,6 +27,10 @@ class LoadLoraBody(UnloadLoraBody):
     lora_path: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
+def removed(name: str) -> str:
+    return f"Success: LoRA adapter '{name}' removed successfully."
+
+
 def routes(state: AppState) -> APIRouter:
     router = APIRouter()
 
@@ -47,6 +51,6 @@ def routes(state: AppState) -> APIRouter:
         body, _ = await read_body(request, UnloadLoraBody)
         state.check_ready()
         await state.backend.unload_lora(body.lora_name)
-        return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' removed successfully.")
+        return PlainTextResponse(removed(body.lora_name))
 
     return router
