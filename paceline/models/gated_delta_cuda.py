@@ -46,7 +46,7 @@ def _kernel() -> CudaKernel:
 
 
 def blocks(rows: int, key_dim: int, value_dim: int) -> int:
-    """Blocks per head. Each computes all of the head's keys: many rows fill the GPU with as few as can hold the state."""
+    """Blocks per head. Each computes all keys of its head: many rows fill the GPU with as few as can hold the state."""
     return SPLIT if rows <= FEW else min(max(key_dim * value_dim // (THREADS * CELLS), 1), SPLIT)
 
 

@@ -50,7 +50,7 @@ def test_a_preempted_sequence_waits_for_nobody_and_the_others_wait_on(llama: Pat
     stepper = Stepper(llama, chunk=16, cache=1 << 24)
     heard = [stepper.greedy(name, text(128), 4) for name in ("computes", "waits", "preempted")]
     stepper.step(2)
-    manager, waiting = stepper.reuse, {wait.seq.id: wait.seq for wait in stepper.reuse._waits}
+    manager, waiting = stepper.reuse, {str(wait.seq.id): wait.seq for wait in stepper.reuse._waits}
     assert set(waiting) == {"waits", "preempted"}
     manager.on_preempt(waiting["preempted"], keep=True)
     assert [wait.seq.id for wait in manager._waits] == ["waits"]
