@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.engine.prefix_manager import PrefixManager
+from paceline.cache.budget import Budget
+from paceline.engine.prefix_manager import WRITE_SHARE, PrefixManager
 from tests.conftest import Tiny
 from tests.engine.stepper import Stepper
 
@@ -66,3 +67,23 @@ def test_after_its_end_the_runner_stores_nothing(llama: Path) -> None:
     late = stepper.greedy("late", text(64), 8)
     stepper.step(8)
     assert late.tokens and stepper.reuse.stats().entries == 0
+
+
+def test_a_prefix_may_end_anywhere_only_where_no_layer_and_no_head_needs_a_checkpoint(tiny: Tiny) -> None:
+    def anywhere(family: str, **made: bool) -> bool:
+        return Stepper(tiny(family, **made), cache=1 << 20, speculation="auto").reuse.cache.anywhere
+
+    assert [anywhere("llama"), anywhere("hybrid", mtp=False), anywhere("hybrid")] == [True, False, False]
+
+
+def test_pending_writes_are_bounded_by_the_memory_that_is_left(llama: Path, tmp_path: Path) -> None:
+    stepper = Stepper(llama, cache=1 << 20, disk=tmp_path)
+    manager, budget = stepper.reuse, Budget(1 << 20, headroom=0)
+    manager.budget = budget
+    assert manager.disk is not None
+    manager.enforce_budget()
+    assert manager.disk.write_limit == (1 << 20) // WRITE_SHARE
+    budget.hold("rows", (1 << 20) - 100)
+    manager.enforce_budget()
+    assert manager.disk.write_limit == 100
+    stepper.close()
