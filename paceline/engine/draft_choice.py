@@ -7,13 +7,14 @@ size and longest draft. Every row of a step pays for the longest draft, so lengt
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paceline.engine.draft_length import SAMPLES, WORTH, DraftLengths
+from paceline.engine.draft_length import WORTH, DraftLengths
 from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
 from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
 
@@ -25,22 +26,42 @@ SLOPE = 0.04  # of a plain step's time that each further draft token takes, befo
 SPARING = 1.05  # times a step without offers: what the drafts of a few grammars may cost the other sequences
 PROMISING = 1.3  # times the tokens of a step without offers: worth another measurement now and then
 FIRST_WAIT, LONGEST_WAIT = 16, 4096  # promising offers that are declined before one is taken; doubled each time
+SAMPLES = 7  # step times kept for each batch size and length: their median counts
+STALE = 32  # steps after which one step's time counts for less; doubled by each further time
 
 
 class _BatchSize:
-    """Steps of about one batch size whose draft tokens came from the host."""
+    """Steps of about one batch size that began when all tokens before were read."""
 
     def __init__(self) -> None:
-        self.seconds: dict[int, deque[float]] = {}  # by longest draft
+        self.seconds: dict[int, deque[float]] = {}  # by longest draft; 0: plain steps
+        self.timed: dict[int, int] = {}  # by longest draft: when
+        self.clock = 0  # steps
         self.declined = 0
         self.wait = FIRST_WAIT
 
-    def costs(self) -> dict[int, float]:
-        found = {}
-        for length, times in self.seconds.items():
-            kept = sorted(times)[: max(1, len(times) - len(times) // 7)]  # a pause is not a cost
-            found[length] = statistics.fmean(kept)
+    def add(self, length: int, seconds: float) -> None:
+        self.clock += 1
+        self.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
+        self.timed[length] = self.clock
+
+    def costs(self, plain: float | None) -> dict[int, float]:
+        """By longest draft. A longer one is never cheaper. A time of a busy moment does not count for ever: what is
+        stale is left out, to be estimated from the others; if all are, what they have beyond a `plain` step shrinks."""
+        every = sorted((length for length in self.seconds if length), reverse=True)
+        ages = {length: (self.clock - self.timed[length]) / (STALE << len(self.seconds[length])) for length in every}
+        found: dict[int, float] = {}
+        least = math.inf
+        for length in [length for length in every if ages[length] <= 1] or every:
+            cost = statistics.median_low(self.seconds[length])
+            if plain is not None and ages[length] > 1:
+                cost = plain + max(cost - plain, 0.0) / ages[length]
+            least = found[length] = min(cost, least)
         return found
+
+    @property
+    def plain(self) -> float | None:
+        return statistics.median_low(self.seconds[0]) if 0 in self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +148,7 @@ class DraftChoice:
         most = min(model.buckets.longest_draft(len(seqs), LONGEST_DRAFT, MOST_DRAFTED), self.longest)
         longest = min(max(len(offer.tokens) for offer in offers.values()), most)
         limits = [0, *(length for length in LENGTHS if length < longest), longest]
-        costs = self._points(size, model)
+        costs = self._points(seqs, model)
         options = [self._option(seqs, lengths, heads, offers, limit, model, size, costs) for limit in limits]
         without, *others = options
         sparing = [option for option in others if _spares(option, without)]
@@ -174,16 +195,21 @@ class DraftChoice:
     # -- costs
 
     def timed(self, size: int, head: int, host: int, seconds: float) -> None:
-        """A decode-only step took this long. Mixed steps are not counted: their cost is put together from others."""
-        if host and not head:
-            length = next((length for length in LENGTHS if length >= host), LENGTHS[-1])
-            here = self._sizes.setdefault(size, _BatchSize())
-            here.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
+        """A decode-only step that began when all tokens before were read took this long. Mixed steps are not counted:
+        their cost is put together from others."""
+        if not head:
+            length = next((length for length in LENGTHS if length >= host), LENGTHS[-1]) if host else 0
+            self._sizes.setdefault(size, _BatchSize()).add(length, seconds)
 
-    def _points(self, size: int, model: DraftLengths) -> dict[int, float]:
-        """Known times of a verification, by longest draft; the plain step has none."""
-        known = self._sizes[size].costs()
-        plain = model.cost(size, 0)
+    def _points(self, seqs: Sequence[sequence.Sequence], model: DraftLengths) -> dict[int, float]:
+        """Known times of a verification, by longest draft; the plain step has none. Where grammars make every step wait
+        for the one before, so does the plain one."""
+        size = model.size(len(seqs))
+        here = self._sizes[size]
+        plain = here.plain if waits_for_grammars(seqs) else None
+        if plain is None:
+            plain = model.cost(size, 0)
+        known = here.costs(plain)
         if plain is not None:
             known[0] = plain
         return known or {0: 1.0}
@@ -199,10 +225,18 @@ class DraftChoice:
     def costs(self) -> dict[str, dict[str, float]]:
         """Milliseconds of a step, by batch size and longest draft from the host."""
         return {
-            str(size): {str(length): round(1e3 * cost, 3) for length, cost in sorted(here.costs().items())}
+            str(size): {str(length): round(1e3 * cost, 3) for length, cost in sorted(costs.items())}
             for size, here in sorted(self._sizes.copy().items())
-            if here.seconds
+            if (costs := here.costs(here.plain))
         }
+
+
+def waits_for_grammars(seqs: Collection[sequence.Sequence]) -> bool:
+    """Must the tokens of a plain step be known before the next is planned? Grammars need them for masks, which can be
+    made while the next pass runs; but where at least half of the sequences have one, what the grammars force is worth
+    more than that."""
+    ruled = sum(seq.grammar is not None for seq in seqs)
+    return ruled > 0 and 2 * ruled >= len(seqs)
 
 
 def _spares(option: _Option, without: _Option) -> bool:

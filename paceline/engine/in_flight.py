@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
+from paceline.engine.draft_choice import waits_for_grammars
 from paceline.engine.prefill_budget import SparseBudget
 from paceline.engine.sampler import Sampled
 from paceline.engine.sequence import Sequence
@@ -93,13 +94,10 @@ class InFlightStep:
     @property
     def needs_sync(self) -> bool:
         """Must its tokens be known before the next decode step is planned? A draft model reads them, all but the last,
-        which is the step's input. Grammars need them for masks, which can be made while the next pass runs; but where
-        at least half of the sequences have one, what the grammars force is worth more than that."""
-        seqs = self.seqs
-        ruled = sum(seq.grammar is not None for seq in seqs)
+        which is the step's input."""
         if self.draft_length:
-            return ruled > 0 or any(seq.uses_draft_model for seq in seqs)
-        return ruled > 0 and 2 * ruled >= len(seqs)
+            return any(seq.grammar is not None or seq.uses_draft_model for seq in self.seqs)
+        return waits_for_grammars(self.seqs)
 
     @property
     def result_pending(self) -> bool:

@@ -18,10 +18,11 @@ class StepTimer:
         self._read_at = 0.0
         self._shape: tuple[int, int, int] | None = None
         self._alike = 0  # steps of this shape in a row
+        self._waited = False  # did the next step begin after the last was read?
 
     def read(self, step: InFlightStep, now: float) -> None:
-        """Report how long a step took, if it and the two before had the same shape and only decoded. A step whose
-        drafts the host knew began after the one before was read: one before it is enough, of any shape."""
+        """Report how long a step took, if it and the two before had the same shape and only decoded. A step that began
+        after the one before was read, as those do whose drafts the host knew, needs one before it, of any shape."""
         seconds, known = now - self._read_at, self._read_at > 0.0
         draft_lengths, prefill_budget = self._scheduler.draft_lengths, self._scheduler.prefill_budget
         shape = None
@@ -30,9 +31,8 @@ class StepTimer:
         if known and step.seqs and step.steady and (step.decode_only or step.prompt_tokens):
             prefill_budget.observe(step.prompt_tokens, seconds)
         self._alike = self._alike + 1 if shape is not None and shape == self._shape else 0
-        if shape is not None and shape[2]:
-            if self._shape is not None:
-                self._scheduler.draft_choice.timed(*shape, seconds)
-        elif shape is not None and self._alike >= 2:
+        if shape is not None and self._shape is not None and (shape[2] or self._waited):
+            self._scheduler.draft_choice.timed(*shape, seconds)
+        if shape is not None and not shape[2] and self._alike >= 2:
             draft_lengths.timed(*shape[:2], seconds)
-        self._read_at, self._shape = now, shape
+        self._read_at, self._shape, self._waited = now, shape, step.needs_sync

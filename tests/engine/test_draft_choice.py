@@ -9,7 +9,7 @@ import pytest
 
 from paceline.cache.shape_buckets import EXACT
 from paceline.engine import sequence
-from paceline.engine.draft_choice import FIRST_WAIT, LENGTHS, DraftChoice
+from paceline.engine.draft_choice import FIRST_WAIT, LENGTHS, STALE, DraftChoice
 from paceline.engine.draft_length import ENOUGH, DraftLengths
 from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
 from paceline.engine.speculation_policy import SpeculationMode
@@ -216,6 +216,56 @@ def test_what_was_too_slow_once_is_tried_again_now_and_then() -> None:
         if draft.length:
             choice.timed(1, 0, draft.length, 1.5)
     assert not any(taken[: FIRST_WAIT - 1]) and taken[FIRST_WAIT - 1]
+
+
+def test_the_time_of_a_busy_moment_does_not_count_for_ever() -> None:
+    """Another length is taken meanwhile, so that nothing is declined."""
+    proposer, model = Fixed(), measured()
+    choice, row = DraftChoice([proposer]), seq()
+    choice.timed(1, 0, 8, 50.0)
+    choice.timed(1, 0, 1, 1.05)
+    proposer.give(row, 8, 0.98)
+    taken = []
+    for _ in range(64 * STALE):
+        [draft] = choose(choice, [row], (0,), model)
+        taken.append(draft.length)
+        choice.timed(1, 0, draft.length, 1 + 0.05 * draft.length)
+    assert taken[0] == 1
+    assert taken[-STALE:] == [8] * STALE
+
+
+def test_a_length_that_stays_slow_is_tried_more_and_more_rarely() -> None:
+    proposer, model = Fixed(), measured()
+    choice, row = DraftChoice([proposer]), seq()
+    proposer.give(row, 8, 0.98)
+    slow = []
+    for turn in range(64 * STALE):
+        [draft] = choose(choice, [row], (0,), model)
+        if draft.length > 3:
+            slow.append(turn)
+        choice.timed(1, 0, draft.length, 20.0 if draft.length > 3 else 1 + 0.05 * draft.length)
+    assert 0 < len(slow) < 16
+
+
+def test_a_shorter_draft_costs_no_more_than_a_longer_one() -> None:
+    choice = DraftChoice([Fixed()])
+    for length, seconds in ((1, 9.0), (3, 0.5), (8, 0.75)):
+        choice.timed(1, 0, length, seconds)
+    assert choice.costs() == {"1": {"1": 500.0, "3": 500.0, "8": 750.0}}
+
+
+@pytest.mark.parametrize(("ruled", "plain"), [(4, True), (3, False)])
+def test_where_grammars_make_all_wait_plain_steps_are_compared_that_waited(ruled: int, plain: bool) -> None:
+    """Else with those that did not."""
+    proposer, model = Fixed("lookup"), measured(plain=2.0, seqs=8)
+    choice, rows = DraftChoice([proposer]), [seq() for _ in range(8)]
+    for row in rows[:ruled]:
+        row.grammar = object()
+    for row in rows:
+        proposer.give(row, 1, 0.9)
+    choice.timed(8, 0, 0, 1.0)
+    choice.timed(8, 0, 1, 2.5)
+    assert all(draft is NO_DRAFT for draft in choose(choice, rows, (0,) * 8, model)) is plain
 
 
 def test_the_better_of_two_offers_is_taken() -> None:

@@ -72,6 +72,20 @@ def test_a_step_in_flight_is_worth_waiting_for_where_more_than_its_token_is_forc
     proposer = GrammarProposer()
     offer = proposer.peek(seq(Forcing([5, 6, 7])))
     assert offer is not None and offer.tokens == (6, 7)
-    assert offer.rates[0] < offer.rates[1] == proposer.rate
+    assert offer.rates[0] < offer.rates[1] == proposer.rate_of(7)
     assert proposer.peek(seq(Forcing([5]))) is None
     assert proposer.peek(seq(None)) is None
+
+
+def test_each_token_is_believed_by_itself() -> None:
+    """A model that writes other blanks still has no choice inside a key."""
+    proposer, key, blank = GrammarProposer(), seq(Forcing([5, 6])), seq(Forcing([7]))
+    for _ in range(50):
+        proposer.offer(key)
+        key.generated += [5, 6]
+        proposer.offer(blank)
+        blank.generated += [8]
+    assert proposer.rate_of(5) > 0.9 and proposer.rate_of(6) > 0.9
+    assert proposer.rate_of(7) < 0.2
+    offer = proposer.offer(seq(Forcing([5, 7])))
+    assert offer is not None and offer.rates == (proposer.rate_of(5), proposer.rate_of(7))
