@@ -57,9 +57,9 @@ class StyleFollower:
                 return self._written(self._matcher)
             self._matcher = None
         new, self._read = list(tokens[self._read :]), len(tokens)
-        if not self._layout.read(self._vocabulary.decode_bytes(new)):
+        if not self._layout.read([self._vocabulary.decode_bytes([token]) for token in new]):
             return None
-        return list(self._vocabulary.tokenize_bytes(self._layout.forced()))
+        return [token for part in self._layout.forced() for token in self._vocabulary.tokenize_bytes(part)]
 
     def _written(self, matcher: LLMatcher) -> list[int]:
         """The forced text as tokens. llguidance leaves off the last ones, where the free text behind may begin in the
@@ -83,37 +83,50 @@ class Layout:
         self._before = 0  # the last byte outside of strings that is no blank
         self._blank = b""  # since then
         self._blanks = {OPEN: b"", COMMA: b" ", COLON: b" "}  # behind these
+        self._ahead: dict[tuple[int, bool], bytes] = {}  # before a comma, a colon or an end, maybe behind another end
         self._unit = b""  # of indentation
+        self._alone = False  # the last blanks were tokens of their own
+        self._apart: dict[int, bool] = {}  # the same of those before each byte
 
-    def read(self, data: bytes) -> bool:
-        """The next bytes of the answer; False: they do not fit, and nothing after them will."""
+    def read(self, tokens: Sequence[bytes]) -> bool:
+        """The next tokens of the answer; False: they do not fit, and nothing after them will."""
         compact = bytearray()
-        for byte in data if self._fits else b"":
-            if not self._inside and byte in BLANKS:
-                self._blank += bytes((byte,))
-                continue
-            compact.append(byte)
-            if not self._inside:
-                self._learn()
-            self._pass(byte)
+        for data in tokens if self._fits else ():
+            if not self._inside and data[:1].isspace():
+                self._alone = data.isspace()
+            for byte in data:
+                if not self._inside and byte in BLANKS:
+                    self._blank += bytes((byte,))
+                    continue
+                compact.append(byte)
+                if not self._inside:
+                    self._learn(byte)
+                self._pass(byte)
+        return self._follow(compact)
+
+    def _follow(self, compact: bytearray) -> bool:
         tokens = self._vocabulary.tokenize_bytes(bytes(compact))
         self._fits = self._fits and self._matcher.try_consume_tokens(tokens) == len(tokens)
         return self._fits and not self._matcher.is_error()
 
-    def forced(self) -> bytes:
-        """What follows, with blanks."""
+    def forced(self) -> list[bytes]:
+        """What follows, with blanks; in parts that share no token."""
         kept = (self._inside, self._escaped, self._depth, self._before, self._blank)
-        written = bytearray()
+        parts = [bytearray()]
         for byte in self._matcher.compute_ff_bytes():
             if not self._inside:
                 expected = self._expected(byte)
                 if not expected.startswith(self._blank):
                     break  # more blanks may follow
-                written += expected[len(self._blank) :]
-            written.append(byte)
+                blank = expected[len(self._blank) :]
+                if blank and self._apart.get(byte, False):
+                    parts += [bytearray(blank), bytearray()]
+                else:
+                    parts[-1] += blank
+            parts[-1].append(byte)
             self._pass(byte)
         self._inside, self._escaped, self._depth, self._before, self._blank = kept
-        return bytes(written)
+        return [bytes(part) for part in parts if part]
 
     def _pass(self, byte: int) -> None:
         if self._inside:
@@ -124,18 +137,27 @@ class Layout:
             self._depth += (byte in OPENING) - (byte in CLOSING)
         self._before, self._blank = byte, b""
 
-    def _learn(self) -> None:
+    def _learn(self, byte: int) -> None:
         place = OPEN if self._before in OPENING else self._before
-        if place in self._blanks:
+        if self._blank:
+            self._apart[byte] = self._alone
+        if byte in AHEAD:
+            self._ahead[self._gap(byte)] = self._blank
+        elif place in self._blanks:
             self._blanks[place] = self._blank
             if place == OPEN and b"\n" in self._blank and self._depth:
                 indentation = self._blank.rpartition(b"\n")[2]
                 self._unit = indentation[: len(indentation) // self._depth]
                 self._blanks[COMMA] = self._blank
 
+    def _gap(self, byte: int) -> tuple[int, bool]:
+        return CLOSING[0] if byte in CLOSING else byte, self._before in CLOSING
+
     def _expected(self, byte: int) -> bytes:
         """The blanks before a byte."""
         place = OPEN if self._before in OPENING else self._before
+        if byte in AHEAD and place != OPEN and not (byte in CLOSING and self._unit):
+            return self._ahead.get(self._gap(byte), b"")
         if byte in CLOSING:
             lines, depth = self._blanks[OPEN] if place != OPEN else b"", self._depth - 1
         else:
@@ -145,4 +167,5 @@ class Layout:
 
 
 BLANKS, OPENING, CLOSING = b" \t\r\n", b"{[", b"}]"
+AHEAD = b",:}]"
 QUOTE, BACKSLASH, COMMA, COLON, OPEN = b'"\\,:{'

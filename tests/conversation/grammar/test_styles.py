@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, compile, tool_call_spec
-from paceline.conversation.grammar.styles import STYLES, styled
+from paceline.conversation.grammar.styles import STYLES, Layout, styled
 from paceline.conversation.tokenizer import Tokenizer
 from tests.conversation.grammar.walks import TOOLS, WIDTH, takes
 from tests.waiting import WAIT
@@ -59,6 +59,15 @@ def followed(grammars: Grammars, tokenizer: Tokenizer, spec: GrammarSpec, text: 
     return len(tokens), right, wrong
 
 
+PAIR = {
+    "type": "object",
+    "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
+    "required": ["first", "second"],
+    "additionalProperties": False,
+}
+PAIRS = {"type": "array", "items": PAIR}
+
+
 @pytest.mark.parametrize("style", ["spaced", "compact"])
 def test_keys_quotes_and_braces_of_a_usual_style_are_proposed(
     drafting: Grammars, tokenizer: Tokenizer, style: str
@@ -75,6 +84,29 @@ def test_blanks_of_its_own_are_proposed_as_they_stood_before(
     tokens, right, wrong = followed(drafting, tokenizer, SPEC, WRITTEN[style])
     assert right > tokens / 3
     assert takes(drafting.compile(SPEC), tokenizer, WRITTEN[style])
+
+
+def test_blanks_before_colons_commas_and_ends_are_learnt(drafting: Grammars) -> None:
+    compiled = drafting.compile(GrammarSpec.json_schema(PAIRS))
+    layout = Layout(compiled._vocabulary, compiled._styles[-1].deep_copy())
+    assert layout.read([b'[{"first"', b" ", b": ", b"1", b" ", b', "second', b'"', b" ", b":"])
+    assert b"".join(layout.forced()) == b""  # the number
+    assert layout.read([b" ", b"2"])
+    assert layout.read([b" }", b', {"'])
+    assert b"".join(layout.forced()) == b'first" :'
+    assert layout.read([b'first" : 3'])
+    assert layout.read([b" ,"])
+    assert b"".join(layout.forced()) == b' "second" :'
+
+
+def test_blanks_are_tokens_of_their_own_where_they_were_before(drafting: Grammars) -> None:
+    compiled = drafting.compile(GrammarSpec.json_schema(PAIRS))
+    layout = Layout(compiled._vocabulary, compiled._styles[-1].deep_copy())
+    assert layout.read([b'[ {"first" ', b":", b"1 ", b",", b' "second', b'"', b" ", b":"])
+    assert layout.read([b"2", b"}", b",", b" ", b"{"])
+    assert layout.forced() == [b'"first"', b" ", b":"]
+    assert layout.read([b'"first"', b" ", b":", b" 3", b" ,"])
+    assert layout.forced() == [b' "second"', b" ", b":"]
 
 
 @pytest.mark.parametrize("text", WRITTEN.values())
