@@ -33,6 +33,7 @@ from training import (
     tokenizer,
     wide_asked,
     wide_checks,
+    wide_choose,
     wide_forms,
     wide_keyed,
     wide_kinds,
@@ -43,6 +44,7 @@ from training import (
     wide_prompted,
     wide_scenes,
     wide_talk,
+    wide_told,
     wide_tools,
 )
 from training.data_chat import Chat, Picture, Split, held, segments
@@ -70,9 +72,10 @@ STAGES = {
     "text": Recipe(1024, {}, "all of the corpus, prose twice"),
     "chat": Recipe(
         1024,
-        {"talk": 1.2, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.4,
-        "tools": 0.6, "wide": 13.0, "wide_talk": 12.0, "wide_json": 7.0, "wide_keyed": 6.0, "wide_tools": 5.0,
-        "wide_acts": 11.0, "wide_prompted": 8.0},
+        {"talk": 1.0, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.3,
+        "tools": 0.4, "wide": 11.0, "wide_talk": 14.0, "wide_json": 4.0, "wide_keyed": 4.0, "wide_tools": 4.0,
+        "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 9.0, "told_prompted": 6.0,
+        "told_tools": 9.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -114,6 +117,10 @@ DRAWS: dict[str, Draw] = {
     "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
     "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),
     "wide_keyed": lambda rng, split: wide_keyed.json_answer(rng),
+    "told_tools": lambda rng, split: (wide_choose.tool_call if rng.random() < 0.75 else wide_choose.told_call)(rng),
+    "told_json": lambda rng, split: wide_kinds.json_answer(rng, wide_told.drawn(rng)),
+    "told_keyed": lambda rng, split: wide_keyed.json_answer(rng, wide_told.form(rng)),
+    "told_prompted": lambda rng, split: wide_prompted.json_answer(rng, wide_told.form(rng)),
     "wide_acts": lambda rng, split: rng.choices(
         (wide_tools.tool_call, wide_tools.thing_call, wide_needs.tool_call), (4, 2, 5)
     )[0](rng),
@@ -200,6 +207,7 @@ class Encoder:
         self.rng = Random(1)
         ids = [words.token_to_id(one) for one in ('":', "Ġ", '"', 'Ġ"', "Ġtrue", "Ġfalse")]
         self.json = None if None in ids else ids  # a tokenizer of a few words has not all of them
+        self.quotes = {one for token, one in words.get_vocab().items() if token.endswith('"')}
 
     def _stumbled(self, tokens: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """JSON as a grammar has it that lets a space through: the model must go on from there, and never say it."""
@@ -212,6 +220,15 @@ class Encoder:
         tokens = tokens.copy()
         tokens[[at for at in places if tokens[at] == spaced]] = quote
         return np.insert(tokens, places, space), np.insert(mark, places, False)
+
+    def _unasked(self, tokens: NDArray[np.uint16], mark: NDArray[np.bool_]) -> None:
+        """Takes the keys of a JSON answer out of what is predicted: from a key's opening quote to before its colon."""
+        if self.json is not None:
+            for at in np.flatnonzero(tokens == self.json[0]).tolist():
+                first = at - 1
+                while first > 0 and int(tokens[first]) not in self.quotes:
+                    first -= 1
+                mark[first + 1 : at + 1] = False
 
     def documents(self, chats: list[tuple[Chat, NDArray[np.uint16] | None]]) -> Iterator[Document]:
         texts: list[str] = []
@@ -229,6 +246,8 @@ class Encoder:
                     tokens = np.concatenate([tokens, haystack[:-1], np.array(next(ids).ids, np.uint16)])
                 tokens = np.repeat(tokens, np.where(tokens == self.image, pictures.TOKENS, 1))
                 tokens, mark = self._stumbled(tokens) if said else (tokens, np.zeros(len(tokens), bool))
+                if said and chat.blind:
+                    self._unasked(tokens, mark)
                 parts.append(tokens)
                 marks.append(mark)
             tokens = np.concatenate([*parts, self.end])

@@ -46,6 +46,7 @@ class Chat:
     system: str = ""
     tools: Sequence[dict[str, Any]] = ()
     expect: Any = None  # what a checker looks for in the last answer
+    blind: bool = False  # JSON whose keys nobody could guess: a grammar writes them, and they are not predicted
     pictures: list[Picture] = field(default_factory=list)  # all, in order; filled by __post_init__
 
     def __post_init__(self) -> None:

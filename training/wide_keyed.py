@@ -82,8 +82,8 @@ def _skeleton(value: Any, schemas: dict[str, Any], rng: Random) -> Any:
     return {name: hole(name, part) for name, part in value.items()}
 
 
-def json_answer(rng: Random) -> Chat:
-    one = wide_prompted.form(rng)
+def json_answer(rng: Random, form: Form | None = None) -> Chat:
+    one = form or wide_prompted.form(rng)
     text, value = one.told(rng)
     answer: Any = value
     draw = rng.random()

@@ -363,8 +363,8 @@ def schema(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def json_answer(rng: Random) -> Chat:
-    drawn = draw(rng)
+def json_answer(rng: Random, drawn: Drawn | None = None) -> Chat:
+    drawn = drawn or draw(rng)
     names = list(drawn.values)
     rng.shuffle(names)
     if rng.random() < 0.25:
@@ -373,7 +373,7 @@ def json_answer(rng: Random) -> Chat:
     text = drawn.text
     if rng.random() < 0.12:
         text = rng.choice((f"{rng.choice(NOISE)} {text}", f"{text} {rng.choice(NOISE)}"))
-    opening, form = "", rng.random()
+    opening, form, blind = "", rng.random(), False
     shown = value
     if rng.random() < 0.08 and len(names) > 2:
         cut = rng.randint(1, len(names) - 1)
@@ -381,6 +381,7 @@ def json_answer(rng: Random) -> Chat:
         value = {name: value[name] for name in names[:cut]} | {inside: {name: value[name] for name in names[cut:]}}
         form = 0.0
     if form < 0.55:  # the grammar knows the keys, the prompt does not
+        blind = True
         order = capital(rng.choice(ORDER))
         user = rng.choice(
             (
@@ -406,7 +407,7 @@ def json_answer(rng: Random) -> Chat:
         else:
             user = rng.choice((f"{text}\n\n{order}", f"{text} {order}", f"{order}\n\n{text}", f"{order}\nText: {text}"))
     answer = json.dumps(value, ensure_ascii=False)
-    return Chat([Turn("user", user), Turn("assistant", answer)], "wide_json", (), opening, expect=value)
+    return Chat([Turn("user", user), Turn("assistant", answer)], "wide_json", (), opening, expect=value, blind=blind)
 
 
 # -- tools

@@ -196,8 +196,8 @@ MISSING = lines(
 )
 
 
-def asked(rng: Random) -> Asked:
-    one, how = form(rng), look(rng)
+def asked(rng: Random, one: Form | None = None) -> Asked:
+    one, how = one or form(rng), look(rng)
     draw = rng.random()
     ref = {"$ref": f"#/$defs/{one.name}"}
     if draw < 0.16:
@@ -339,12 +339,12 @@ def _order(schema: str, fence: bool, rng: Random) -> str:
     return task
 
 
-def json_answer(rng: Random) -> Chat:
+def json_answer(rng: Random, one: Form | None = None) -> Chat:
     """The schema in the system turn, mostly; one to three texts."""
-    if rng.random() < 0.1:
+    if rng.random() < 0.1 and one is None:
         return answered(rng)
     fence = rng.random() < 0.3
-    wanted = asked(rng)
+    wanted = asked(rng, one)
     plain = wanted.kind == "one" and not wanted.missing and rng.random() < 0.15
     printed = _sketch(wanted.form, rng) if plain else _printed(wanted.schema, rng)
     order = _order(printed, fence, rng)

@@ -1,0 +1,40 @@
+"""Names that the examiner's schemas and tools have, so that what is made for training has none of them.
+
+They are collected from the examiner's files by a rule, unseen by whoever writes the training data: every word that
+stands alone in quotes, before a colon or an equals sign, or has an underscore or a capital inside.
+"""
+
+# ruff: noqa: E501, SIM905  (a row of words is easier to read)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+FILES = ("strangers_json.py", "strangers_tools.py")
+NAME = re.compile(
+    r"""["'`]([A-Za-z][\w-]*)["'`]|\b([A-Za-z][\w-]*)\s*[:=]|\b([a-z]+(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)\b"""
+)
+COMMON = frozenset(
+    "name title date time day id type kind count number amount price place city town country year size".split()
+)
+
+
+def plain(name: str) -> str:
+    """The same for `crewSize`, `crew_size` and `crew-size`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-\s]", "_", name).lower()
+
+
+@cache
+def held_keys() -> frozenset[str]:
+    """Names, plain, without the few that every schema has."""
+    folder = Path(__file__).parent
+    texts = [(folder / file).read_text(encoding="utf-8") for file in FILES if (folder / file).exists()]
+    found = {plain(next(filter(None, groups))) for text in texts for groups in NAME.findall(text)}
+    return frozenset(found - COMMON)
+
+
+def free(names: Iterable[str]) -> list[str]:
+    return [name for name in names if plain(name) not in held_keys()]
