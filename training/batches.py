@@ -28,7 +28,7 @@ class Pool:
         self.names = [*names, *files]
         first = first_picture = 0
         table: list[NDArray[np.int64]] = []  # row, column, picture
-        self.size = 0  # of a picture's side, in pixels
+        self.size = (0, 0)  # height and width of its pictures, in pixels
         for stage, (name, paths) in enumerate(files.items()):
             start = first
             for path in paths:
@@ -41,7 +41,7 @@ class Pool:
                     table.append(places + np.array([first, 0, first_picture]))
                     pictures.append(torch.from_numpy(arrays["pictures"]).to(device))
                     first_picture += len(arrays["pictures"])
-                    self.size = arrays["pictures"].shape[1]
+                    self.size = arrays["pictures"].shape[1:3]
                 kinds.append(arrays.get("kind", np.full(count, len(names) + stage)).astype(np.int64))
                 first += count
             self.rows[name] = np.arange(start, first)

@@ -46,6 +46,7 @@ from training import (
     wide_talk,
     wide_told,
     wide_tools,
+    wide_views,
 )
 from training.data_chat import Chat, Picture, Split, held, segments
 from training.data_long import HAYSTACK, Corpus
@@ -81,9 +82,13 @@ STAGES = {
     "pics": Recipe(
         1024,
         {"picture": 0.4, "picture_groups": 0.3, "picture_position": 0.3, "picture_word": 0.4, "picture_emoji": 0.3,
-        "pictures_two": 0.6, "wide_picture": 3.0, "wide_scene": 6.0},
+        "pictures_two": 0.5, "wide_picture": 2.5, "wide_scene": 4.0, "wide_view": 6.0},
         "conversations about one or two pictures",
     ),
+    "pics_wide": Recipe(1024, {"wide_view": 1.4}, "pictures of 96 by 128 pixels"),
+    "pics_tall": Recipe(1024, {"wide_view": 1.4}, "pictures of 128 by 96 pixels"),
+    "pics_flat": Recipe(1024, {"wide_view": 1.0}, "pictures of 64 by 128 pixels"),
+    "pics_slim": Recipe(1024, {"wide_view": 0.8}, "pictures of 128 by 64 pixels"),
     "long4k": Recipe(4096, {"hidden": 1.0, "dense": 0.4, "memory": 0.4, "wide": 16.0},
     "facts hidden in up to 4,096 tokens"),
     "long16k": Recipe(16384, {"hidden": 1.5, "dense": 0.4, "memory": 0.3, "wide": 9.0},
@@ -126,6 +131,7 @@ DRAWS: dict[str, Draw] = {
     )[0](rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
     "wide_scene": lambda rng, split: wide_scenes.draw(rng),
+    "wide_view": lambda rng, split: wide_views.draw(rng),
 }
 
 
@@ -240,11 +246,12 @@ class Encoder:
         ids = iter(self.words.encode_batch_fast(texts, add_special_tokens=False))
         for chat, haystack in chats:
             parts, marks = [], []
+            each = pictures.tokens_of(chat.pictures[0]) if chat.pictures else 1  # a chat's pictures are of one size
             for text, said in segments(chat):
                 tokens = np.array(next(ids).ids, np.uint16)
                 if HAYSTACK in text and haystack is not None:
                     tokens = np.concatenate([tokens, haystack[:-1], np.array(next(ids).ids, np.uint16)])
-                tokens = np.repeat(tokens, np.where(tokens == self.image, pictures.TOKENS, 1))
+                tokens = np.repeat(tokens, np.where(tokens == self.image, each, 1))
                 tokens, mark = self._stumbled(tokens) if said else (tokens, np.zeros(len(tokens), bool))
                 if said and chat.blind:
                     self._unasked(tokens, mark)
@@ -253,7 +260,7 @@ class Encoder:
             tokens = np.concatenate([*parts, self.end])
             document = Document(tokens, np.concatenate([*marks, [False]]))
             if chat.pictures:
-                firsts = np.flatnonzero(tokens == self.image)[:: pictures.TOKENS]
+                firsts = np.flatnonzero(tokens == self.image)[::each]
                 for first, picture in zip(firsts.tolist(), chat.pictures, strict=True):
                     document.places.append((first, len(self.pictures)))
                     self.pictures.append(pictures.enlarged(picture))
@@ -261,7 +268,7 @@ class Encoder:
 
 
 def draw_chat(
-    kind: str, length: int, corpus: Corpus, words: Tokenizer, rng: Random, split: Split
+    kind: str, length: int, corpus: Corpus, words: Tokenizer, rng: Random, split: Split, stage: str = ""
 ) -> tuple[Chat, NDArray[np.uint16] | None]:
     if kind == "hidden":
         # As many tokens short as long, in steps of a factor: and a good part as long as it gets.
@@ -285,6 +292,8 @@ def draw_chat(
             return words.decode(piece.tolist(), skip_special_tokens=False)
 
         return wide_long.draw(rng, length, prose), None
+    if stage in wide_views.FRAMES:
+        return wide_views.draw(rng, wide_views.FRAMES[stage]), None
     return DRAWS[kind](rng, split), None
 
 
@@ -331,7 +340,8 @@ def make(task: Task) -> tuple[Stage, list[Picture]]:
         made = 0
         while made < task.tokens:
             chats = [
-                draw_chat(task.kind, length, corpus, words, rng, task.split) for _ in range(64 if length < 4000 else 4)
+                draw_chat(task.kind, length, corpus, words, rng, task.split, task.stage)
+                for _ in range(64 if length < 4000 else 4)
             ]
             for document in encoder.documents(chats):
                 made += len(document.tokens)

@@ -54,7 +54,9 @@ def _count(trainer: Trainer, pool: Pool, rows: NDArray[np.int64], sums: dict[int
     positions = counting(len(rows), pool.length, trainer.device)
     if len(inputs.picture):
         embeddings = model.with_pictures(embeddings, pool.pictures[inputs.picture], inputs.place)
-        positions = positions_of(tokens, trainer.picture_token, pool.size // model.shape.eye.patch // 2)
+        positions = positions_of(
+            tokens, trainer.picture_token, *(side // model.shape.eye.patch // 2 for side in pool.size)
+        )
     rotation = model.rotation(positions)
     hidden = model(embeddings, rotation)
     logits = (hidden @ model.table.T.to(hidden.dtype)).float()

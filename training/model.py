@@ -347,17 +347,18 @@ class Model(nn.Module):
         return flat[:-1].reshape(embeddings.shape)
 
 
-def positions_of(tokens: Tensor, picture_token: int, side: int) -> Tensor:
-    """M-RoPE's (3, rows, tokens) positions where every picture is side by side tokens large."""
+def positions_of(tokens: Tensor, picture_token: int, side: int, columns: int = 0) -> Tensor:
+    """M-RoPE's (3, rows, tokens) positions where every picture is `side` by `columns` tokens large, or a square."""
     inside = tokens == picture_token
-    each = side * side
+    columns = columns or side
+    each = side * columns
     count = inside.to(torch.int32).cumsum(1)
     index = (count - 1).remainder(each)  # of a token within its picture
     ends = inside & (index == each - 1)
-    step = (~inside).to(torch.int32) + side * ends.to(torch.int32)
+    step = (~inside).to(torch.int32) + max(side, columns) * ends.to(torch.int32)
     start = step.cumsum(1) - step
-    down = torch.where(inside, index // side, 0)
-    across = torch.where(inside, index % side, 0)
+    down = torch.where(inside, index // columns, 0)
+    across = torch.where(inside, index % columns, 0)
     return torch.stack([start, start + down, start + across])
 
 

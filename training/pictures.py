@@ -150,7 +150,17 @@ def finer(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def enlarged(picture: Picture) -> Picture:
     """As the model sees it."""
-    return picture if len(picture) == PIXELS else finer(picture.astype(np.float32)).round().astype(np.uint8)
+    return (
+        picture
+        if len(picture) != SIZE or picture.shape[1] != SIZE
+        else finer(picture.astype(np.float32)).round().astype(np.uint8)
+    )
+
+
+def tokens_of(picture: Picture) -> int:
+    """How many tokens the model sees it as."""
+    height, width = enlarged(picture).shape[:2]
+    return (height // 32) * (width // 32)
 
 
 def canvas(ground: str, rng: Random) -> Picture:

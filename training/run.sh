@@ -12,7 +12,7 @@ WORK=${WORK:-scratch/run}
 PYTHON=${PYTHON:-python3}
 export PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=true PYTHONPATH=$PWD
 SHIPPED=paceline/models/embedded
-STAGES="chat pics text long4k long16k"
+STAGES="chat pics text long4k long16k pics_wide pics_tall pics_flat pics_slim"
 
 work() {
     local source=$1 seconds=$2 draft=$3

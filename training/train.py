@@ -66,9 +66,9 @@ class Trainer:
         mask = pool.loss[rows].float()
         embeddings = model.embed(tokens)
         if len(inputs.picture):
-            side = pool.size // model.shape.eye.patch // model.shape.eye.merge
+            sides = [side // model.shape.eye.patch // model.shape.eye.merge for side in pool.size]
             embeddings = model.with_pictures(embeddings, roughened(pool.pictures[inputs.picture]), inputs.place)
-            positions = positions_of(tokens, self.picture_token, side)
+            positions = positions_of(tokens, self.picture_token, *sides)
         else:
             positions = counting(len(rows), pool.length, self.device)
         rotation = model.rotation(positions)

@@ -90,41 +90,44 @@ class Visual(nn.Module):
         self.merger = Merger(eye, out)
 
     def forward(self, pictures: Tensor, dtype: torch.dtype) -> Tensor:
-        """Square pictures (count, size, size, 3) of bytes, to (count, tokens, out)."""
+        """Pictures (count, height, width, 3) of bytes, to (count, tokens, out)."""
         eye = self.eye
-        count, size = pictures.shape[:2]
-        grid = size // eye.patch
-        merged = grid // eye.merge
+        count, *size = pictures.shape[:3]
+        rows, columns = (pixels // eye.patch for pixels in size)
         x = pictures.to(dtype) / 127.5 - 1
-        x = x.reshape(count, merged, eye.merge, eye.patch, merged, eye.merge, eye.patch, 3)
-        x = x.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(count, grid * grid, 3 * eye.patch**2)
-        x = self.patch_embed(x) + self._places(grid).to(dtype)
-        rotation = self._rotation(grid, torch.promote_types(torch.float32, dtype))
+        x = x.reshape(count, rows // eye.merge, eye.merge, eye.patch, columns // eye.merge, eye.merge, eye.patch, 3)
+        x = x.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(count, rows * columns, 3 * eye.patch**2)
+        x = self.patch_embed(x) + self._places(rows, columns).to(dtype)
+        rotation = self._rotation(rows, columns, torch.promote_types(torch.float32, dtype))
         for block in self.blocks:
             x = block(x, rotation)
         return self.merger(x)
 
-    def _order(self, x: Tensor, grid: int) -> Tensor:
-        """(grid, grid, ...) in the order of the patches: square by merged square."""
+    def _order(self, x: Tensor) -> Tensor:
+        """(rows, columns, ...) in the order of the patches: square by merged square."""
         merge = self.eye.merge
-        x = x.reshape(grid // merge, merge, grid // merge, merge, *x.shape[2:]).transpose(1, 2)
-        return x.reshape(grid * grid, *x.shape[4:])
+        rows, columns = x.shape[:2]
+        x = x.reshape(rows // merge, merge, columns // merge, merge, *x.shape[2:]).transpose(1, 2)
+        return x.reshape(rows * columns, *x.shape[4:])
 
-    def _places(self, grid: int) -> Tensor:
+    def _places(self, rows: int, columns: int) -> Tensor:
         """Learnt positions, interpolated to the grid with its corners on theirs."""
         side = self.eye.side
         device, dtype = self.pos_embed.weight.device, self.pos_embed.weight.dtype
-        at = torch.arange(grid, device=device, dtype=dtype) * ((side - 1) / max(grid - 1, 1))
-        near = torch.arange(side, device=device, dtype=dtype)
-        weights = (1 - (at[:, None] - near).abs()).clamp(min=0)  # hat functions
-        table = self.pos_embed.weight.reshape(side, side, -1)
-        return self._order(torch.einsum("hi,wj,ijd->hwd", weights, weights, table), grid)
 
-    def _rotation(self, grid: int, dtype: torch.dtype) -> Rotation:
+        def weights(grid: int) -> Tensor:
+            at = torch.arange(grid, device=device, dtype=dtype) * ((side - 1) / max(grid - 1, 1))
+            near = torch.arange(side, device=device, dtype=dtype)
+            return (1 - (at[:, None] - near).abs()).clamp(min=0)  # hat functions
+
+        table = self.pos_embed.weight.reshape(side, side, -1)
+        return self._order(torch.einsum("hi,wj,ijd->hwd", weights(rows), weights(columns), table))
+
+    def _rotation(self, rows: int, columns: int, dtype: torch.dtype) -> Rotation:
         quarter = self.eye.hidden // self.eye.heads // 4
         device = self.pos_embed.weight.device
         steps = 10_000.0 ** (-torch.arange(quarter, device=device, dtype=dtype) / quarter)
-        places = torch.arange(grid, device=device, dtype=dtype)[:, None] * steps
-        down, across = (y.expand(grid, grid, quarter) for y in (places[:, None], places[None]))
-        angles = self._order(torch.cat([down, across, down, across], -1), grid)
+        places = torch.arange(max(rows, columns), device=device, dtype=dtype)[:, None] * steps
+        down, across = (y.expand(rows, columns, quarter) for y in (places[:rows, None], places[None, :columns]))
+        angles = self._order(torch.cat([down, across, down, across], -1))
         return angles.cos(), angles.sin()

@@ -243,8 +243,8 @@ def tool_call(rng: Random) -> Chat:
         talk = rng.choice((wide_more.greet, wide_more.thank, wide_more.who, wide_talk.arithmetic, wide_talk.three))(rng)
         turns += [Turn("user", typed(talk.user, rng)), Turn("assistant", talk.answer)]
     elif draw < 0.1:  # what is asked for is not there
-        other = Tool(rng.choice([each for each in errands() if each not in chosen]), rng)
-        turns += [Turn("user", other.call(rng)[0]), Turn("assistant", NONE)]
+        missing = Tool(rng.choice([each for each in errands() if each not in chosen]), rng)
+        turns += [Turn("user", missing.call(rng)[0]), Turn("assistant", NONE)]
     for at in range(rng.choice((1, 1, 1, 2))):
         one = order[0] if at == 0 else rng.choice(order)
         text, arguments = one.call(rng)

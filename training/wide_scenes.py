@@ -67,8 +67,9 @@ def _far(one: Colour, other: Colour) -> bool:
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) > 170
 
 
-def ground(tones: list[Colour], rng: Random) -> tuple[Picture, str]:
+def ground(tones: list[Colour], rng: Random, size: tuple[int, int] = (PIXELS, PIXELS)) -> tuple[Picture, str]:
     """A ground that all tones stand out from, and its colour's name where it has one."""
+    height, width = size
     for _ in range(30):
         draw = rng.random()
         colour = (
@@ -86,24 +87,24 @@ def ground(tones: list[Colour], rng: Random) -> tuple[Picture, str]:
     else:
         colour, tone = max((("white", (255, 255, 255)), ("black", (0, 0, 0)), ("gray", (128, 128, 128))),
                            key=lambda pair: min(sum(abs(a - b) for a, b in zip(pair[1], one, strict=True)) for one in tones))  # fmt: skip
-    picture = np.broadcast_to(np.array(tone, np.float32), (PIXELS, PIXELS, 3)).copy()
+    picture = np.broadcast_to(np.array(tone, np.float32), (height, width, 3)).copy()
     draw = rng.random()
     if draw < 0.15:  # shaded from one side to the other
-        slope = np.linspace(-1, 1, PIXELS, dtype=np.float32) * rng.uniform(8, 34)
-        picture += slope[:, None, None] if rng.random() < 0.5 else slope[None, :, None]
+        down, across = (np.linspace(-1, 1, pixels, dtype=np.float32) * rng.uniform(8, 34) for pixels in size)
+        picture += down[:, None, None] if rng.random() < 0.5 else across[None, :, None]
     elif draw < 0.25:  # stripes, checks
         wide = rng.randint(2, 9)
-        rows = (np.arange(PIXELS) // wide) % 2
+        rows, columns = ((np.arange(pixels) // wide) % 2 for pixels in size)
         pattern = (
-            rows[:, None] ^ rows[None]
+            rows[:, None] ^ columns[None]
             if rng.random() < 0.4
-            else np.broadcast_to(rows[:, None] if rng.random() < 0.5 else rows[None], (PIXELS, PIXELS))
+            else np.broadcast_to(rows[:, None] if rng.random() < 0.5 else columns[None], size)
         )
         picture += pattern[..., None] * rng.choice((-1, 1)) * rng.uniform(6, 22)
     elif draw < 0.4:
         picture += (
             np.random.default_rng(rng.getrandbits(32))
-            .normal(0, rng.uniform(2, 11), (PIXELS, PIXELS, 1))
+            .normal(0, rng.uniform(2, 11), (height, width, 1))
             .astype(np.float32)
         )
     if rng.random() < 0.12:  # a frame
