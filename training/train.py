@@ -254,14 +254,16 @@ class Run:
 
     def _show(self, ready: list[tuple[Recorded, Sampler]], speed: float) -> None:
         parts = []
-        losses: dict[str, float] = {}
+        sums: dict[str, tuple[float, float]] = {}  # of a kind and length, whatever the group
         for recorded, _ in ready:
             for name, (total, count) in zip(recorded.pool.names, recorded.sums.tolist(), strict=True):
                 if count:
-                    losses[f"{recorded.pool.length} {name}"] = round(total / count, 4)
+                    before = sums.get(key := f"{recorded.pool.length} {name}", (0.0, 0.0))
+                    sums[key] = before[0] + total, before[1] + count
                     parts.append(f"{name} {total / count:.3f}")
             parts.append("/")
             recorded.sums.zero_()
+        losses = {key: round(total / count, 4) for key, (total, count) in sums.items()}
         norm, rate = self.trainer.optimizer.norm.item(), self.trainer.optimizer.rate.item()
         seconds = round(time.monotonic() - self.begun, 1)
         self.curve.append({"step": self.step, "seconds": seconds, "rate": round(rate, 4), "losses": losses})

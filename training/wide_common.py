@@ -420,7 +420,7 @@ def checked(rng: Random) -> Exchange:
         return _yes(f"{p} {got} {one}", f"did {p} {BASE[got]} {facts.an(asked)}", right, f"{p} {got} {one}", rng)
     if form == 1:  # the other way round
         more, less = rng.sample(rng.choice(OPPOSITES).split("/"), 2)
-        asked = rng.choice(
+        pair = rng.choice(
             (
                 (f"is {q} {less} than {p}", True),
                 (f"is {p} {more} than {q}", True),
@@ -428,7 +428,7 @@ def checked(rng: Random) -> Exchange:
                 (f"is {p} {less} than {q}", False),
             )
         )
-        return _yes(f"{p} is {more} than {q}", asked[0], asked[1], f"{p} is {more} than {q}", rng)
+        return _yes(f"{p} is {more} than {q}", pair[0], pair[1], f"{p} is {more} than {q}", rng)
     if form == 2:  # open and closed by the clock
         opens, closes = rng.randint(6, 11), rng.randint(13, 22)
         hour = rng.choice(
@@ -449,11 +449,11 @@ def checked(rng: Random) -> Exchange:
         limit = rng.randint(1, 70)
         if limit == n:
             limit += 1
-        more = rng.random() < 0.5
+        up = rng.random() < 0.5
         return _yes(
             f"{p} has {n if rng.random() < 0.7 else spelled(n)} {things}",
-            f"does {p} have {'more' if more else 'fewer'} than {limit} {things}",
-            (n > limit) == more,
+            f"does {p} have {'more' if up else 'fewer'} than {limit} {things}",
+            (n > limit) == up,
             f"{p} has {n} {things}",
             rng,
         )
@@ -503,7 +503,7 @@ def checked(rng: Random) -> Exchange:
             ],
             2,
         )
-        asked = rng.choice(
+        pair = rng.choice(
             (
                 (f"was {first} before {second}", True),
                 (f"did {second} come after {first}", True),
@@ -519,8 +519,8 @@ def checked(rng: Random) -> Exchange:
                     f"first there was {first}, then {second}",
                 )
             ),
-            asked[0],
-            asked[1],
+            pair[0],
+            pair[1],
             f"{first} came before {second}",
             rng,
         )

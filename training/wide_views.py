@@ -11,6 +11,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from training import facts, wide_scenes
 from training.data_chat import Chat, Picture, Turn
@@ -142,7 +143,7 @@ def _put(picture: Picture, one: Figure, by: tuple[float, float], edged: bool, rn
     _mix(picture, mask, one.tone, top, left)
 
 
-def _mix(picture: Picture, mask: np.ndarray, tone: Colour, top: int, left: int) -> None:  # type: ignore[type-arg]
+def _mix(picture: Picture, mask: NDArray[np.float32], tone: Colour, top: int, left: int) -> None:
     height, width = mask.shape
     top, left = (
         max(0, min(at, most - part))
@@ -376,17 +377,15 @@ def _group(kind: tuple[str, str, int]) -> str:
 
 def both(size: Size, rng: Random) -> Chat:
     shape, colour, count = _shape(rng), _colour(rng), rng.choice((1, 1, 1, 1, 2, 3, 4))
-    one = (shape, colour, count)
-    draw = rng.random()
-    other = list(one)
-    changed = rng.choice(((), (0,), (1,), (2,), (0, 1))) if draw < 0.75 else (0, 1, 2)
-    while 0 in changed and other[0] == shape:
-        other[0] = _shape(rng)
-    while 1 in changed and (other[1] == colour or {other[1], colour} <= NEAR):
-        other[1] = _colour(rng)
-    while 2 in changed and other[2] == count:
-        other[2] = rng.randint(1, 5)
-    kinds = [one, (str(other[0]), str(other[1]), int(other[2]))]
+    changed = rng.choice(("", "s", "c", "n", "sc")) if rng.random() < 0.75 else "scn"
+    shape2, colour2, count2 = shape, colour, count
+    while "s" in changed and shape2 == shape:
+        shape2 = _shape(rng)
+    while "c" in changed and (colour2 == colour or {colour2, colour} <= NEAR):
+        colour2 = _colour(rng)
+    while "n" in changed and count2 == count:
+        count2 = rng.randint(1, 5)
+    kinds = [(shape, colour, count), (shape2, colour2, count2)]
     shown = [view([(each[0], each[1])] * each[2], size, rng)[0] for each in kinds]
     (s1, c1, n1), (s2, c2, n2) = kinds
     parts = []
