@@ -88,6 +88,7 @@ def test_blanks_of_its_own_are_proposed_as_they_stood_before(
 
 def test_blanks_before_colons_commas_and_ends_are_learnt(drafting: Grammars) -> None:
     compiled = drafting.compile(GrammarSpec.json_schema(PAIRS))
+    assert compiled._vocabulary is not None
     layout = Layout(compiled._vocabulary, compiled._styles[-1].deep_copy())
     assert layout.read([b'[{"first"', b" ", b": ", b"1", b" ", b', "second', b'"', b" ", b":"])
     assert b"".join(layout.forced()) == b""  # the number
@@ -101,6 +102,7 @@ def test_blanks_before_colons_commas_and_ends_are_learnt(drafting: Grammars) -> 
 
 def test_blanks_are_tokens_of_their_own_where_they_were_before(drafting: Grammars) -> None:
     compiled = drafting.compile(GrammarSpec.json_schema(PAIRS))
+    assert compiled._vocabulary is not None
     layout = Layout(compiled._vocabulary, compiled._styles[-1].deep_copy())
     assert layout.read([b'[ {"first" ', b":", b"1 ", b",", b' "second', b'"', b" ", b":"])
     assert layout.read([b"2", b"}", b",", b" ", b"{"])
