@@ -417,6 +417,7 @@ app.command()(kv_cli.kv)
 app.command()(specprefill_cli.specprefill)
 app.command()(traffic_cli.traffic)
 app.command()(traffic_cli.prefill)
+app.command()(traffic_cli.steps)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`python -m benchmarks traffic` and `prefill` on the command line."""
+"""`python -m benchmarks traffic`, `prefill` and `steps` on the command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from paceline.bench.options import Counts, JsonFile, numbers, option, write_json
+from paceline.bench.options import Counts, JsonFile, OutputTokens, PromptTokens, numbers, option, write_json
 
 
 def traffic(
@@ -86,3 +86,29 @@ def prefill(
         rates = [(count, tokens, tokens_per_second(bench, count, tokens, turns)) for count, tokens in loads]
     Console(stderr=output == Path("-")).print(prefill_table(model, rates))
     write_json(output, {"model": model, "rates": rates})
+
+
+def steps(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="As for serve, or a shape of random weights.")
+    ] = "llama-120m",
+    rows: Counts = "1,8,32,64",
+    prompt_tokens: PromptTokens = 256,
+    output_tokens: OutputTokens = 129,
+    turns: Annotated[int, option("Load", "N", "Of each.", min=1)] = 4,
+    shape_buckets: Annotated[Literal["auto", "on", "off"], option("Engine", "MODE", "As for serve.")] = "auto",
+    output: JsonFile = None,
+) -> None:
+    """How long a decode step takes, by the number of rows."""
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+
+    from benchmarks.steps import milliseconds, steps_table
+    from benchmarks.traffic import Bench
+
+    with Bench(model, shape_buckets=shape_buckets) as bench:
+        times = {count: milliseconds(bench, count, prompt_tokens, output_tokens, turns) for count in numbers(rows)}
+    Console(stderr=output == Path("-")).print(steps_table(model, times))
+    write_json(output, {"model": model, "milliseconds": times})

@@ -18,6 +18,7 @@ WITHOUT = {
     "benchmarks/prefix_rivals": "times other servers",
     "benchmarks/process": "starts servers for benches; bench/test_process.py",
     "benchmarks/speculate_cli": "benchmarks/test_speculate.py",
+    "benchmarks/steps": "benchmarks/test_traffic_cli.py",
     "benchmarks/traffic": "benchmarks/test_traffic_cli.py",
     "conversation/parsing/source": "every test in conversation/parsing reads through it",
     "setting_values": "test_settings.py",

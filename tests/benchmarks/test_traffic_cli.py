@@ -1,4 +1,4 @@
-"""`python -m benchmarks traffic` and `prefill`, on the smallest model."""
+"""`python -m benchmarks traffic`, `prefill` and `steps`, on the smallest model."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def test_prompts_are_prefilled_alone_and_together(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*arguments, "--json", str(file)])
     assert result.exit_code == 0, result.output
     assert [(count, tokens) for count, tokens, _ in json.loads(file.read_text())["rates"]] == [(1, 50), (3, 20)]
+
+
+@pytest.mark.slow
+def test_decode_steps_are_timed_by_their_rows(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    arguments = ["steps", NAME, "--rows", "1,3", "--prompt-tokens", "20", "--output-tokens", "8", "--turns", "2"]
+    result = CliRunner().invoke(app, [*arguments, "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    found = json.loads(file.read_text())["milliseconds"]
+    assert {rows: len(times) for rows, times in found.items()} == {"1": 2, "3": 2}
